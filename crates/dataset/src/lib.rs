@@ -1,0 +1,1 @@
+//! Which bytes a sample is.

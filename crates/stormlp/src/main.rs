@@ -1,0 +1,2 @@
+//! The command line: arguments in, exit code out.
+fn main() {}

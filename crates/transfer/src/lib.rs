@@ -1,0 +1,1 @@
+//! How bytes get from storage to an accelerator and back.
