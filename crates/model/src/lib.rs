@@ -1,1 +1,22 @@
-//! The nouns that travel.
+//! The nouns that travel through stormlp: units, plans, events, reports, statistics, formulas.
+//!
+//! Text and facts go in, values come out. Nothing here does I/O, starts a thread or reads a
+//! clock, so every rule of the benchmark can be tested by calling a function.
+//!
+//! ```
+//! use stormlp_model::units::ByteSize;
+//! let size: ByteSize = "1M".parse().expect("a size");
+//! assert_eq!(size.bytes(), 1 << 20);
+//! assert_eq!(size.to_string(), "1 MiB");
+//! ```
+
+pub mod event;
+pub mod facts;
+pub mod head;
+pub mod histogram;
+pub mod operation;
+pub mod path;
+pub mod stats;
+pub mod stop;
+pub mod units;
+pub mod warning;

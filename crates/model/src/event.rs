@@ -1,0 +1,59 @@
+//! What a run tells while it runs; the emulator emits, the command line draws.
+
+use serde::{Deserialize, Serialize};
+
+/// What the numbers of a phase count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Bytes moved.
+    Bytes,
+    /// Milliseconds of a run of fixed length.
+    Milliseconds,
+    /// Steps of training.
+    Steps,
+    /// Files.
+    Files,
+}
+
+/// One thing that happened. Events carry plain facts, no formatting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// A stretch of work begins, with its expected amount where that is known.
+    PhaseStarted {
+        /// What it is, in the user's words: `laying out 8 files`, `epoch 2 of 5`.
+        label: String,
+        /// How much there is to do, in `unit`.
+        total: Option<u64>,
+        /// What `total` counts.
+        unit: Unit,
+    },
+    /// The amount done so far in the current phase, in its unit; sent at most some ten times
+    /// a second.
+    Progress {
+        /// Done since the phase started.
+        done: u64,
+    },
+    /// The current phase is over.
+    PhaseFinished,
+    /// Something the user should read while the run goes on.
+    Note {
+        /// One sentence.
+        message: String,
+    },
+}
+
+/// Hears the events of a run. Called from the run's control thread, never from a hot loop.
+pub trait Observer: Send + Sync {
+    /// Something happened.
+    fn event(&self, event: &Event);
+}
+
+/// Hears nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn event(&self, _event: &Event) {}
+}

@@ -1,0 +1,112 @@
+//! What is known of the host: plain data, gathered elsewhere, read by plans and reports.
+
+use serde::{Deserialize, Serialize};
+
+use crate::path::PathKind;
+
+/// Whether something can be used on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "lowercase")]
+pub enum Availability {
+    /// It can.
+    Available,
+    /// It cannot.
+    Unavailable {
+        /// Why not: what was tried and what came back.
+        reason: String,
+        /// What would make it work.
+        remedy: String,
+    },
+}
+
+impl Availability {
+    /// It cannot be used, for `reason`; `remedy` would mend that.
+    pub fn unavailable(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::Unavailable {
+            reason: reason.into(),
+            remedy: remedy.into(),
+        }
+    }
+
+    /// Whether it can be used.
+    pub fn is_available(&self) -> bool {
+        matches!(self, Self::Available)
+    }
+}
+
+/// One accelerator of the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcceleratorFacts {
+    /// Index as CUDA counts.
+    pub index: u32,
+    /// Product name.
+    pub name: String,
+    /// PCI address, `0000:3b:00.0`.
+    pub pci_address: Option<String>,
+    /// NUMA node the device hangs on.
+    pub numa_node: Option<u32>,
+    /// Memory of the device in bytes.
+    pub memory_bytes: Option<u64>,
+    /// Size of BAR1 in bytes: what can be mapped for peer-to-peer transfers.
+    pub bar1_bytes: Option<u64>,
+}
+
+/// Whether one transfer path can run here, and why not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathSupport {
+    /// The path.
+    pub path: PathKind,
+    /// Whether it can run.
+    pub availability: Availability,
+}
+
+/// The host, as far as plans and reports need to know it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HostFacts {
+    /// Name of the host.
+    pub hostname: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// CPU model name.
+    pub cpu_model: String,
+    /// CPUs this process may run on.
+    pub cpus: u32,
+    /// Physical memory in bytes.
+    pub memory_bytes: u64,
+    /// The cgroup's memory limit in bytes, where it is lower than the physical memory.
+    pub memory_limit_bytes: Option<u64>,
+    /// Locked-memory limit of this process in bytes; `None` is unlimited.
+    pub locked_memory_limit_bytes: Option<u64>,
+    /// Limit on open files of this process.
+    pub open_files_limit: u64,
+    /// Whether io_uring may be used.
+    pub io_uring: Availability,
+    /// The accelerators CUDA can use.
+    pub accelerators: Vec<AcceleratorFacts>,
+    /// For each path whether it can run.
+    pub paths: Vec<PathSupport>,
+    /// Version of stormlp.
+    pub stormlp_version: String,
+    /// Whether stormlp was built with optimisations.
+    pub release_build: bool,
+}
+
+impl HostFacts {
+    /// Memory a run can count on: the cgroup's limit when there is one, else all of it.
+    pub fn usable_memory_bytes(&self) -> u64 {
+        self.memory_limit_bytes
+            .unwrap_or(self.memory_bytes)
+            .min(self.memory_bytes)
+    }
+
+    /// Whether `path` can run here; a path nobody probed cannot.
+    pub fn support(&self, path: PathKind) -> Availability {
+        self.paths
+            .iter()
+            .find(|support| support.path == path)
+            .map_or_else(
+                || Availability::unavailable("it was not probed", "run `stormlp doctor`"),
+                |support| support.availability.clone(),
+            )
+    }
+}

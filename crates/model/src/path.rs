@@ -1,0 +1,245 @@
+//! The transfer paths: the ways bytes can get between storage and an accelerator.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// One way for bytes to travel; the names of `--path`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PathKind {
+    /// cuFile read and write straight to registered memory.
+    Gds,
+    /// O_DIRECT to host memory.
+    Cpu,
+    /// Through the page cache to host memory.
+    Buffered,
+    /// O_DIRECT to a bounce buffer, then a copy to accelerator memory.
+    CpuGpu,
+    /// As `CpuGpu`, the copy overlapped with the next read.
+    CpuAsyncGpu,
+    /// Through the page cache, then a copy to accelerator memory.
+    PageCache,
+    /// cuFile's stream interface.
+    GdsAsync,
+    /// cuFile's batch interface.
+    GdsBatch,
+    /// Batch entries on streams.
+    GdsBatchStream,
+    /// Moves nothing: the harness's own ceiling.
+    Null,
+}
+
+impl PathKind {
+    /// Every path, in gdsio's order, `buffered` after `cpu` and `null` last.
+    pub const ALL: [Self; 10] = [
+        Self::Gds,
+        Self::Cpu,
+        Self::Buffered,
+        Self::CpuGpu,
+        Self::CpuAsyncGpu,
+        Self::PageCache,
+        Self::GdsAsync,
+        Self::GdsBatch,
+        Self::GdsBatchStream,
+        Self::Null,
+    ];
+
+    /// The paths a plain `stormlp gds` compares.
+    pub const AUTO: [Self; 3] = [Self::Gds, Self::CpuGpu, Self::PageCache];
+
+    /// The name on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gds => "gds",
+            Self::Cpu => "cpu",
+            Self::Buffered => "buffered",
+            Self::CpuGpu => "cpu-gpu",
+            Self::CpuAsyncGpu => "cpu-async-gpu",
+            Self::PageCache => "page-cache",
+            Self::GdsAsync => "gds-async",
+            Self::GdsBatch => "gds-batch",
+            Self::GdsBatchStream => "gds-batch-stream",
+            Self::Null => "null",
+        }
+    }
+
+    /// gdsio's number (`-x`); `buffered` is `-x 1` with `-O 1`, `null` has none.
+    pub fn gdsio_number(self) -> Option<u8> {
+        match self {
+            Self::Gds => Some(0),
+            Self::Cpu | Self::Buffered => Some(1),
+            Self::CpuGpu => Some(2),
+            Self::CpuAsyncGpu => Some(3),
+            Self::PageCache => Some(4),
+            Self::GdsAsync => Some(5),
+            Self::GdsBatch => Some(6),
+            Self::GdsBatchStream => Some(7),
+            Self::Null => None,
+        }
+    }
+
+    /// The label gdsio prints after `XferType:`.
+    pub fn gdsio_label(self) -> &'static str {
+        match self {
+            Self::Gds => "GPUD",
+            Self::Cpu | Self::Buffered => "CPUONLY",
+            Self::CpuGpu => "CPU_GPU",
+            Self::CpuAsyncGpu => "CPU_ASYNC_GPU",
+            Self::PageCache => "CPU_CACHED_GPU",
+            Self::GdsAsync => "GPUD_ASYNC",
+            Self::GdsBatch => "GPU_BATCH",
+            Self::GdsBatchStream => "GPU_BATCH_STREAM",
+            Self::Null => "NULL",
+        }
+    }
+
+    /// The route in words, as gdsio's help text puts it.
+    pub fn route(self) -> &'static str {
+        match self {
+            Self::Gds => "Storage->GPU (GDS)",
+            Self::Cpu => "Storage->CPU",
+            Self::Buffered => "Storage->PAGE_CACHE->CPU",
+            Self::CpuGpu => "Storage->CPU->GPU",
+            Self::CpuAsyncGpu => "Storage->CPU->GPU_ASYNC",
+            Self::PageCache => "Storage->PAGE_CACHE->CPU->GPU",
+            Self::GdsAsync => "Storage->GPU_ASYNC",
+            Self::GdsBatch => "Storage->GPU_BATCH",
+            Self::GdsBatchStream => "Storage->GPU_BATCH_STREAM",
+            Self::Null => "nothing",
+        }
+    }
+
+    /// Whether cuFile does the transfer.
+    pub fn needs_cufile(self) -> bool {
+        matches!(
+            self,
+            Self::Gds | Self::GdsAsync | Self::GdsBatch | Self::GdsBatchStream
+        )
+    }
+
+    /// Whether the bytes pass through the page cache by design.
+    pub fn uses_page_cache(self) -> bool {
+        matches!(self, Self::Buffered | Self::PageCache)
+    }
+
+    /// Whether files are to be opened with `O_DIRECT`.
+    pub fn wants_direct(self) -> bool {
+        !self.uses_page_cache() && self != Self::Null
+    }
+
+    /// Whether the bytes end in (or start from) accelerator memory.
+    pub fn ends_in_accelerator(self) -> bool {
+        !matches!(self, Self::Cpu | Self::Buffered | Self::Null)
+    }
+
+    /// Whether a host buffer lies between storage and accelerator memory.
+    pub fn has_bounce_buffer(self) -> bool {
+        matches!(self, Self::CpuGpu | Self::CpuAsyncGpu | Self::PageCache)
+    }
+}
+
+impl fmt::Display for PathKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for PathKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|path| path.name() == text)
+            .ok_or_else(|| {
+                let names: Vec<_> = Self::ALL.iter().map(|path| path.name()).collect();
+                format!("`{text}` is not a path: use one of {}", names.join(", "))
+            })
+    }
+}
+
+/// Which I/O engine moves bytes for the paths the CPU drives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EngineKind {
+    /// io_uring on a raw ring, one for each thread.
+    Uring,
+    /// io_uring through tokio-uring.
+    TokioUring,
+    /// `pread` and `pwrite`, one at a time for each thread.
+    Psync,
+}
+
+impl EngineKind {
+    /// The name on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Uring => "uring",
+            Self::TokioUring => "tokio-uring",
+            Self::Psync => "psync",
+        }
+    }
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What memory transfers end in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MemoryKind {
+    /// Device memory from `cuMemAlloc` (gdsio's `-m 0`).
+    #[default]
+    Device,
+    /// Device memory through the virtual memory interface (`-m 1`).
+    Vmm,
+    /// Pinned host memory from CUDA (`-m 2`).
+    Pinned,
+    /// Ordinary host memory (`-m 3`).
+    Host,
+    /// Host memory from `mmap` (`-m 4`).
+    Mmap,
+}
+
+impl MemoryKind {
+    /// Every kind, in gdsio's order.
+    pub const ALL: [Self; 5] = [
+        Self::Device,
+        Self::Vmm,
+        Self::Pinned,
+        Self::Host,
+        Self::Mmap,
+    ];
+
+    /// The name on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Vmm => "vmm",
+            Self::Pinned => "pinned",
+            Self::Host => "host",
+            Self::Mmap => "mmap",
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_reads_back() {
+        for path in PathKind::ALL {
+            assert_eq!(path.name().parse::<PathKind>().unwrap(), path);
+            let json = serde_json::to_string(&path).unwrap();
+            assert_eq!(json, format!("\"{}\"", path.name()));
+        }
+        assert!("gdz".parse::<PathKind>().unwrap_err().contains("gds-batch"));
+    }
+}

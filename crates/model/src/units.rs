@@ -1,0 +1,238 @@
+//! Sizes and durations as people type and read them.
+//!
+//! `K M G T` and `KiB MiB GiB TiB` are powers of 1024, `kB MB GB TB` powers of 1000, a bare
+//! number is bytes. Durations take `us ms s m h`; a bare number is seconds.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// One KiB in bytes.
+pub const KIB: u64 = 1 << 10;
+/// One MiB in bytes.
+pub const MIB: u64 = 1 << 20;
+/// One GiB in bytes.
+pub const GIB: u64 = 1 << 30;
+/// One TiB in bytes.
+pub const TIB: u64 = 1 << 40;
+
+/// A size in bytes; reads and prints the units of the command line.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct ByteSize(pub u64);
+
+/// Why a size, a duration or a range could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnitError {
+    /// The text is no size.
+    #[error("`{0}` is not a size: write a number with K, M, G, T (1024) or kB, MB, GB, TB (1000)")]
+    Size(String),
+    /// The text is no duration.
+    #[error("`{0}` is not a duration: write a number with us, ms, s, m or h")]
+    Duration(String),
+    /// The value does not fit.
+    #[error("`{0}` is too large")]
+    TooLarge(String),
+    /// A range such as `1M:16M:1M` is wrong.
+    #[error("`{0}` is not a range: write start:end:step with start <= end and step > 0")]
+    Range(String),
+}
+
+impl ByteSize {
+    /// The size in bytes.
+    pub fn bytes(self) -> u64 {
+        self.0
+    }
+}
+
+/// Splits `text` into its number and its unit.
+fn split_number(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let number: f64 = text[..end].parse().ok()?;
+    Some((number, text[end..].trim()))
+}
+
+impl FromStr for ByteSize {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let bad = || UnitError::Size(text.to_string());
+        let (number, unit) = split_number(text).ok_or_else(bad)?;
+        let factor = match unit {
+            "" | "B" | "b" => 1,
+            "K" | "k" | "KiB" | "Ki" => KIB,
+            "M" | "m" | "MiB" | "Mi" => MIB,
+            "G" | "g" | "GiB" | "Gi" => GIB,
+            "T" | "t" | "TiB" | "Ti" => TIB,
+            "kB" | "KB" => 1_000,
+            "MB" => 1_000_000,
+            "GB" => 1_000_000_000,
+            "TB" => 1_000_000_000_000,
+            _ => return Err(bad()),
+        };
+        let bytes = number * factor as f64;
+        // 2^63 keeps every size usable as a file offset.
+        if !bytes.is_finite() || bytes >= 9.2e18 {
+            return Err(UnitError::TooLarge(text.to_string()));
+        }
+        Ok(Self(bytes.round() as u64))
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, unit) = [(TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")]
+            .into_iter()
+            .find(|(factor, _)| self.0 >= *factor)
+            .map_or((self.0 as f64, "B"), |(factor, unit)| {
+                (self.0 as f64 / factor as f64, unit)
+            });
+        if value.fract() == 0.0 {
+            f.pad(&format!("{value:.0} {unit}"))
+        } else {
+            f.pad(&format!("{value:.2} {unit}"))
+        }
+    }
+}
+
+/// A size as gdsio and scripts write it: `4K`, `1M`, `1536K`; always exact.
+pub fn short_size(bytes: u64) -> String {
+    [(GIB, "G"), (MIB, "M"), (KIB, "K")]
+        .into_iter()
+        .find(|(factor, _)| bytes >= *factor && bytes.is_multiple_of(*factor))
+        .map_or_else(
+            || bytes.to_string(),
+            |(factor, unit)| format!("{}{unit}", bytes / factor),
+        )
+}
+
+/// Reads a duration such as `5s`, `250ms`, `2m` or `1.5` (seconds).
+///
+/// # Errors
+/// When the text is no number with one of the units `us ms s m h`.
+pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
+    let bad = || UnitError::Duration(text.to_string());
+    let (number, unit) = split_number(text).ok_or_else(bad)?;
+    let factor = match unit {
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(bad()),
+    };
+    Duration::try_from_secs_f64(number * factor).map_err(|_| UnitError::TooLarge(text.to_string()))
+}
+
+/// Reads one entry of a list of sizes: a size, or a sweep `start:end:step` (end included).
+///
+/// # Errors
+/// When a part is no size, the step is zero, the start lies above the end, or the sweep has
+/// more than 10,000 entries.
+pub fn parse_size_sweep(text: &str) -> Result<Vec<ByteSize>, UnitError> {
+    let parts: Vec<&str> = text.split(':').collect();
+    let bad = || UnitError::Range(text.to_string());
+    match parts.as_slice() {
+        [one] => Ok(vec![one.parse()?]),
+        [start, end, step] => {
+            let (start, end, step): (ByteSize, ByteSize, ByteSize) =
+                (start.parse()?, end.parse()?, step.parse()?);
+            if step.0 == 0 || start > end || (end.0 - start.0) / step.0 >= 10_000 {
+                return Err(bad());
+            }
+            Ok((0..=(end.0 - start.0) / step.0)
+                .map(|i| ByteSize(start.0 + i * step.0))
+                .collect())
+        }
+        _ => Err(bad()),
+    }
+}
+
+/// A duration for people: `350 ms`, `5 s`, `2 m 05 s`, `1 h 10 m`.
+pub fn format_duration(seconds: f64) -> String {
+    if seconds < 1.0 {
+        format!("{:.0} ms", seconds * 1e3)
+    } else if seconds < 10.0 {
+        format!("{seconds:.1} s")
+    } else if seconds < 60.0 {
+        format!("{seconds:.0} s")
+    } else if seconds < 3600.0 {
+        format!("{} m {:02} s", seconds as u64 / 60, seconds as u64 % 60)
+    } else {
+        format!(
+            "{} h {:02} m",
+            seconds as u64 / 3600,
+            seconds as u64 % 3600 / 60
+        )
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn size(text: &str) -> u64 {
+        text.parse::<ByteSize>().unwrap().0
+    }
+
+    #[test]
+    fn binary_and_decimal_units_are_told_apart() {
+        assert_eq!(size("1M"), 1_048_576);
+        assert_eq!(size("1MiB"), 1_048_576);
+        assert_eq!(size("1MB"), 1_000_000);
+        assert_eq!(size("3.5g"), 3_758_096_384);
+        assert_eq!(size("4096"), 4096);
+        assert_eq!(size("4 KiB"), 4096);
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_text_it_got() {
+        for bad in ["", "M", "-1M", "1X", "1e9", "1..2", "99999999999T", "NaN"] {
+            let error = bad.parse::<ByteSize>().unwrap_err();
+            assert!(error.to_string().contains(&format!("`{bad}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(parse_duration("5").unwrap(), Duration::from_secs(5));
+        assert_eq!(parse_duration("250ms").unwrap(), Duration::from_millis(250));
+        assert_eq!(parse_duration("1.5h").unwrap(), Duration::from_secs(5400));
+        assert!(parse_duration("5 parsecs").is_err());
+    }
+
+    #[test]
+    fn sweeps_include_their_end() {
+        let sizes = parse_size_sweep("1M:4M:1M").unwrap();
+        assert_eq!(
+            sizes.iter().map(|s| s.0 / MIB).collect::<Vec<_>>(),
+            [1, 2, 3, 4]
+        );
+        assert!(parse_size_sweep("4M:1M:1M").is_err());
+        assert!(parse_size_sweep("1M:4M:0").is_err());
+        assert!(parse_size_sweep("1M:4M").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn parsing_never_panics(text in ".{0,20}") {
+            let _ = text.parse::<ByteSize>();
+            let _ = parse_duration(&text);
+            let _ = parse_size_sweep(&text);
+        }
+
+        #[test]
+        fn short_sizes_read_back_exactly(bytes in 0u64..(1 << 52)) {
+            prop_assert_eq!(size(&short_size(bytes)), bytes);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Warnings: a measured fact and what to do about it, kept in the report as well as printed.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What a warning is about; the closed list that scripts can match on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WarningKind {
+    /// A path ran otherwise than it was asked to.
+    PathFellBack,
+    /// The file system refused `O_DIRECT`.
+    NotDirect,
+    /// The data fit in the host's memory.
+    FitsInMemory,
+    /// Files were in the page cache where they should not have been, or the reverse.
+    CacheState,
+    /// The first sample, or some samples, lie far from the others.
+    Outliers,
+    /// The measurement was too short to trust.
+    TooShort,
+    /// The host's CPU or the harness itself was the limit.
+    HarnessBound,
+    /// Some threads took much longer than others.
+    LongTail,
+    /// Throughput drifted over the run.
+    NoSteadyState,
+    /// Not a release build.
+    DebugBuild,
+    /// An I/O engine other than the best was used.
+    EngineFellBack,
+    /// Buffers lie on small pages or are not registered.
+    Buffers,
+    /// The accelerator memory is host memory.
+    Emulated,
+    /// Emulated compute ended later than it should have.
+    Pacing,
+    /// A run smaller than the real workload.
+    Scaled,
+    /// The dataset differs from what the workload describes.
+    Dataset,
+    /// A checkpoint that would not survive a crash.
+    NotDurable,
+    /// A setting that has no effect here.
+    NoEffect,
+    /// The kernel, a driver or a library is known to behave badly here.
+    KnownIssue,
+    /// A rule of a benchmark suite is not met, so the result is not comparable.
+    NotComparable,
+}
+
+/// A measured fact and the advice that follows from it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// What it is about.
+    pub kind: WarningKind,
+    /// What was measured or found, with its units.
+    pub fact: String,
+    /// What the user can do now.
+    pub advice: String,
+}
+
+impl Warning {
+    /// A warning about `kind`.
+    pub fn new(kind: WarningKind, fact: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self {
+            kind,
+            fact: fact.into(),
+            advice: advice.into(),
+        }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.fact)?;
+        if !self.advice.is_empty() {
+            write!(f, "; {}", self.advice)?;
+        }
+        Ok(())
+    }
+}
