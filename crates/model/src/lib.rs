@@ -14,6 +14,7 @@ pub mod event;
 pub mod facts;
 pub mod head;
 pub mod histogram;
+pub mod mt19937;
 pub mod operation;
 pub mod path;
 pub mod stats;
