@@ -11,6 +11,7 @@
 //! ```
 
 pub mod event;
+pub mod evidence;
 pub mod facts;
 pub mod head;
 pub mod histogram;
