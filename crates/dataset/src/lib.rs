@@ -1,1 +1,8 @@
-//! Which bytes a sample is.
+//! Which bytes a sample is: sizes, formats, content, names and the generation of datasets.
+//!
+//! A format here is bytes and positions only. Nothing in this crate opens a device; the
+//! generator writes through `stormlp-transfer`, readers are handed bytes by whoever moved them.
+
+pub mod content;
+pub mod names;
+pub mod sizes;

@@ -1,0 +1,170 @@
+//! The payload of generated files: bytes that neither compression nor deduplication can shrink.
+//!
+//! Every 4 KiB block of every file has a generator of its own, keyed by seed, file and block.
+//! So no block is ever repeated, any block can be made again alone (to verify what was read),
+//! and threads need to agree on nothing.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
+
+/// Bytes of one block: the unit in which storage deduplicates and in which content is keyed.
+pub const BLOCK_BYTES: usize = 4096;
+
+/// What fills the samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Content {
+    /// Incompressible, and no block like another.
+    #[default]
+    Random,
+    /// One byte value all over: compressible, to see what the storage makes of it.
+    Constant,
+}
+
+/// The byte that [`Content::Constant`] consists of.
+pub const CONSTANT_BYTE: u8 = 0x5a;
+
+impl Content {
+    /// The name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::Constant => "constant",
+        }
+    }
+}
+
+impl fmt::Display for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Content {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Self::Random, Self::Constant]
+            .into_iter()
+            .find(|content| content.name() == text)
+            .ok_or_else(|| format!("`{text}` is not a kind of content: use random or constant"))
+    }
+}
+
+/// The content of one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileContent {
+    /// What fills the samples.
+    pub kind: Content,
+    /// The dataset's seed.
+    pub seed: u64,
+    /// The file's index in the dataset.
+    pub file: u64,
+}
+
+impl FileContent {
+    /// Fills `buffer` with the content from byte `block * 4096` on.
+    pub fn fill(&self, block: u64, buffer: &mut [u8]) {
+        match self.kind {
+            Content::Constant => buffer.fill(CONSTANT_BYTE),
+            Content::Random => {
+                for (index, piece) in buffer.chunks_mut(BLOCK_BYTES).enumerate() {
+                    self.generator(block + index as u64).fill_bytes(piece);
+                }
+            }
+        }
+    }
+
+    /// The generator of one block. Words 1 to 3 are one-to-one in seed, file and block, so two
+    /// blocks never share a state; word 0 mixes all three.
+    fn generator(&self, block: u64) -> Xoshiro256PlusPlus {
+        let seed_word = mix(self.seed ^ 0x9e37_79b9_7f4a_7c15);
+        let file_word = mix(self.file ^ 0xd1b5_4a32_d192_ed03);
+        let block_word = mix(block ^ 0x8cb9_2ba7_2f3d_8dd7);
+        let all = mix(block_word ^ mix(file_word ^ seed_word.rotate_left(17)));
+        let mut state = [0u8; 32];
+        for (slot, word) in state
+            .chunks_exact_mut(8)
+            .zip([all, seed_word, file_word, block_word])
+        {
+            slot.copy_from_slice(&word.to_le_bytes());
+        }
+        Xoshiro256PlusPlus::from_seed(state)
+    }
+}
+
+/// The finaliser of splitmix64: a one-to-one mixing of 64 bits.
+fn mix(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::{BLOCK_BYTES, Content, FileContent};
+
+    fn content(seed: u64, file: u64) -> FileContent {
+        FileContent {
+            kind: Content::Random,
+            seed,
+            file,
+        }
+    }
+
+    #[test]
+    fn any_block_can_be_made_alone() {
+        let mut whole = vec![0; 5 * BLOCK_BYTES];
+        content(1, 2).fill(10, &mut whole);
+        let mut alone = vec![0; BLOCK_BYTES];
+        content(1, 2).fill(13, &mut alone);
+        assert_eq!(alone, whole[3 * BLOCK_BYTES..4 * BLOCK_BYTES]);
+        let mut part = vec![0; 100];
+        content(1, 2).fill(13, &mut part);
+        assert_eq!(part, alone[..100]);
+    }
+
+    #[test]
+    fn no_block_is_like_another() {
+        let mut seen = HashSet::new();
+        for seed in 0..3 {
+            for file in 0..5 {
+                let mut buffer = vec![0; 64 * BLOCK_BYTES];
+                content(seed, file).fill(0, &mut buffer);
+                for block in buffer.chunks(BLOCK_BYTES) {
+                    assert!(seen.insert(block.to_vec()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_are_evenly_spread() {
+        let mut buffer = vec![0; 1 << 20];
+        content(7, 7).fill(0, &mut buffer);
+        let mut counts = [0u32; 256];
+        for byte in &buffer {
+            counts[usize::from(*byte)] += 1;
+        }
+        // 4096 expected of each value, standard deviation 64: six of them either way.
+        assert!(counts.iter().all(|count| count.abs_diff(4096) < 400));
+    }
+
+    #[test]
+    fn constant_content_is_constant() {
+        let mut buffer = vec![0; 9000];
+        FileContent {
+            kind: Content::Constant,
+            ..content(1, 1)
+        }
+        .fill(3, &mut buffer);
+        assert!(buffer.iter().all(|byte| *byte == super::CONSTANT_BYTE));
+    }
+}
