@@ -1,0 +1,70 @@
+//! What can be typed: the global options and the list of commands.
+//!
+//! The arguments of a command are defined beside the command, in `commands/`; this page only
+//! lists them in the order in which `--help` shows them.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{
+    checkpoint, clean, completions, datagen, datasize, doctor, gds, gdsio, report, train, workloads,
+};
+
+/// Can this storage keep these accelerators fed, by which path, and at what cost to the host?
+#[derive(Debug, Parser)]
+#[command(name = "stormlp", version, max_term_width = 100, after_help = AFTER_HELP)]
+pub(crate) struct Cli {
+    /// Show no progress on stderr; results and errors are printed as ever.
+    #[arg(long, global = true)]
+    pub(crate) quiet: bool,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands, as `--help` lists them.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Compare the transfer paths between storage and accelerator memory.
+    Gds(gds::Args),
+    /// The same engine behind gdsio's own arguments and job files.
+    Gdsio(gdsio::Args),
+    /// Run an MLPerf Storage training workload and report accelerator utilisation.
+    Train(train::Args),
+    /// Run an MLPerf Storage checkpoint workload: save, restore, bandwidth.
+    Checkpoint(checkpoint::Args),
+    /// Say how large a dataset must be for a workload and a number of accelerators.
+    Datasize(datasize::Args),
+    /// Write the dataset of a workload.
+    Datagen(datagen::Args),
+    /// List the built-in workloads, or print one as YAML.
+    Workloads(workloads::Args),
+    /// Say what this machine can do, path by path, and why not.
+    Doctor(doctor::Args),
+    /// Show a saved report again, in any format, or compare two.
+    Report(report::Args),
+    /// Remove the data that stormlp made, and only that.
+    Clean(clean::Args),
+    /// Print a completion script for a shell.
+    Completions(completions::Args),
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  stormlp gds --io-size 1M --threads 8    compare the transfer paths on this machine
+  stormlp doctor /mnt/nvme                what can run here, and why not
+  stormlp train unet3d --dry-run          print the plan of a training run
+
+Exit codes: 0 done, 1 bug, 2 wrong usage, 3 no valid plan, 4 this machine lacks something,
+5 storage or device failed, 6 missed its target, 7 regression, 130 stopped by the user.";
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    #[test]
+    fn the_definition_of_the_command_line_holds_together() {
+        Cli::command().debug_assert();
+    }
+}

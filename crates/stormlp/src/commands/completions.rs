@@ -1,0 +1,28 @@
+//! `stormlp completions SHELL`: a completion script, made from the definition of the arguments.
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::cli::Cli;
+use crate::exit::Failure;
+use crate::output;
+use crate::session::Session;
+
+/// Arguments of `stormlp completions`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stormlp completions bash > ~/.local/share/bash-completion/completions/stormlp
+  stormlp completions zsh > ~/.zfunc/_stormlp
+  stormlp completions fish > ~/.config/fish/completions/stormlp.fish")]
+pub(crate) struct Args {
+    /// The shell to write for.
+    shell: Shell,
+}
+
+/// Prints the script on stdout.
+pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "stormlp", &mut script);
+    output::print(&String::from_utf8_lossy(&script))
+}

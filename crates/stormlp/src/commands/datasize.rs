@@ -1,0 +1,13 @@
+//! `stormlp datasize`.
+
+use crate::exit::Failure;
+use crate::session::Session;
+
+/// Arguments of `stormlp datasize`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+/// Refuses: this build has no `datasize` yet.
+pub(crate) fn run(_args: Args, _session: &Session) -> Result<(), Failure> {
+    Err(Failure::usage("this build has no `datasize` yet"))
+}

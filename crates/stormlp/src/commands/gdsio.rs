@@ -1,0 +1,13 @@
+//! `stormlp gdsio`.
+
+use crate::exit::Failure;
+use crate::session::Session;
+
+/// Arguments of `stormlp gdsio`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+/// Refuses: this build has no `gdsio` yet.
+pub(crate) fn run(_args: Args, _session: &Session) -> Result<(), Failure> {
+    Err(Failure::usage("this build has no `gdsio` yet"))
+}

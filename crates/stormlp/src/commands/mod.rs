@@ -1,0 +1,38 @@
+//! One module for each command: its arguments, and the few lines that turn them into a plan, run
+//! it and render the report. Nothing here measures or formats.
+
+pub(crate) mod checkpoint;
+pub(crate) mod clean;
+pub(crate) mod completions;
+pub(crate) mod datagen;
+pub(crate) mod datasize;
+pub(crate) mod doctor;
+pub(crate) mod gds;
+pub(crate) mod gdsio;
+pub(crate) mod report;
+pub(crate) mod train;
+pub(crate) mod workloads;
+
+use crate::cli::Command;
+use crate::exit::Failure;
+use crate::session::Session;
+
+/// Runs the command that was typed.
+///
+/// # Errors
+/// With the exit code and the advice of the command that failed.
+pub(crate) fn run(command: Command, session: &Session) -> Result<(), Failure> {
+    match command {
+        Command::Gds(args) => gds::run(args, session),
+        Command::Gdsio(args) => gdsio::run(args, session),
+        Command::Train(args) => train::run(args, session),
+        Command::Checkpoint(args) => checkpoint::run(args, session),
+        Command::Datasize(args) => datasize::run(args, session),
+        Command::Datagen(args) => datagen::run(args, session),
+        Command::Workloads(args) => workloads::run(args, session),
+        Command::Doctor(args) => doctor::run(args, session),
+        Command::Report(args) => report::run(args, session),
+        Command::Clean(args) => clean::run(args, session),
+        Command::Completions(args) => completions::run(args, session),
+    }
+}

@@ -1,0 +1,13 @@
+//! `stormlp report`.
+
+use crate::exit::Failure;
+use crate::session::Session;
+
+/// Arguments of `stormlp report`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+/// Refuses: this build has no `report` yet.
+pub(crate) fn run(_args: Args, _session: &Session) -> Result<(), Failure> {
+    Err(Failure::usage("this build has no `report` yet"))
+}

@@ -1,0 +1,26 @@
+//! Results on stdout. A reader who has seen enough (`stormlp … | head`) is no error.
+
+use std::io::{self, ErrorKind, Write};
+
+use crate::exit::Failure;
+
+/// Prints `text` on stdout, ending it with a line break when it has none.
+///
+/// # Errors
+/// When stdout cannot be written, unless the reader has closed the pipe.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    let written = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| match text.ends_with('\n') || text.is_empty() {
+            true => Ok(()),
+            false => stdout.write_all(b"\n"),
+        })
+        .and_then(|()| stdout.flush());
+    match written {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::storage(
+            anyhow::Error::new(error).context("cannot write to stdout"),
+        )),
+        _ => Ok(()),
+    }
+}
