@@ -15,6 +15,7 @@ pub mod evidence;
 pub mod facts;
 pub mod head;
 pub mod histogram;
+pub mod machine;
 pub mod mt19937;
 pub mod operation;
 pub mod path;

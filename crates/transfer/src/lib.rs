@@ -1,1 +1,2 @@
 //! How bytes get from storage to an accelerator and back.
+pub mod probe;
