@@ -19,6 +19,7 @@ pub mod machine;
 pub mod mt19937;
 pub mod operation;
 pub mod path;
+pub mod pattern;
 pub mod stats;
 pub mod stop;
 pub mod units;

@@ -1,2 +1,29 @@
 //! How bytes get from storage to an accelerator and back.
+//!
+//! A [`TransferPath`] is one way for bytes to travel between a file and a [`Slot`]; the worker
+//! that owns it submits transfers and waits for completions, and stamps the times itself, so
+//! that every path is timed alike. [`Storage`](storage) opens, preallocates, syncs and renames
+//! files; a path only moves bytes. [`Accelerator`] is the memory transfers end in: a GPU's, or
+//! host memory that stands in for one and is always called emulated.
+//!
+//! This is the only crate with `unsafe`, CUDA and cuFile. GPU libraries are opened at run time.
+
+pub mod accelerator;
+pub mod engine;
+pub mod error;
+pub mod page_cache;
+pub mod paths;
 pub mod probe;
+pub mod region;
+pub mod slot;
+pub mod storage;
+pub mod telemetry;
+pub mod thread;
+
+pub use accelerator::{Accelerator, AcceleratorBuffer, HostStandIn};
+pub use error::TransferError;
+pub use paths::{
+    Completion, FileId, PathSpec, Rejected, Transfer, TransferPath, buffers_needed, build_path,
+};
+pub use region::{Backing, HostBuffer, Region};
+pub use slot::Slot;

@@ -1,0 +1,228 @@
+//! I/O engines: how the paths that the CPU drives hand reads and writes to the kernel.
+//!
+//! Three do the same job: a raw ring for each thread, tokio-uring, and plain `pread`/`pwrite`
+//! where io_uring is refused. An engine moves bytes between files and host buffers; what a
+//! buffer is for, a path knows.
+
+mod files;
+mod psync;
+mod tokio_uring;
+mod uring;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use stormlp_model::evidence::EngineFacts;
+use stormlp_model::operation::Direction;
+use stormlp_model::path::EngineKind;
+
+use crate::error::TransferError;
+use crate::region::HostBuffer;
+
+pub use uring::probe as probe_uring;
+
+/// A file attached to an engine or a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileId(pub(crate) u32);
+
+/// A host buffer that an engine knows by its number.
+#[derive(Debug)]
+pub(crate) struct EngineBuffer {
+    pub(crate) index: u32,
+    pub(crate) bytes: HostBuffer,
+}
+
+/// A read or write to be done.
+#[derive(Debug)]
+pub(crate) struct Io {
+    pub(crate) direction: Direction,
+    pub(crate) file: FileId,
+    pub(crate) offset: u64,
+    pub(crate) len: usize,
+    pub(crate) buffer: EngineBuffer,
+    pub(crate) tag: u64,
+}
+
+/// A read or write that is over.
+#[derive(Debug)]
+pub(crate) struct IoDone {
+    pub(crate) buffer: EngineBuffer,
+    pub(crate) tag: u64,
+    /// Bytes moved (possibly fewer than asked for), or the kernel's error.
+    pub(crate) result: io::Result<usize>,
+}
+
+/// Hands reads and writes to the kernel; owned by one thread.
+pub(crate) trait Engine {
+    /// Makes a file known.
+    fn attach(&mut self, file: File) -> Result<FileId, TransferError>;
+
+    /// Forgets a file that has nothing in flight, and closes it.
+    fn detach(&mut self, file: FileId) -> Result<(), TransferError>;
+
+    /// Hands out the buffers, once.
+    fn take_buffers(&mut self) -> Vec<EngineBuffer>;
+
+    /// Starts a read or write, or keeps it until the batch is full; on failure it comes back.
+    fn submit(&mut self, io: Io) -> Result<(), Box<(Io, TransferError)>>;
+
+    /// Flushes what was kept and waits until `min` more are over; hands back all that are.
+    fn wait(&mut self, min: usize, done: &mut Vec<IoDone>) -> Result<(), TransferError>;
+
+    /// Lets a write to `eventfd` end a `wait`; `false` where the engine never blocks in one.
+    fn wake_on(&mut self, eventfd: BorrowedFd<'_>) -> Result<bool, TransferError> {
+        let _ = eventfd;
+        Ok(false)
+    }
+
+    /// How it was set up.
+    fn facts(&self) -> EngineFacts;
+}
+
+/// What an engine is to be built for.
+#[derive(Debug)]
+pub(crate) struct EngineSpec {
+    /// Buffers to register; also the largest number of operations in flight.
+    pub(crate) buffers: Vec<HostBuffer>,
+    /// Submissions gathered before they go to the kernel.
+    pub(crate) submit_batch: usize,
+    /// Files attached at one time, at most.
+    pub(crate) max_files: usize,
+}
+
+/// Builds the engine of the given kind on the calling thread, which must be the one to use it.
+pub(crate) fn build(kind: EngineKind, spec: EngineSpec) -> Result<Box<dyn Engine>, TransferError> {
+    Ok(match kind {
+        EngineKind::Uring => Box::new(uring::UringEngine::new(spec)?),
+        EngineKind::TokioUring => Box::new(tokio_uring::TokioUringEngine::new(spec)?),
+        EngineKind::Psync => Box::new(psync::PsyncEngine::new(spec)),
+    })
+}
+
+/// Numbers the buffers as engines know them.
+fn number(buffers: Vec<HostBuffer>) -> Vec<EngineBuffer> {
+    (0..)
+        .zip(buffers)
+        .map(|(index, bytes)| EngineBuffer { index, bytes })
+        .collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::region::Region;
+    use std::io::Write as _;
+
+    const KINDS: [EngineKind; 3] = [EngineKind::Uring, EngineKind::TokioUring, EngineKind::Psync];
+
+    /// Builds each engine that this machine allows, and says which it does not.
+    fn each_engine(check: impl Fn(&mut dyn Engine)) {
+        for kind in KINDS {
+            let mut region = Region::new(1 << 20).unwrap();
+            let buffers = (0..4).map(|_| region.carve(8192, 4096).unwrap()).collect();
+            match build(
+                kind,
+                EngineSpec {
+                    buffers,
+                    submit_batch: 2,
+                    max_files: 4,
+                },
+            ) {
+                Ok(mut engine) => check(engine.as_mut()),
+                Err(error) => eprintln!("skipped {kind}: {error}"),
+            }
+        }
+    }
+
+    fn numbered_file(bytes: usize) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        let content: Vec<u8> = (0..bytes).map(|i| (i / 4096) as u8).collect();
+        file.write_all(&content).unwrap();
+        file
+    }
+
+    fn io(direction: Direction, file: FileId, offset: u64, buffer: EngineBuffer) -> Io {
+        Io {
+            direction,
+            file,
+            offset,
+            len: 4096,
+            tag: offset,
+            buffer,
+        }
+    }
+
+    #[test]
+    fn every_engine_reads_what_is_there_and_stops_short_at_the_end() {
+        each_engine(|engine| {
+            let file = engine.attach(numbered_file(3 * 4096 + 100)).unwrap();
+            let buffers = engine.take_buffers();
+            for (block, buffer) in (0u64..).zip(buffers) {
+                engine
+                    .submit(io(Direction::Read, file, block * 4096, buffer))
+                    .unwrap();
+            }
+            let mut done = Vec::new();
+            while done.len() < 4 {
+                engine.wait(1, &mut done).unwrap();
+            }
+            for over in done {
+                let block = over.tag / 4096;
+                let expected = if block == 3 { 100 } else { 4096 };
+                assert_eq!(over.result.unwrap(), expected);
+                assert!(
+                    over.buffer.bytes[..expected]
+                        .iter()
+                        .all(|byte| u64::from(*byte) == block)
+                );
+            }
+        });
+    }
+
+    #[test]
+    fn every_engine_writes_and_reports_errors() {
+        each_engine(|engine| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            let id = engine.attach(file.reopen().unwrap()).unwrap();
+            let read_only = File::open(file.path()).unwrap();
+            let read_only = engine.attach(read_only).unwrap();
+            let mut buffers = engine.take_buffers();
+            let mut buffer = buffers.pop().unwrap();
+            buffer.bytes[..4096].fill(7);
+            let mut done = Vec::new();
+            engine
+                .submit(io(Direction::Write, id, 4096, buffer))
+                .unwrap();
+            engine.wait(1, &mut done).unwrap();
+            let over = done.pop().unwrap();
+            assert_eq!(over.result.unwrap(), 4096);
+            assert_eq!(std::fs::read(file.path()).unwrap()[4096..], [7; 4096]);
+
+            engine
+                .submit(io(Direction::Write, read_only, 0, over.buffer))
+                .unwrap();
+            engine.wait(1, &mut done).unwrap();
+            let error = done.pop().unwrap().result.unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+        });
+    }
+
+    #[test]
+    fn files_come_and_go_without_end() {
+        each_engine(|engine| {
+            let mut buffer = engine.take_buffers().pop().unwrap();
+            for _ in 0..20 {
+                let id = engine.attach(numbered_file(4096)).unwrap();
+                engine.submit(io(Direction::Read, id, 0, buffer)).unwrap();
+                let mut done = Vec::new();
+                engine.wait(1, &mut done).unwrap();
+                let over = done.pop().unwrap();
+                assert_eq!(over.result.unwrap(), 4096);
+                buffer = over.buffer;
+                engine.detach(id).unwrap();
+            }
+        });
+    }
+}

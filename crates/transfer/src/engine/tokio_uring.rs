@@ -1,0 +1,222 @@
+//! The second engine: tokio-uring with registered buffers, so that the difference can be seen.
+//!
+//! It has no registered files and cannot use DEFER_TASKRUN; what it submits at once is bounded
+//! only by the size of its submission queue, which is therefore the submit batch.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::rc::Rc;
+
+use stormlp_model::evidence::EngineFacts;
+use stormlp_model::operation::Direction;
+use stormlp_model::path::EngineKind;
+use tokio_uring::buf::fixed::FixedBufRegistry;
+use tokio_uring::buf::{BoundedBuf as _, IoBuf, IoBufMut};
+
+use super::{Engine, EngineBuffer, EngineSpec, FileId, Io, IoDone, number};
+use crate::error::TransferError;
+
+/// A second name for a buffer's bytes, as the registry wants one.
+struct Alias {
+    start: *mut u8,
+    len: usize,
+    initialised: usize,
+}
+
+// SAFETY: the address stays valid and in place while the engine lives (the region is mapped until
+// the last buffer is gone, and the engine's buffers come back before it is dropped); the bytes are initialised memory.
+unsafe impl IoBuf for Alias {
+    fn stable_ptr(&self) -> *const u8 {
+        self.start
+    }
+    fn bytes_init(&self) -> usize {
+        self.initialised
+    }
+    fn bytes_total(&self) -> usize {
+        self.len
+    }
+}
+
+// SAFETY: as above; the kernel is the only one to write through this name, and only while the
+// owner of the `EngineBuffer` has given it to the engine.
+unsafe impl IoBufMut for Alias {
+    fn stable_mut_ptr(&mut self) -> *mut u8 {
+        self.start
+    }
+    unsafe fn set_init(&mut self, pos: usize) {
+        self.initialised = self.initialised.max(pos);
+    }
+}
+
+/// Operations as tasks of a tokio-uring runtime that runs inside `wait`.
+pub(crate) struct TokioUringEngine {
+    runtime: tokio_uring::Runtime,
+    registry: Rc<FixedBufRegistry<Alias>>,
+    buffers: Vec<EngineBuffer>,
+    files: Vec<Option<Rc<tokio_uring::fs::File>>>,
+    queued: Vec<Io>,
+    over: Rc<Over>,
+    flying: usize,
+}
+
+/// Where tasks leave what is done.
+#[derive(Default)]
+struct Over {
+    done: RefCell<Vec<IoDone>>,
+    notify: tokio::sync::Notify,
+}
+
+impl TokioUringEngine {
+    /// Builds the runtime and registers the buffers.
+    pub(crate) fn new(spec: EngineSpec) -> Result<Self, TransferError> {
+        let depth = spec.buffers.len().max(1) as u32;
+        let mut builder = tokio_uring::uring_builder();
+        builder
+            .setup_cqsize((depth * 2).next_power_of_two().max(16))
+            .setup_coop_taskrun();
+        let mut config = tokio_uring::builder();
+        let entries = (spec.submit_batch.max(1) as u32)
+            .next_power_of_two()
+            .min(depth.next_power_of_two());
+        config.entries(entries).uring_builder(&builder);
+        // `Runtime::new` answers a refusal with an error; `start` would panic.
+        let runtime =
+            tokio_uring::Runtime::new(&config).map_err(|error| TransferError::Unavailable {
+                what: "io_uring through tokio-uring".to_string(),
+                reason: format!("the kernel answers {error}"),
+                remedy: "allow io_uring, or use --engine psync".to_string(),
+            })?;
+        let buffers = number(spec.buffers);
+        let registry = Rc::new(FixedBufRegistry::new(buffers.iter().map(|buffer| Alias {
+            start: buffer.bytes.as_raw(),
+            len: buffer.bytes.len(),
+            initialised: buffer.bytes.len(),
+        })));
+        let registered = runtime.block_on(async { registry.register() });
+        registered.map_err(|source| TransferError::Io {
+            action: "register buffers",
+            source,
+        })?;
+        Ok(Self {
+            runtime,
+            registry,
+            buffers,
+            files: Vec::new(),
+            queued: Vec::new(),
+            over: Rc::default(),
+            flying: 0,
+        })
+    }
+}
+
+/// Does one operation and leaves the result.
+async fn perform(
+    io: Io,
+    file: Rc<tokio_uring::fs::File>,
+    registry: Rc<FixedBufRegistry<Alias>>,
+    over: Rc<Over>,
+) {
+    let alias = registry
+        .check_out(io.buffer.index as usize)
+        .expect("one operation for each buffer");
+    let slice = alias.slice(..io.len);
+    let (result, slice) = match io.direction {
+        Direction::Read => file.read_fixed_at(slice, io.offset).await,
+        Direction::Write => file.write_fixed_at(slice, io.offset).await,
+    };
+    // The alias goes back to the registry before the buffer goes back to its owner.
+    drop(slice);
+    over.done.borrow_mut().push(IoDone {
+        buffer: io.buffer,
+        tag: io.tag,
+        result,
+    });
+    over.notify.notify_one();
+}
+
+impl Engine for TokioUringEngine {
+    fn attach(&mut self, file: File) -> Result<FileId, TransferError> {
+        let file = self
+            .runtime
+            .block_on(async { tokio_uring::fs::File::from_std(file) });
+        let index = self
+            .files
+            .iter()
+            .position(Option::is_none)
+            .unwrap_or_else(|| {
+                self.files.push(None);
+                self.files.len() - 1
+            });
+        self.files[index] = Some(Rc::new(file));
+        Ok(FileId(index as u32))
+    }
+
+    fn detach(&mut self, file: FileId) -> Result<(), TransferError> {
+        let Some(file) = self.files[file.0 as usize].take() else {
+            return Ok(());
+        };
+        // Nothing is in flight on it, so this is the last reference.
+        self.runtime
+            .block_on(async {
+                match Rc::try_unwrap(file) {
+                    Ok(file) => file.close().await,
+                    Err(_) => Ok(()),
+                }
+            })
+            .map_err(|source| TransferError::Io {
+                action: "close a file",
+                source,
+            })
+    }
+
+    fn take_buffers(&mut self) -> Vec<EngineBuffer> {
+        std::mem::take(&mut self.buffers)
+    }
+
+    fn submit(&mut self, io: Io) -> Result<(), Box<(Io, TransferError)>> {
+        self.queued.push(io);
+        Ok(())
+    }
+
+    fn wait(&mut self, min: usize, done: &mut Vec<IoDone>) -> Result<(), TransferError> {
+        self.flying += self.queued.len();
+        let wanted = min.min(self.flying);
+        let (queued, files, registry, over) =
+            (&mut self.queued, &self.files, &self.registry, &self.over);
+        self.runtime.block_on(async {
+            for io in queued.drain(..) {
+                let file = files[io.file.0 as usize]
+                    .as_ref()
+                    .expect("an attached file");
+                let task = perform(io, Rc::clone(file), Rc::clone(registry), Rc::clone(over));
+                tokio_uring::spawn(task);
+            }
+            while over.done.borrow().len() < wanted {
+                over.notify.notified().await;
+            }
+        });
+        let mut finished = self.over.done.borrow_mut();
+        self.flying -= finished.len();
+        done.append(&mut finished);
+        Ok(())
+    }
+
+    fn facts(&self) -> EngineFacts {
+        EngineFacts {
+            engine: EngineKind::TokioUring,
+            ring_flags: vec!["COOP_TASKRUN".to_string()],
+            registered_buffers: true,
+            registered_files: false,
+            fallbacks: Vec::new(),
+        }
+    }
+}
+
+impl Drop for TokioUringEngine {
+    fn drop(&mut self) {
+        // The kernel may still write into buffers in flight: wait for them before they go.
+        let mut done = Vec::new();
+        let left = self.flying + self.queued.len();
+        let _ = self.wait(left, &mut done);
+    }
+}

@@ -1,0 +1,357 @@
+//! The raw ring: one for each thread, with registered buffers and files.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
+
+use io_uring::{IoUring, opcode, squeue, types};
+use stormlp_model::evidence::EngineFacts;
+use stormlp_model::operation::Direction;
+use stormlp_model::path::EngineKind;
+
+use super::files::FileTable;
+use super::{Engine, EngineBuffer, EngineSpec, FileId, Io, IoDone, number};
+use crate::error::TransferError;
+
+/// Marks the completion of the poll on the waking eventfd; no buffer has this number.
+const WAKE: u64 = u64::MAX;
+
+/// Operations on a ring of the thread's own. The number of a buffer is the user data of the
+/// operation that holds it, so a completion finds its state without a search.
+pub(crate) struct UringEngine {
+    // Declared before everything the kernel may still write to: dropped first.
+    ring: IoUring,
+    in_flight: Vec<Option<Io>>,
+    buffers: Vec<EngineBuffer>,
+    files: FileTable,
+    wake: Option<RawFd>,
+    queued: usize,
+    flying: usize,
+    submit_batch: usize,
+    facts: EngineFacts,
+    /// A failure to enter the kernel that `wait` has yet to report.
+    broken: Option<TransferError>,
+}
+
+/// Tries a tiny ring: whether the kernel lets this process use io_uring.
+///
+/// # Errors
+/// The kernel's refusal, `EPERM` under seccomp or `kernel.io_uring_disabled`, `ENOSYS` without it.
+pub fn probe() -> io::Result<Vec<String>> {
+    build_ring(2).map(|(_, flags)| flags)
+}
+
+/// Builds a ring with as many of the wanted flags as the kernel takes.
+fn build_ring(entries: u32) -> io::Result<(IoUring, Vec<String>)> {
+    let attempts: [&[&str]; 4] = [
+        &["SINGLE_ISSUER", "DEFER_TASKRUN"],
+        &["SINGLE_ISSUER", "COOP_TASKRUN"],
+        &["COOP_TASKRUN"],
+        &[],
+    ];
+    let mut last = None;
+    for flags in attempts {
+        let mut builder = IoUring::builder();
+        // A buffer carries one operation, so completions never outnumber twice the entries.
+        builder.setup_cqsize(entries * 2).setup_clamp();
+        for flag in flags {
+            match *flag {
+                "SINGLE_ISSUER" => builder.setup_single_issuer(),
+                "DEFER_TASKRUN" => builder.setup_defer_taskrun(),
+                _ => builder.setup_coop_taskrun(),
+            };
+        }
+        match builder.build(entries) {
+            Ok(ring) => return Ok((ring, flags.iter().map(ToString::to_string).collect())),
+            // An old kernel answers EINVAL to a flag it does not know; anything else is final.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => last = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL)))
+}
+
+/// What a refusal means to the user.
+fn refused(error: &io::Error) -> TransferError {
+    TransferError::Unavailable {
+        what: "io_uring".to_string(),
+        reason: format!("the kernel answers {error}"),
+        remedy: "allow io_uring (kernel.io_uring_disabled=0, a seccomp profile that permits it), \
+                 or use --engine psync"
+            .to_string(),
+    }
+}
+
+impl UringEngine {
+    /// Builds the ring on the calling thread and registers buffers and files with it.
+    pub(crate) fn new(spec: EngineSpec) -> Result<Self, TransferError> {
+        // One entry more than buffers: the poll on the waking eventfd.
+        let entries = (spec.buffers.len() + 1).next_power_of_two() as u32;
+        let (ring, ring_flags) = build_ring(entries).map_err(|error| refused(&error))?;
+        let buffers = number(spec.buffers);
+        let mut facts = EngineFacts {
+            engine: EngineKind::Uring,
+            ring_flags,
+            registered_buffers: true,
+            registered_files: true,
+            fallbacks: Vec::new(),
+        };
+        let vectors: Vec<libc::iovec> = buffers
+            .iter()
+            .map(|buffer| libc::iovec {
+                iov_base: buffer.bytes.as_raw().cast(),
+                iov_len: buffer.bytes.len(),
+            })
+            .collect();
+        // SAFETY: each vector is a live buffer of this engine; the kernel pins its pages, so the
+        // mapping outlives the registration whatever happens to the buffers.
+        if let Err(error) = unsafe { ring.submitter().register_buffers(&vectors) } {
+            facts.registered_buffers = false;
+            facts.fallbacks.push(format!(
+                "buffers are not registered: {error}; raise the locked-memory limit (ulimit -l)"
+            ));
+        }
+        let max_files = spec.max_files.max(1);
+        if let Err(error) = ring.submitter().register_files_sparse(max_files as u32) {
+            facts.registered_files = false;
+            facts
+                .fallbacks
+                .push(format!("files are not registered: {error}"));
+        }
+        Ok(Self {
+            in_flight: buffers.iter().map(|_| None).collect(),
+            files: FileTable::new(max_files),
+            ring,
+            buffers,
+            wake: None,
+            queued: 0,
+            flying: 0,
+            submit_batch: spec.submit_batch.max(1),
+            facts,
+            broken: None,
+        })
+    }
+
+    /// The queue entry for an operation.
+    fn entry(&self, io: &Io) -> squeue::Entry {
+        let address = io.buffer.bytes.as_raw();
+        let len = io.len as u32;
+        let index = io.buffer.index as u16;
+        macro_rules! entry_for {
+            ($target:expr) => {
+                match (io.direction, self.facts.registered_buffers) {
+                    (Direction::Read, true) => opcode::ReadFixed::new($target, address, len, index)
+                        .offset(io.offset)
+                        .build(),
+                    (Direction::Read, false) => opcode::Read::new($target, address, len)
+                        .offset(io.offset)
+                        .build(),
+                    (Direction::Write, true) => {
+                        opcode::WriteFixed::new($target, address, len, index)
+                            .offset(io.offset)
+                            .build()
+                    }
+                    (Direction::Write, false) => opcode::Write::new($target, address, len)
+                        .offset(io.offset)
+                        .build(),
+                }
+            };
+        }
+        let entry = if self.facts.registered_files {
+            entry_for!(types::Fixed(io.file.0))
+        } else {
+            entry_for!(types::Fd(self.files.fd(io.file)))
+        };
+        entry.user_data(u64::from(io.buffer.index))
+    }
+
+    /// Hands queued entries to the kernel, waiting for `min` completions.
+    fn enter(&mut self, min: usize) -> Result<(), TransferError> {
+        let result = if min == 0 && self.queued == 0 {
+            // Nothing to submit: only let the kernel post what is ready.
+            self.ring.submitter().submit_and_wait(0)
+        } else {
+            self.ring.submit_and_wait(min)
+        };
+        match result {
+            Ok(submitted) => {
+                self.queued = self.queued.saturating_sub(submitted);
+                Ok(())
+            }
+            // A signal or a full completion queue: the caller reaps and comes back.
+            Err(error)
+                if matches!(
+                    error.raw_os_error(),
+                    Some(libc::EINTR | libc::EBUSY | libc::EAGAIN)
+                ) =>
+            {
+                Ok(())
+            }
+            Err(source) => Err(TransferError::Io {
+                action: "submit to io_uring",
+                source,
+            }),
+        }
+    }
+
+    /// Moves every posted completion to `done`; whether the waking poll was among them.
+    fn reap(&mut self, done: &mut Vec<IoDone>) -> bool {
+        let mut woken = false;
+        let mut completions = self.ring.completion();
+        completions.sync();
+        for entry in completions {
+            if entry.user_data() == WAKE {
+                woken = true;
+                continue;
+            }
+            let Some(io) = self.in_flight[entry.user_data() as usize].take() else {
+                continue;
+            };
+            self.flying -= 1;
+            let result = match entry.result() {
+                n if n >= 0 => Ok(n as usize),
+                n => Err(io::Error::from_raw_os_error(-n)),
+            };
+            done.push(IoDone {
+                buffer: io.buffer,
+                tag: io.tag,
+                result,
+            });
+        }
+        woken
+    }
+
+    /// Queues a poll on the waking eventfd.
+    fn arm_wake(&mut self, fd: RawFd) -> Result<(), TransferError> {
+        let entry = opcode::PollAdd::new(types::Fd(fd), libc::POLLIN as u32)
+            .build()
+            .user_data(WAKE);
+        self.push(&entry)
+    }
+
+    /// Puts an entry on the submission queue, emptying the queue first when it is full.
+    fn push(&mut self, entry: &squeue::Entry) -> Result<(), TransferError> {
+        loop {
+            // SAFETY: the entry's address is a buffer that `in_flight` holds until its
+            // completion is reaped (or an eventfd number), and its files stay attached.
+            if unsafe { self.ring.submission().push(entry) }.is_ok() {
+                self.queued += 1;
+                return Ok(());
+            }
+            self.enter(0)?;
+        }
+    }
+
+    /// Empties the eventfd's counter and polls it anew.
+    fn rearm_wake(&mut self) -> Result<(), TransferError> {
+        if let Some(fd) = self.wake {
+            let mut counter = 0u64;
+            // SAFETY: the descriptor was valid when given, and reading it into eight bytes of our
+            // own is what an eventfd offers; an error (EAGAIN) leaves the counter as it is.
+            unsafe { libc::read(fd, (&raw mut counter).cast(), 8) };
+            self.arm_wake(fd)?;
+        }
+        Ok(())
+    }
+}
+
+impl Engine for UringEngine {
+    fn attach(&mut self, file: File) -> Result<FileId, TransferError> {
+        let fd = file.as_raw_fd();
+        let id = self.files.insert(file)?;
+        if self.facts.registered_files {
+            self.ring
+                .submitter()
+                .register_files_update(id.0, &[fd])
+                .map_err(|source| TransferError::Io {
+                    action: "register a file",
+                    source,
+                })?;
+        }
+        Ok(id)
+    }
+
+    fn detach(&mut self, file: FileId) -> Result<(), TransferError> {
+        if self.facts.registered_files {
+            self.ring
+                .submitter()
+                .register_files_update(file.0, &[-1])
+                .map_err(|source| TransferError::Io {
+                    action: "unregister a file",
+                    source,
+                })?;
+        }
+        self.files.remove(file);
+        Ok(())
+    }
+
+    fn take_buffers(&mut self) -> Vec<EngineBuffer> {
+        std::mem::take(&mut self.buffers)
+    }
+
+    #[inline]
+    fn submit(&mut self, io: Io) -> Result<(), Box<(Io, TransferError)>> {
+        let entry = self.entry(&io);
+        let index = io.buffer.index as usize;
+        if let Err(error) = self.push(&entry) {
+            return Err(Box::new((io, error)));
+        }
+        self.in_flight[index] = Some(io);
+        self.flying += 1;
+        if self.queued >= self.submit_batch
+            && let Err(error) = self.enter(0)
+        {
+            // The kernel took none of the batch and the ring is broken; the operation stays in
+            // flight for the drop of the engine to wait for, and the next `wait` says so.
+            self.broken = Some(error);
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, min: usize, done: &mut Vec<IoDone>) -> Result<(), TransferError> {
+        if let Some(error) = self.broken.take() {
+            return Err(error);
+        }
+        let wanted = done.len() + min.min(self.flying);
+        // Completions may be posted already; then one flush is all the kernel needs to see.
+        let mut woken = self.reap(done);
+        if self.queued > 0 || (done.len() < wanted && !woken) || min == 0 {
+            loop {
+                let missing = wanted.saturating_sub(done.len());
+                self.enter(if woken { 0 } else { missing })?;
+                woken |= self.reap(done);
+                if (done.len() >= wanted || woken) && self.queued == 0 {
+                    break;
+                }
+            }
+        }
+        if woken {
+            self.rearm_wake()?;
+        }
+        Ok(())
+    }
+
+    fn wake_on(&mut self, eventfd: BorrowedFd<'_>) -> Result<bool, TransferError> {
+        self.wake = Some(eventfd.as_raw_fd());
+        self.arm_wake(eventfd.as_raw_fd())?;
+        Ok(true)
+    }
+
+    fn facts(&self) -> EngineFacts {
+        self.facts.clone()
+    }
+}
+
+impl Drop for UringEngine {
+    fn drop(&mut self) {
+        // The kernel may still write into buffers in flight: wait for them before they are
+        // freed. An error means the ring is gone and with it its operations.
+        let mut done = Vec::new();
+        while self.flying > 0 {
+            if self.enter(1).is_err() {
+                break;
+            }
+            self.reap(&mut done);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What can go wrong between storage and an accelerator.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A transfer, a file or a device failed. Messages say what was tried and what to do now.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// A system call on a file failed.
+    #[error("{action} {path}: {source}")]
+    File {
+        /// What was being done, as a verb: `open`, `preallocate`.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A read or write in flight failed.
+    #[error("{action} failed: {source}")]
+    Io {
+        /// What was being done.
+        action: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// cuFile refused or failed.
+    #[error("cuFile {call} failed: {explanation} (code {code}, CUDA {cuda_code})")]
+    CuFile {
+        /// The call that failed.
+        call: &'static str,
+        /// cuFile's code, or a negative errno.
+        code: i32,
+        /// The CUDA driver's code behind it, 0 for none.
+        cuda_code: i32,
+        /// The code in words, with what to do.
+        explanation: String,
+    },
+    /// CUDA refused or failed.
+    #[error("CUDA {call} failed: {explanation}")]
+    Cuda {
+        /// The call that failed.
+        call: &'static str,
+        /// The driver's words.
+        explanation: String,
+    },
+    /// This machine lacks what the path needs.
+    #[error("{what} is not available: {reason}")]
+    Unavailable {
+        /// The path, engine or device.
+        what: String,
+        /// What was tried and what came back.
+        reason: String,
+        /// What would make it work.
+        remedy: String,
+    },
+    /// The buffers of a run could not be had.
+    #[error(
+        "cannot map {bytes} bytes for buffers: {source}; use smaller --io-size, fewer --threads \
+         or a lower --queue-depth"
+    )]
+    Memory {
+        /// How much was asked for.
+        bytes: usize,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+impl TransferError {
+    /// A failed call on the file or folder at `path`.
+    pub fn file(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Self::File {
+            action,
+            path: path.into(),
+            source,
+        }
+    }
+
+    /// The kernel's error number, where there is one.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Self::File { source, .. } | Self::Io { source, .. } | Self::Memory { source, .. } => {
+                source.raw_os_error()
+            }
+            Self::CuFile { code, .. } if *code < 0 => Some(-code),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What of a file lies in the page cache, and how to get it out of there without being root.
+
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+
+use rustix::fs::Advice;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use serde::{Deserialize, Serialize};
+
+use crate::error::TransferError;
+
+/// `cachestat(2)`, Linux 6.5: one number on every architecture.
+const SYS_CACHESTAT: libc::c_long = 451;
+
+/// How residency was found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// `cachestat(2)`.
+    Cachestat,
+    /// `mincore(2)` over a mapping.
+    Mincore,
+}
+
+/// How much of a file, or of several, is in the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Residency {
+    /// Bytes in the page cache, in whole pages but never more than the file has.
+    pub cached_bytes: u64,
+    /// Bytes of the file.
+    pub total_bytes: u64,
+    /// How it was found out.
+    pub method: Method,
+}
+
+impl Residency {
+    /// The share in the page cache, 0 to 1; an empty file has none.
+    pub fn share(self) -> f64 {
+        if self.total_bytes == 0 {
+            0.0
+        } else {
+            self.cached_bytes as f64 / self.total_bytes as f64
+        }
+    }
+}
+
+#[repr(C)]
+struct CachestatRange {
+    offset: u64,
+    len: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Cachestat {
+    cached_pages: u64,
+    dirty_pages: u64,
+    writeback_pages: u64,
+    evicted_pages: u64,
+    recently_evicted_pages: u64,
+}
+
+/// How much of `file` is in the page cache.
+///
+/// # Errors
+/// When neither `cachestat` nor `mincore` answers, as for a file that cannot be mapped.
+pub fn residency(file: &File, path: &Path) -> Result<Residency, TransferError> {
+    let fail = |source| TransferError::file("ask for the page cache of", path, source);
+    let total_bytes = file.metadata().map_err(fail)?.len();
+    let (pages, method) = match cachestat_pages(file) {
+        Some(pages) => (pages, Method::Cachestat),
+        None => (
+            mincore_pages(file, total_bytes).map_err(fail)?,
+            Method::Mincore,
+        ),
+    };
+    let cached_bytes = (pages * rustix::param::page_size() as u64).min(total_bytes);
+    Ok(Residency {
+        cached_bytes,
+        total_bytes,
+        method,
+    })
+}
+
+/// Pages of the whole file in the cache, where the kernel has the call.
+fn cachestat_pages(file: &File) -> Option<u64> {
+    let range = CachestatRange { offset: 0, len: 0 };
+    let mut stat = Cachestat::default();
+    // SAFETY: both structures are live and laid out as the kernel's; a kernel without the call
+    // answers ENOSYS and writes nothing.
+    let rc = unsafe {
+        libc::syscall(
+            SYS_CACHESTAT,
+            file.as_raw_fd(),
+            &raw const range,
+            &raw mut stat,
+            0,
+        )
+    };
+    (rc == 0).then_some(stat.cached_pages)
+}
+
+/// Pages of the file in the cache, as `mincore` sees them through a mapping.
+fn mincore_pages(file: &File, bytes: u64) -> std::io::Result<u64> {
+    if bytes == 0 {
+        return Ok(0);
+    }
+    let len = bytes as usize;
+    // SAFETY: a fresh read-only mapping, never dereferenced, unmapped below.
+    let mapping = unsafe {
+        mmap(
+            std::ptr::null_mut(),
+            len,
+            ProtFlags::READ,
+            MapFlags::SHARED,
+            file,
+            0,
+        )?
+    };
+    let mut resident = vec![0u8; len.div_ceil(rustix::param::page_size())];
+    // SAFETY: the vector has a byte for each page of the mapping.
+    let rc = unsafe { libc::mincore(mapping, len, resident.as_mut_ptr()) };
+    let error = std::io::Error::last_os_error();
+    // SAFETY: exactly the mapping made above.
+    unsafe { munmap(mapping, len)? };
+    if rc != 0 {
+        return Err(error);
+    }
+    Ok(resident.iter().filter(|page| **page & 1 == 1).count() as u64)
+}
+
+/// Drops `file` from the page cache: writes back what is dirty, then advises the kernel. Needs
+/// no privilege. Whether it worked, [`residency`] tells.
+///
+/// # Errors
+/// When the file cannot be synced or takes no advice.
+pub fn drop_file(file: &File, path: &Path) -> Result<(), TransferError> {
+    let fail = |source| TransferError::file("drop from the page cache", path, source);
+    // Only clean pages can be dropped. A file opened for reading may still be synced.
+    file.sync_data().map_err(fail)?;
+    rustix::fs::fadvise(file, 0, None, Advice::DontNeed).map_err(|errno| fail(errno.into()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_written_file_is_cached_until_it_is_dropped() {
+        let file = tempfile::NamedTempFile::new_in(".").unwrap();
+        std::fs::write(file.path(), vec![1u8; 1 << 20]).unwrap();
+        let handle = file.reopen().unwrap();
+        let warm = residency(&handle, file.path()).unwrap();
+        assert!(warm.share() > 0.9, "{warm:?}");
+        drop_file(&handle, file.path()).unwrap();
+        let cold = residency(&handle, file.path()).unwrap();
+        assert!(cold.share() < 0.1, "{cold:?}");
+    }
+
+    #[test]
+    fn both_methods_agree() {
+        let file = tempfile::NamedTempFile::new_in(".").unwrap();
+        std::fs::write(file.path(), vec![1u8; 300_000]).unwrap();
+        let handle = file.reopen().unwrap();
+        let mincore = mincore_pages(&handle, 300_000).unwrap();
+        if let Some(cachestat) = cachestat_pages(&handle) {
+            assert_eq!(cachestat, mincore);
+        }
+        assert_eq!(mincore, 74);
+    }
+}

@@ -1,0 +1,150 @@
+//! Every path moves the same bytes.
+
+use super::*;
+use crate::accelerator::HostStandIn;
+use crate::region::Region;
+use std::os::unix::fs::OpenOptionsExt as _;
+use stormlp_model::path::MemoryKind;
+
+const PATHS: [PathKind; 5] = [
+    PathKind::Cpu,
+    PathKind::Buffered,
+    PathKind::CpuGpu,
+    PathKind::CpuAsyncGpu,
+    PathKind::PageCache,
+];
+const ENGINES: [EngineKind; 3] = [EngineKind::Uring, EngineKind::TokioUring, EngineKind::Psync];
+const BLOCK: usize = 4096;
+
+fn path(kind: PathKind, engine: EngineKind, depth: usize) -> Option<Box<dyn TransferPath>> {
+    let mut region = Region::new(1 << 20).unwrap();
+    let (hosts, devices) = buffers_needed(kind, depth);
+    let host = (0..hosts)
+        .map(|_| region.carve(BLOCK, BLOCK).unwrap())
+        .collect();
+    let accelerator_buffers = (0..devices)
+        .map(|_| {
+            HostStandIn
+                .allocate(BLOCK, MemoryKind::Host, &mut region)
+                .unwrap()
+        })
+        .collect();
+    let spec = PathSpec {
+        kind,
+        engine,
+        host,
+        accelerator_buffers,
+        accelerator: Arc::new(HostStandIn),
+        submit_batch: 2,
+        max_files: 2,
+        register_buffers: true,
+    };
+    build_path(spec)
+        .inspect_err(|error| eprintln!("skipped {kind} on {engine}: {error}"))
+        .ok()
+}
+
+fn open(kind: PathKind, file: &std::path::Path) -> File {
+    let flags = if kind.wants_direct() {
+        libc::O_DIRECT
+    } else {
+        0
+    };
+    let mut options = File::options();
+    options
+        .read(true)
+        .write(true)
+        .custom_flags(flags)
+        .open(file)
+        .unwrap()
+}
+
+#[test]
+fn what_one_path_writes_every_path_reads() {
+    let folder = tempfile::tempdir_in(".").unwrap();
+    for engine in ENGINES {
+        for kind in PATHS {
+            let Some(mut path) = path(kind, engine, 3) else {
+                continue;
+            };
+            let name = folder.path().join(format!("{kind}-{engine}"));
+            std::fs::write(&name, [0u8; 8 * BLOCK]).unwrap();
+            let file = path.attach(open(kind, &name)).unwrap();
+            let mut free = path.take_slots();
+            let mut done = Vec::new();
+            for direction in [Direction::Write, Direction::Read] {
+                let mut finished = 0;
+                for block in 0u64..8 {
+                    let mut slot = free.pop().unwrap();
+                    let fill = if direction == Direction::Write {
+                        block as u8 + 1
+                    } else {
+                        0xee
+                    };
+                    slot.copy_in(&[fill; BLOCK]).unwrap();
+                    let offset = block * BLOCK as u64;
+                    let transfer = Transfer {
+                        direction,
+                        file,
+                        offset,
+                        len: BLOCK,
+                        slot,
+                        tag: block,
+                    };
+                    assert!(path.submit(transfer).is_ok());
+                    while free.is_empty() || (block == 7 && finished < 8) {
+                        path.wait(1, &mut done).unwrap();
+                        for over in done.drain(..) {
+                            assert_eq!(
+                                over.result.unwrap(),
+                                BLOCK,
+                                "{kind} {engine} {direction:?}"
+                            );
+                            let mut bytes = [0; BLOCK];
+                            over.slot.copy_out(&mut bytes).unwrap();
+                            assert_eq!(bytes, [over.tag as u8 + 1; BLOCK], "{kind} {engine}");
+                            free.push(over.slot);
+                            finished += 1;
+                        }
+                    }
+                }
+            }
+            let evidence = path.evidence();
+            assert_eq!(evidence.effective_path, Some(kind));
+            assert_eq!(evidence.engine.unwrap().engine, engine);
+        }
+    }
+}
+
+#[test]
+fn a_path_that_lost_o_direct_is_named_for_what_ran() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut path = path(PathKind::CpuGpu, EngineKind::Psync, 1).unwrap();
+    path.attach(open(PathKind::PageCache, file.path())).unwrap();
+    let evidence = path.evidence();
+    assert_eq!(evidence.direct_io, DirectIo::Refused);
+    assert_eq!(evidence.effective_path, Some(PathKind::PageCache));
+}
+
+#[test]
+fn reading_at_the_end_moves_nothing_on_any_path() {
+    for kind in PATHS {
+        let file = tempfile::NamedTempFile::new_in(".").unwrap();
+        let mut path = path(kind, EngineKind::Psync, 1).unwrap();
+        let id = path.attach(open(kind, file.path())).unwrap();
+        let slot = path.take_slots().pop().unwrap();
+        let read = Direction::Read;
+        let transfer = Transfer {
+            direction: read,
+            file: id,
+            offset: 0,
+            len: BLOCK,
+            slot,
+            tag: 9,
+        };
+        assert!(path.submit(transfer).is_ok());
+        let mut done = Vec::new();
+        path.wait(1, &mut done).unwrap();
+        assert_eq!((done[0].tag, done[0].result.as_ref().ok()), (9, Some(&0)));
+    }
+}

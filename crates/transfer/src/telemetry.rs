@@ -1,0 +1,261 @@
+//! What a run costs the host, and what the block layer saw of it.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// CPU time, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct CpuTimes {
+    /// In user mode.
+    pub user_seconds: f64,
+    /// In the kernel, workers of io_uring included.
+    pub system_seconds: f64,
+}
+
+impl CpuTimes {
+    /// CPU time of this process so far, all threads.
+    pub fn of_process() -> Self {
+        Self::from(usage(libc::RUSAGE_SELF))
+    }
+
+    /// CPU time of the calling thread so far.
+    pub fn of_thread() -> Self {
+        Self::from(usage(libc::RUSAGE_THREAD))
+    }
+
+    /// What was spent since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            user_seconds: (self.user_seconds - earlier.user_seconds).max(0.0),
+            system_seconds: (self.system_seconds - earlier.system_seconds).max(0.0),
+        }
+    }
+
+    /// User and system together.
+    pub fn total_seconds(self) -> f64 {
+        self.user_seconds + self.system_seconds
+    }
+}
+
+impl From<libc::rusage> for CpuTimes {
+    fn from(usage: libc::rusage) -> Self {
+        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
+        Self {
+            user_seconds: seconds(usage.ru_utime),
+            system_seconds: seconds(usage.ru_stime),
+        }
+    }
+}
+
+/// Resource usage as the kernel counts it.
+fn usage(who: libc::c_int) -> libc::rusage {
+    // SAFETY: rusage is plain integers, for which all zeroes is a value; the kernel fills it in.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(who, &raw mut usage);
+        usage
+    }
+}
+
+/// The largest resident set this process has had, in bytes.
+pub fn peak_rss_bytes() -> u64 {
+    (usage(libc::RUSAGE_SELF).ru_maxrss as u64) << 10
+}
+
+/// What the block layer counted for a device since it appeared
+/// (`Documentation/block/stat.rst` of the kernel).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DeviceCounters {
+    /// Reads completed, after merging.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Writes completed, after merging.
+    pub writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Milliseconds during which something was in flight.
+    pub busy_ms: u64,
+    /// Milliseconds in flight summed over all requests; per elapsed time, the mean queue depth.
+    pub queued_ms: u64,
+}
+
+impl DeviceCounters {
+    /// What was counted since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            reads: self.reads.wrapping_sub(earlier.reads),
+            read_bytes: self.read_bytes.wrapping_sub(earlier.read_bytes),
+            writes: self.writes.wrapping_sub(earlier.writes),
+            written_bytes: self.written_bytes.wrapping_sub(earlier.written_bytes),
+            busy_ms: self.busy_ms.wrapping_sub(earlier.busy_ms),
+            queued_ms: self.queued_ms.wrapping_sub(earlier.queued_ms),
+        }
+    }
+
+    /// Counters of two devices together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            reads: self.reads + other.reads,
+            read_bytes: self.read_bytes + other.read_bytes,
+            writes: self.writes + other.writes,
+            written_bytes: self.written_bytes + other.written_bytes,
+            busy_ms: self.busy_ms + other.busy_ms,
+            queued_ms: self.queued_ms + other.queued_ms,
+        }
+    }
+
+    /// Reads the one line of a `stat` file in sysfs.
+    fn parse(line: &str) -> Option<Self> {
+        let fields: Vec<u64> = line
+            .split_ascii_whitespace()
+            .map_while(|field| field.parse().ok())
+            .collect();
+        let [
+            reads,
+            _,
+            read_sectors,
+            _,
+            writes,
+            _,
+            written_sectors,
+            _,
+            _,
+            busy_ms,
+            queued_ms,
+            ..,
+        ] = fields.as_slice()
+        else {
+            return None;
+        };
+        Some(Self {
+            reads: *reads,
+            read_bytes: read_sectors << 9,
+            writes: *writes,
+            written_bytes: written_sectors << 9,
+            busy_ms: *busy_ms,
+            queued_ms: *queued_ms,
+        })
+    }
+}
+
+/// The block device under a file or folder, its counters held open for cheap reading.
+#[derive(Debug)]
+pub struct BlockDevice {
+    name: String,
+    stat: File,
+}
+
+impl BlockDevice {
+    /// The device that holds `path`; `None` for a file system on no local block device, as NFS,
+    /// overlay or tmpfs.
+    pub fn behind(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok()?;
+        // A block device node stands for itself.
+        let is_device = metadata.mode() & libc::S_IFMT == libc::S_IFBLK;
+        let device = if is_device {
+            metadata.rdev()
+        } else {
+            metadata.dev()
+        };
+        Self::of_number(device)
+    }
+
+    /// The device with the given number.
+    fn of_number(device: u64) -> Option<Self> {
+        let (major, minor) = (libc::major(device), libc::minor(device));
+        let folder = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+        // The queue belongs to the whole disk; a partition's own counters hold no queue time on
+        // every kernel, so the disk's are read.
+        let is_partition = folder.join("partition").exists();
+        let folder: PathBuf = if is_partition {
+            folder.parent()?.into()
+        } else {
+            folder
+        };
+        let name = folder.file_name()?.to_string_lossy().into_owned();
+        Some(Self {
+            name,
+            stat: File::open(folder.join("stat")).ok()?,
+        })
+    }
+
+    /// The kernel's name, `nvme0n1`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The counters now.
+    pub fn counters(&self) -> Option<DeviceCounters> {
+        let mut line = [0u8; 512];
+        let len = self.stat.read_at(&mut line, 0).ok()?;
+        DeviceCounters::parse(std::str::from_utf8(&line[..len]).ok()?)
+    }
+}
+
+/// The distinct block devices under several files or folders.
+#[derive(Debug, Default)]
+pub struct BlockDevices(Vec<BlockDevice>);
+
+impl BlockDevices {
+    /// The devices behind `paths`, each once.
+    pub fn behind<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Self {
+        let mut devices: Vec<BlockDevice> = Vec::new();
+        for device in paths.into_iter().filter_map(BlockDevice::behind) {
+            if devices.iter().all(|known| known.name != device.name) {
+                devices.push(device);
+            }
+        }
+        Self(devices)
+    }
+
+    /// Names of the devices.
+    pub fn names(&self) -> Vec<String> {
+        self.0.iter().map(|device| device.name.clone()).collect()
+    }
+
+    /// The counters of all together; `None` where there is no device, or one does not answer.
+    pub fn counters(&self) -> Option<DeviceCounters> {
+        let mut counters = self.0.iter().map(BlockDevice::counters);
+        let first = counters.next()??;
+        counters.try_fold(first, |sum, next| Some(sum.plus(next?)))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stat_line_is_read_by_its_documented_columns() {
+        let line = "  10  1  2048  5  20  2  4096  7  0  30  40  0 0 0 0 0 0\n";
+        let counters = DeviceCounters::parse(line).unwrap();
+        assert_eq!((counters.reads, counters.read_bytes), (10, 2048 * 512));
+        assert_eq!((counters.writes, counters.written_bytes), (20, 4096 * 512));
+        assert_eq!((counters.busy_ms, counters.queued_ms), (30, 40));
+        assert_eq!(DeviceCounters::parse("1 2 3"), None);
+    }
+
+    #[test]
+    fn spinning_costs_cpu_time() {
+        let start = CpuTimes::of_process();
+        let mut x = 1u64;
+        while CpuTimes::of_process().since(start).total_seconds() < 0.002 {
+            x = std::hint::black_box(x.wrapping_mul(3));
+        }
+        assert!(CpuTimes::of_process().total_seconds() > start.total_seconds());
+        assert!(peak_rss_bytes() > 1 << 20);
+    }
+
+    #[test]
+    fn no_device_is_behind_procfs() {
+        assert!(BlockDevice::behind(Path::new("/proc/self/stat")).is_none());
+    }
+}
