@@ -4,5 +4,6 @@
 //! generator writes through `stormlp-transfer`, readers are handed bytes by whoever moved them.
 
 pub mod content;
+pub mod format;
 pub mod names;
 pub mod sizes;

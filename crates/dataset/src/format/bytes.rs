@@ -1,0 +1,181 @@
+//! Reading framing: a file as something that can be asked for bytes, and a window of a file
+//! whose fields are taken out with errors instead of panics.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use super::error::FormatError;
+
+/// A stretch of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// Its first byte.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+impl Span {
+    /// The byte after the last.
+    #[must_use]
+    pub fn end(self) -> u64 {
+        self.offset.saturating_add(self.bytes)
+    }
+}
+
+/// A file that framing can be read from.
+pub trait ReadAt {
+    /// The size of the file in bytes.
+    fn file_bytes(&self) -> u64;
+
+    /// Fills `buffer` from `offset` on.
+    ///
+    /// # Errors
+    /// When the file ends too early or cannot be read.
+    fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+}
+
+impl ReadAt for &[u8] {
+    fn file_bytes(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let start = usize::try_from(offset).map_err(|_| io::ErrorKind::UnexpectedEof)?;
+        let end = start
+            .checked_add(buffer.len())
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        let source = self.get(start..end).ok_or(io::ErrorKind::UnexpectedEof)?;
+        buffer.copy_from_slice(source);
+        Ok(())
+    }
+}
+
+/// An open file and its size.
+#[derive(Debug)]
+pub struct OpenFile {
+    file: File,
+    bytes: u64,
+}
+
+impl OpenFile {
+    /// Takes an open file.
+    ///
+    /// # Errors
+    /// When its size cannot be had.
+    pub fn new(file: File) -> io::Result<Self> {
+        let bytes = file.metadata()?.len();
+        Ok(Self { file, bytes })
+    }
+}
+
+impl ReadAt for OpenFile {
+    fn file_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset)
+    }
+}
+
+/// Reads `span` of the file, refusing spans that it cannot hold.
+pub(crate) fn read_span(
+    name: &str,
+    source: &mut dyn ReadAt,
+    span: Span,
+    what: &str,
+) -> Result<Vec<u8>, FormatError> {
+    let file_bytes = source.file_bytes();
+    if span.end() > file_bytes {
+        return Err(FormatError::truncated(name, span.offset, what, file_bytes));
+    }
+    let mut buffer = vec![0; span.bytes as usize];
+    source
+        .read_at(span.offset, &mut buffer)
+        .map_err(|source| FormatError::Read {
+            file: name.to_string(),
+            offset: span.offset,
+            source,
+        })?;
+    Ok(buffer)
+}
+
+/// Bytes of a file from `offset` on, with little-endian fields.
+#[derive(Clone, Copy)]
+pub(crate) struct Window<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) offset: u64,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> Window<'a> {
+    pub(crate) fn new(name: &'a str, offset: u64, bytes: &'a [u8]) -> Self {
+        Self {
+            name,
+            offset,
+            bytes,
+        }
+    }
+
+    /// The `len` bytes at `at`, counted from the window's start.
+    pub(crate) fn take(&self, at: usize, len: usize, what: &str) -> Result<&'a [u8], FormatError> {
+        at.checked_add(len)
+            .and_then(|end| self.bytes.get(at..end))
+            .ok_or_else(|| {
+                FormatError::truncated(
+                    self.name,
+                    self.offset.saturating_add(at as u64),
+                    what,
+                    self.offset.saturating_add(self.bytes.len() as u64),
+                )
+            })
+    }
+
+    pub(crate) fn u16(&self, at: usize, what: &str) -> Result<u16, FormatError> {
+        let bytes = self.take(at, 2, what)?;
+        Ok(u16::from_le_bytes([bytes[0], bytes[1]]))
+    }
+
+    pub(crate) fn u32(&self, at: usize, what: &str) -> Result<u32, FormatError> {
+        let bytes = self.take(at, 4, what)?;
+        Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    }
+
+    pub(crate) fn u64(&self, at: usize, what: &str) -> Result<u64, FormatError> {
+        let low = u64::from(self.u32(at, what)?);
+        let high = u64::from(self.u32(at + 4, what)?);
+        Ok(high << 32 | low)
+    }
+
+    /// Fails unless the bytes at `at` are `expected`.
+    pub(crate) fn expect(&self, at: usize, expected: &[u8], what: &str) -> Result<(), FormatError> {
+        let found = self.take(at, expected.len(), what)?;
+        if found == expected {
+            return Ok(());
+        }
+        Err(self.wrong(at, format!("{what} ({})", hex(expected)), hex(found)))
+    }
+
+    /// An error about the bytes at `at`.
+    pub(crate) fn wrong(
+        &self,
+        at: usize,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> FormatError {
+        FormatError::unexpected(
+            self.name,
+            self.offset.saturating_add(at as u64),
+            expected,
+            found,
+        )
+    }
+}
+
+/// Bytes as a person reads them.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let pairs: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    pairs.join(" ")
+}

@@ -1,0 +1,300 @@
+//! `.npy`: a header with a Python dictionary, padded to 64 bytes, then one array.
+//!
+//! The header is written as numpy writes it; reading accepts versions 1 to 3 and any spacing.
+
+use super::bytes::{Window, read_span};
+use super::framed::{self, Piece, Pieces};
+use super::{
+    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, Span, Spans,
+};
+
+const MAGIC: &[u8] = b"\x93NUMPY";
+/// numpy pads headers so that the array starts at a multiple of this.
+const ALIGNMENT: usize = 64;
+/// numpy leaves room to grow the first axis in place: the decimal digits of 2⁶⁴, and one more.
+const GROWTH_DIGITS: usize = 21;
+/// The most that is read to find a header; numpy itself refuses headers above 10 000 bytes.
+const MAX_HEADER_BYTES: u64 = 16 * 1024;
+
+/// The npy format, as DLIO writes it: shape `(rows, columns, samples)`.
+#[derive(Debug, Clone, Copy)]
+pub struct Npy;
+
+/// What a header says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// numpy's type string, `|u1`.
+    pub descr: String,
+    /// The array's shape.
+    pub shape: Vec<u64>,
+    /// Bytes before the array.
+    pub header_bytes: u64,
+    /// Bytes of the array.
+    pub array_bytes: u64,
+}
+
+/// numpy's type string for unsigned bytes or for floating-point elements of some size.
+pub(crate) fn descr(element_bytes: u64) -> Result<&'static str, EncodeError> {
+    match element_bytes {
+        1 => Ok("|u1"),
+        2 => Ok("<f2"),
+        4 => Ok("<f4"),
+        8 => Ok("<f8"),
+        other => Err(EncodeError::Format(format!(
+            "numpy has no number of {other} bytes: record_element_bytes must be 1, 2, 4 or 8"
+        ))),
+    }
+}
+
+/// The header of an array in C order.
+pub(crate) fn header(descr: &str, shape: &[u64]) -> Vec<u8> {
+    let dims: Vec<String> = shape.iter().map(u64::to_string).collect();
+    let comma = if dims.len() == 1 { "," } else { "" };
+    let mut dictionary = format!(
+        "{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}{comma}), }}",
+        dims.join(", ")
+    );
+    let first_digits = dims.first().map_or(0, String::len);
+    if !dims.is_empty() {
+        dictionary.push_str(&" ".repeat(GROWTH_DIGITS - first_digits));
+    }
+    let prefix = MAGIC.len() + 4;
+    let unpadded = prefix + dictionary.len() + 1;
+    dictionary.push_str(&" ".repeat(ALIGNMENT - unpadded % ALIGNMENT));
+    dictionary.push('\n');
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend_from_slice(&[1, 0]);
+    bytes.extend_from_slice(&(dictionary.len() as u16).to_le_bytes());
+    bytes.extend_from_slice(dictionary.as_bytes());
+    bytes
+}
+
+/// The shape of the array in DLIO's files: the sample's dimensions, then the samples.
+pub(crate) fn array_shape(file: &FileSpec) -> Vec<u64> {
+    let mut shape = file.shape.dims.clone();
+    shape.push(file.samples);
+    shape
+}
+
+/// Reads a header from bytes of the file `name` that start at `offset`.
+pub(crate) fn parse(name: &str, offset: u64, bytes: &[u8]) -> Result<Header, FormatError> {
+    let window = Window::new(name, offset, bytes);
+    window.expect(0, MAGIC, "the numpy magic")?;
+    let version = window.take(6, 2, "the numpy format version")?[0];
+    let (length, start) = match version {
+        1 => (u64::from(window.u16(8, "the header length")?), 10usize),
+        2 | 3 => (u64::from(window.u32(8, "the header length")?), 12),
+        other => {
+            let expected = "numpy format version 1, 2 or 3";
+            return Err(window.wrong(6, expected, format!("version {other}")));
+        }
+    };
+    if length > MAX_HEADER_BYTES {
+        let expected = format!("a header of at most {MAX_HEADER_BYTES} bytes");
+        return Err(window.wrong(8, expected, format!("{length} bytes")));
+    }
+    let text = window.take(start, length as usize, "the numpy header")?;
+    let Ok(text) = std::str::from_utf8(text) else {
+        return Err(window.wrong(start, "a numpy header in ASCII", "other bytes"));
+    };
+    let wrong = |what: &str| window.wrong(start, what, format!("`{}`", text.trim()));
+    let descr =
+        quoted_value(text, "'descr'").ok_or_else(|| wrong("a 'descr' of one number type"))?;
+    if !value_of(text, "'fortran_order'").is_some_and(|rest| rest.starts_with("False")) {
+        return Err(wrong("'fortran_order': False"));
+    }
+    let shape = shape_value(text).ok_or_else(|| wrong("a 'shape' of whole numbers"))?;
+    let element_bytes = descr_bytes(descr).ok_or_else(|| wrong("a 'descr' of one number type"))?;
+    let array_bytes = shape
+        .iter()
+        .try_fold(element_bytes, |product, dim| product.checked_mul(*dim))
+        .ok_or_else(|| wrong("an array below 2^64 bytes"))?;
+    Ok(Header {
+        descr: descr.to_string(),
+        shape,
+        header_bytes: start as u64 + length,
+        array_bytes,
+    })
+}
+
+/// What follows `key` and its colon.
+fn value_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let after = &text[text.find(key)? + key.len()..];
+    Some(after.trim_start().strip_prefix(':')?.trim_start())
+}
+
+fn quoted_value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let rest = value_of(text, key)?.strip_prefix('\'')?;
+    rest.split_once('\'').map(|(value, _)| value)
+}
+
+fn shape_value(text: &str) -> Option<Vec<u64>> {
+    let rest = value_of(text, "'shape'")?.strip_prefix('(')?;
+    let (inside, _) = rest.split_once(')')?;
+    inside
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+        .map(|part| part.parse().ok())
+        .collect()
+}
+
+/// Bytes of one element of a simple type such as `|u1` or `<f4`.
+fn descr_bytes(descr: &str) -> Option<u64> {
+    let mut characters = descr.chars();
+    let order = characters.next()?;
+    let kind = characters.next()?;
+    if !"<>|=".contains(order) || !"biufc?".contains(kind) {
+        return None;
+    }
+    let bytes = characters.as_str().parse().ok()?;
+    (1..=32).contains(&bytes).then_some(bytes)
+}
+
+struct NpyPieces {
+    pieces: std::vec::IntoIter<Piece>,
+}
+
+impl Pieces for NpyPieces {
+    fn next_piece(&mut self) -> Option<Piece> {
+        self.pieces.next()
+    }
+
+    fn content(&mut self, _bytes: &[u8]) {}
+
+    fn finish(&mut self) -> Finish {
+        Finish::default()
+    }
+}
+
+impl Format for Npy {
+    fn file_bytes(&self, file: &FileSpec) -> Option<u64> {
+        let descr = descr(file.shape.element_bytes).ok()?;
+        let array = super::total_payload(file).ok()?;
+        Some(array + header(descr, &array_shape(file)).len() as u64)
+    }
+
+    fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
+        let header = header(descr(file.shape.element_bytes)?, &array_shape(file));
+        let array = super::total_payload(file)?;
+        let mut pieces = NpyPieces {
+            pieces: vec![Piece::Literal(header), Piece::Content(array)].into_iter(),
+        };
+        framed::write(&mut pieces, file.content, sink)
+    }
+
+    fn inspect(&self, name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {
+        let file_bytes = source.file_bytes();
+        let head = Span {
+            offset: 0,
+            bytes: file_bytes.min(MAX_HEADER_BYTES + 12),
+        };
+        let head = read_span(name, source, head, "the numpy header")?;
+        let header = parse(name, 0, &head)?;
+        let array = Span {
+            offset: header.header_bytes,
+            bytes: header.array_bytes,
+        };
+        check_array_end(name, array, file_bytes)?;
+        Ok(FileLayout {
+            samples: header.shape.last().copied().unwrap_or(1),
+            spans: Spans::Interleaved(array),
+        })
+    }
+}
+
+fn check_array_end(name: &str, array: Span, file_bytes: u64) -> Result<(), FormatError> {
+    match array.offset.checked_add(array.bytes) {
+        Some(end) if end == file_bytes => Ok(()),
+        Some(end) if end < file_bytes => Err(FormatError::unexpected(
+            name,
+            end,
+            "the end of the file, as the shape in the header has it",
+            format!("{} more bytes", file_bytes - end),
+        )),
+        _ => Err(FormatError::truncated(
+            name,
+            array.offset,
+            format!("an array of {} bytes, as the header says", array.bytes),
+            file_bytes,
+        )),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::testing::{assert_robust, encode, inspect, spec};
+    use super::{Format, Npy, header, parse};
+
+    #[test]
+    fn the_header_is_numpys() {
+        let bytes = header("|u1", &[5, 7, 2]);
+        assert_eq!(bytes.len(), 128);
+        assert_eq!(&bytes[..10], b"\x93NUMPY\x01\x00\x76\x00");
+        let text = String::from_utf8_lossy(&bytes[10..]);
+        assert_eq!(
+            text.trim_end(),
+            "{'descr': '|u1', 'fortran_order': False, 'shape': (5, 7, 2), }"
+        );
+        assert!(text.ends_with(" \n"));
+        let one = header("<i8", &[2]);
+        assert!(String::from_utf8_lossy(&one).contains("'shape': (2,), }"));
+        assert_eq!(one.len(), 128);
+    }
+
+    #[test]
+    fn a_header_that_lies_is_named_with_its_offset() {
+        let (mut bytes, _) = encode(&Npy, &spec(1, &[10, 10]), 4096);
+        bytes.push(0);
+        let error = inspect(&Npy, &bytes).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "file: at byte 228: expected the end of the file, as the shape in the header has it, \
+             found 1 more bytes"
+        );
+        let error = inspect(&Npy, &bytes[..200]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "file: at byte 128: expected an array of 100 bytes, as the header says, \
+             found the end of the file at byte 200"
+        );
+        bytes[0] = b'P';
+        let error = inspect(&Npy, &bytes).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "file: at byte 0: expected the numpy magic (93 4e 55 4d 50 59), \
+             found 50 4e 55 4d 50 59"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_found_again(
+            samples in 1u64..9, rows in 1u64..200, columns in 1u64..200, blocks in 1usize..20,
+        ) {
+            let file = spec(samples, &[rows, columns]);
+            let (bytes, _) = encode(&Npy, &file, blocks * 4096);
+            prop_assert_eq!(Npy.file_bytes(&file), Some(bytes.len() as u64));
+            let layout = inspect(&Npy, &bytes).unwrap();
+            prop_assert_eq!(layout.samples, samples);
+            prop_assert_eq!(layout.payload_bytes(), samples * rows * columns);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = inspect(&Npy, &bytes);
+            let mut with_magic = b"\x93NUMPY\x01\x00".to_vec();
+            with_magic.extend_from_slice(&bytes);
+            let _ = parse("file", 0, &with_magic);
+        }
+
+        #[test]
+        fn altered_files_are_no_trouble(at in 0usize..228, value: u8, keep in 0usize..228) {
+            let (bytes, _) = encode(&Npy, &spec(1, &[10, 10]), 4096);
+            assert_robust(&Npy, &bytes, at, value, keep);
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! `.tfrecord`: records of a length, its masked CRC-32C, the payload and its masked CRC-32C.
+//!
+//! The payload is a serialised `tf.train.Example` with the features `image` (the sample) and
+//! `size` (the dataset's nominal dimension), as DLIO writes it. Beside it, in
+//! `index/{train|valid}/`, a text file has one line `offset length` for each record.
+
+use std::fmt::Write;
+
+use crc_fast::{CrcAlgorithm, Digest, checksum};
+
+use super::framed::{self, Piece, Pieces};
+use super::{
+    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, SideFile,
+    SidePlace, Span, Spans, tfrecord_scan, total_payload,
+};
+
+/// Length and its CRC.
+pub const HEADER_BYTES: u64 = 12;
+/// The CRC of the payload.
+pub const FOOTER_BYTES: u64 = 4;
+/// Appended to the file's name for the index DALI reads.
+pub const INDEX_SUFFIX: &str = ".idx";
+/// Protocol buffers refuse messages beyond this.
+const MAX_MESSAGE_BYTES: u64 = (1 << 31) - 1;
+
+/// The tfrecord format, as DLIO writes it.
+#[derive(Debug, Clone, Copy)]
+pub struct Tfrecord;
+
+/// CRC-32C, rotated and offset so that a CRC of data that holds CRCs stays useful.
+pub(crate) fn masked_crc32c(crc: u32) -> u32 {
+    crc.rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
+    checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
+
+fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Bytes that [`put_varint`] takes.
+fn varint_bytes(value: u64) -> u64 {
+    u64::from(value.max(1).ilog2()) / 7 + 1
+}
+
+/// A length-delimited field: its key and length; the bytes follow.
+fn put_field(out: &mut Vec<u8>, field: u8, bytes: u64) {
+    out.push(field << 3 | 2);
+    put_varint(out, bytes);
+}
+
+fn field_bytes(bytes: u64) -> u64 {
+    1 + varint_bytes(bytes) + bytes
+}
+
+/// The serialised Example around the image bytes: what stands before and after them.
+struct Example {
+    before: Vec<u8>,
+    after: Vec<u8>,
+}
+
+impl Example {
+    fn new(image_bytes: u64, size: u64) -> Self {
+        let mut int_list = Vec::new();
+        put_field(&mut int_list, 1, varint_bytes(size));
+        put_varint(&mut int_list, size);
+        let mut size_entry = Vec::new();
+        put_field(&mut size_entry, 1, 4);
+        size_entry.extend_from_slice(b"size");
+        put_field(&mut size_entry, 2, field_bytes(int_list.len() as u64));
+        put_field(&mut size_entry, 3, int_list.len() as u64);
+        size_entry.extend_from_slice(&int_list);
+        let mut after = Vec::new();
+        put_field(&mut after, 1, size_entry.len() as u64);
+        after.extend_from_slice(&size_entry);
+
+        let byte_list = field_bytes(image_bytes);
+        let feature = field_bytes(byte_list);
+        let image_entry = field_bytes(5) + field_bytes(feature);
+        let features = field_bytes(image_entry) + after.len() as u64;
+        let mut before = Vec::new();
+        put_field(&mut before, 1, features);
+        put_field(&mut before, 1, image_entry);
+        put_field(&mut before, 1, 5);
+        before.extend_from_slice(b"image");
+        put_field(&mut before, 2, feature);
+        put_field(&mut before, 1, byte_list);
+        put_field(&mut before, 1, image_bytes);
+        Self { before, after }
+    }
+
+    fn bytes(&self, image_bytes: u64) -> u64 {
+        self.before.len() as u64 + image_bytes + self.after.len() as u64
+    }
+}
+
+/// The part of a record that comes next.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    Before,
+    Image,
+    After,
+}
+
+struct Records {
+    example: Example,
+    image_bytes: u64,
+    records: u64,
+    written: u64,
+    next: Part,
+    digest: Digest,
+}
+
+impl Records {
+    fn new(file: &FileSpec) -> Result<Self, EncodeError> {
+        total_payload(file)?;
+        let image_bytes = file.shape.bytes();
+        let size = file.nominal.dims.first().copied().unwrap_or(1);
+        let example = Example::new(image_bytes, size);
+        if example.bytes(image_bytes) > MAX_MESSAGE_BYTES {
+            return Err(EncodeError::Format(format!(
+                "a sample of {image_bytes} bytes does not fit in a tf.train.Example (2 GiB): \
+                 lower record_length_bytes"
+            )));
+        }
+        Ok(Self {
+            example,
+            image_bytes,
+            records: file.samples,
+            written: 0,
+            next: Part::Before,
+            digest: Digest::new(CrcAlgorithm::Crc32Iscsi),
+        })
+    }
+
+    fn record_bytes(&self) -> u64 {
+        HEADER_BYTES + self.example.bytes(self.image_bytes) + FOOTER_BYTES
+    }
+
+    fn before(&mut self) -> Vec<u8> {
+        let length = self.example.bytes(self.image_bytes).to_le_bytes();
+        let mut bytes = length.to_vec();
+        bytes.extend_from_slice(&masked_crc32c(crc32c(&length)).to_le_bytes());
+        bytes.extend_from_slice(&self.example.before);
+        self.digest.reset();
+        self.digest.update(&self.example.before);
+        bytes
+    }
+
+    fn after(&mut self) -> Vec<u8> {
+        self.digest.update(&self.example.after);
+        let mut bytes = self.example.after.clone();
+        let crc = masked_crc32c(self.digest.finalize() as u32);
+        bytes.extend_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+}
+
+impl Pieces for Records {
+    fn next_piece(&mut self) -> Option<Piece> {
+        match self.next {
+            Part::Before if self.written == self.records => None,
+            Part::Before => {
+                self.next = Part::Image;
+                Some(Piece::Literal(self.before()))
+            }
+            Part::Image => {
+                self.next = Part::After;
+                Some(Piece::Content(self.image_bytes))
+            }
+            Part::After => {
+                self.next = Part::Before;
+                self.written += 1;
+                Some(Piece::Literal(self.after()))
+            }
+        }
+    }
+
+    fn content(&mut self, bytes: &[u8]) {
+        self.digest.update(bytes);
+    }
+
+    fn finish(&mut self) -> Finish {
+        let bytes = self.record_bytes();
+        let mut index = String::new();
+        for record in 0..self.records {
+            // Writing to a string cannot fail.
+            let _ = writeln!(index, "{} {bytes}", record * bytes);
+        }
+        Finish {
+            patches: Vec::new(),
+            side_files: vec![SideFile {
+                place: SidePlace::IndexFolder(INDEX_SUFFIX),
+                bytes: index.into_bytes(),
+            }],
+        }
+    }
+}
+
+impl Format for Tfrecord {
+    fn file_bytes(&self, file: &FileSpec) -> Option<u64> {
+        let records = Records::new(file).ok()?;
+        records.record_bytes().checked_mul(file.samples)
+    }
+
+    fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
+        framed::write(&mut Records::new(file)?, file.content, sink)
+    }
+
+    /// Reads the first record's header; when the file is a whole number of such records, they
+    /// are taken to be alike, otherwise every header is read.
+    fn inspect(&self, name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {
+        let file_bytes = source.file_bytes();
+        let first = tfrecord_scan::read_header(name, source, 0)?;
+        let stride = HEADER_BYTES + first.bytes + FOOTER_BYTES;
+        if file_bytes % stride == 0 {
+            return Ok(FileLayout {
+                samples: file_bytes / stride,
+                spans: Spans::Records { first, stride },
+            });
+        }
+        let mut spans = Vec::new();
+        let mut offset = 0;
+        while offset < file_bytes {
+            let payload: Span = tfrecord_scan::read_header(name, source, offset)?;
+            offset = payload.end() + FOOTER_BYTES;
+            spans.push(payload);
+        }
+        Ok(FileLayout {
+            samples: spans.len() as u64,
+            spans: Spans::Each(spans),
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::testing::{assert_robust, encode, inspect, spec};
+    use super::{Format, Tfrecord, crc32c, masked_crc32c, put_varint, varint_bytes};
+
+    #[test]
+    fn the_crc_is_tensorflows() {
+        // RFC 3720: CRC-32C of 32 zero bytes; the masking is TensorFlow's documented formula.
+        assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
+        assert_eq!(masked_crc32c(0), 0xa282_ead8);
+    }
+
+    #[test]
+    fn varints_have_the_length_that_is_foretold() {
+        for value in [
+            0,
+            1,
+            127,
+            128,
+            16_383,
+            16_384,
+            u64::from(u32::MAX),
+            u64::MAX,
+        ] {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, value);
+            assert_eq!(bytes.len() as u64, varint_bytes(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn the_index_has_a_line_for_each_record() {
+        let (bytes, finish) = encode(&Tfrecord, &spec(3, &[10, 10]), 4096);
+        let record = bytes.len() / 3;
+        let index = String::from_utf8(finish.side_files[0].bytes.clone()).unwrap();
+        let expected = format!("0 {record}\n{record} {record}\n{} {record}\n", 2 * record);
+        assert_eq!(index, expected);
+    }
+
+    #[test]
+    fn a_cut_off_record_is_named() {
+        let (bytes, _) = encode(&Tfrecord, &spec(2, &[10, 10]), 4096);
+        let record = bytes.len() / 2;
+        let error = inspect(&Tfrecord, &bytes[..bytes.len() - 1]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "file: at byte {}: expected a record of {} bytes and its CRC, \
+                 found the end of the file at byte {}",
+                record + 12,
+                record - 16,
+                bytes.len() - 1
+            )
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_found_again(
+            samples in 1u64..20, rows in 1u64..150, columns in 1u64..150, blocks in 1usize..20,
+        ) {
+            let file = spec(samples, &[rows, columns]);
+            let (bytes, _) = encode(&Tfrecord, &file, blocks * 4096);
+            prop_assert_eq!(Tfrecord.file_bytes(&file), Some(bytes.len() as u64));
+            let layout = inspect(&Tfrecord, &bytes).unwrap();
+            prop_assert_eq!(layout.samples, samples);
+            prop_assert!(layout.payload_bytes() > samples * rows * columns);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = inspect(&Tfrecord, &bytes);
+        }
+
+        #[test]
+        fn altered_files_are_no_trouble(at in 0usize..300, value: u8, keep in 0usize..300) {
+            let (bytes, _) = encode(&Tfrecord, &spec(2, &[10, 10]), 4096);
+            assert_robust(&Tfrecord, &bytes, at, value, keep);
+        }
+    }
+}

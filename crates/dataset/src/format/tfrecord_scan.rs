@@ -1,0 +1,262 @@
+//! Following the records of a tfrecord file: at random by their headers, or through a stream of
+//! buffers as they come from storage.
+
+use crc_fast::{CrcAlgorithm, Digest};
+
+use super::FormatError;
+use super::bytes::{ReadAt, Span, Window, hex, read_span};
+use super::tfrecord::{FOOTER_BYTES, HEADER_BYTES, crc32c, masked_crc32c};
+
+/// Reads the record header at `offset` of the file `name`; returns where its payload lies.
+///
+/// # Errors
+/// When the header is cut off, its CRC is wrong, or the record does not fit in the file.
+pub fn read_header(name: &str, source: &mut dyn ReadAt, offset: u64) -> Result<Span, FormatError> {
+    let header = Span {
+        offset,
+        bytes: HEADER_BYTES,
+    };
+    let file_bytes = source.file_bytes();
+    let bytes = read_span(name, source, header, "a record header of 12 bytes")?;
+    parse_header(name, offset, &bytes, file_bytes)
+}
+
+/// The payload that the 12 header bytes announce.
+fn parse_header(
+    name: &str,
+    offset: u64,
+    bytes: &[u8],
+    file_bytes: u64,
+) -> Result<Span, FormatError> {
+    let window = Window::new(name, offset, bytes);
+    let length = window.u64(0, "a record's length")?;
+    let crc = window.u32(8, "the CRC of a record's length")?;
+    let expected = masked_crc32c(crc32c(window.take(0, 8, "a record's length")?));
+    if crc != expected {
+        let expected = format!("CRC {expected:08x} of record length {length}");
+        return Err(window.wrong(8, expected, format!("{crc:08x}")));
+    }
+    let payload = Span {
+        offset: offset.saturating_add(HEADER_BYTES),
+        bytes: length,
+    };
+    if payload.end().saturating_add(FOOTER_BYTES) > file_bytes {
+        return Err(FormatError::truncated(
+            name,
+            payload.offset,
+            format!("a record of {length} bytes and its CRC"),
+            file_bytes,
+        ));
+    }
+    Ok(payload)
+}
+
+/// Whether payloads are checksummed while they pass. TensorFlow does; it costs CPU time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PayloadCheck {
+    /// Compare each payload with its CRC.
+    Crc,
+    /// Look at headers only.
+    Skip,
+}
+
+/// Where the scanner stands.
+enum State {
+    Header,
+    Payload(Span),
+    Footer(Span),
+}
+
+/// Finds the records in the bytes of a file that arrive in order, in buffers of any size.
+///
+/// Nothing is kept but a header that straddles two buffers; payloads are passed over, or only
+/// checksummed.
+pub struct RecordScanner {
+    name: String,
+    file_bytes: u64,
+    offset: u64,
+    state: State,
+    held: Vec<u8>,
+    digest: Option<Digest>,
+    records: u64,
+}
+
+impl RecordScanner {
+    /// Starts at the beginning of the file `name` of `file_bytes`.
+    #[must_use]
+    pub fn new(name: &str, file_bytes: u64, check: PayloadCheck) -> Self {
+        Self {
+            name: name.to_string(),
+            file_bytes,
+            offset: 0,
+            state: State::Header,
+            held: Vec::with_capacity(HEADER_BYTES as usize),
+            digest: (check == PayloadCheck::Crc).then(|| Digest::new(CrcAlgorithm::Crc32Iscsi)),
+            records: 0,
+        }
+    }
+
+    /// Records that ended so far.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Takes the next bytes of the file; returns how many records ended in them.
+    ///
+    /// # Errors
+    /// When a header or a checked payload is not what it should be.
+    pub fn feed(&mut self, mut bytes: &[u8]) -> Result<u64, FormatError> {
+        let before = self.records;
+        while !bytes.is_empty() {
+            let taken = match self.state {
+                State::Header => self.header(bytes)?,
+                State::Payload(payload) => self.payload(payload, bytes),
+                State::Footer(payload) => self.footer(payload, bytes)?,
+            };
+            self.offset += taken as u64;
+            bytes = &bytes[taken..];
+        }
+        Ok(self.records - before)
+    }
+
+    /// Says that no more bytes come; returns the number of records.
+    ///
+    /// # Errors
+    /// When the file ends within a record.
+    pub fn finish(self) -> Result<u64, FormatError> {
+        let inside = !matches!(self.state, State::Header) || !self.held.is_empty();
+        if inside {
+            let expected = format!("the rest of record {}", self.records);
+            return Err(FormatError::truncated(
+                &self.name,
+                self.offset,
+                expected,
+                self.offset,
+            ));
+        }
+        Ok(self.records)
+    }
+
+    /// Collects up to `want` bytes in `held`; returns how many it took.
+    fn hold(&mut self, bytes: &[u8], want: u64) -> usize {
+        let taken = (want as usize - self.held.len()).min(bytes.len());
+        self.held.extend_from_slice(&bytes[..taken]);
+        taken
+    }
+
+    fn header(&mut self, bytes: &[u8]) -> Result<usize, FormatError> {
+        let start = self.offset - self.held.len() as u64;
+        let taken = self.hold(bytes, HEADER_BYTES);
+        if self.held.len() as u64 == HEADER_BYTES {
+            let payload = parse_header(&self.name, start, &self.held, self.file_bytes)?;
+            self.held.clear();
+            self.state = if payload.bytes == 0 {
+                State::Footer(payload)
+            } else {
+                State::Payload(payload)
+            };
+        }
+        Ok(taken)
+    }
+
+    fn payload(&mut self, payload: Span, bytes: &[u8]) -> usize {
+        let left = payload.end() - self.offset;
+        let taken = left.min(bytes.len() as u64) as usize;
+        if let Some(digest) = &mut self.digest {
+            digest.update(&bytes[..taken]);
+        }
+        if taken as u64 == left {
+            self.state = State::Footer(payload);
+        }
+        taken
+    }
+
+    fn footer(&mut self, payload: Span, bytes: &[u8]) -> Result<usize, FormatError> {
+        let taken = self.hold(bytes, FOOTER_BYTES);
+        if self.held.len() as u64 == FOOTER_BYTES {
+            if let Some(digest) = &mut self.digest {
+                let expected = masked_crc32c(digest.finalize() as u32).to_le_bytes();
+                digest.reset();
+                if self.held != expected {
+                    let record = self.records;
+                    return Err(FormatError::unexpected(
+                        &self.name,
+                        payload.end(),
+                        format!("CRC {} of record {record}", hex(&expected)),
+                        hex(&self.held),
+                    ));
+                }
+            }
+            self.held.clear();
+            self.records += 1;
+            self.state = State::Header;
+        }
+        Ok(taken)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::testing::{encode, spec};
+    use super::super::tfrecord::Tfrecord;
+    use super::{FormatError, PayloadCheck, RecordScanner};
+
+    fn scan(bytes: &[u8], piece: usize, check: PayloadCheck) -> Result<u64, FormatError> {
+        let mut scanner = RecordScanner::new("file", bytes.len() as u64, check);
+        for piece in bytes.chunks(piece) {
+            scanner.feed(piece)?;
+        }
+        scanner.finish()
+    }
+
+    #[test]
+    fn an_altered_payload_is_found_by_its_crc_alone() {
+        let (mut bytes, _) = encode(&Tfrecord, &spec(2, &[10, 10]), 4096);
+        let at = bytes.len() / 2 + 60;
+        bytes[at] ^= 1;
+        assert_eq!(scan(&bytes, 7, PayloadCheck::Skip).unwrap(), 2);
+        let error = scan(&bytes, 7, PayloadCheck::Crc).unwrap_err().to_string();
+        assert!(error.contains("of record 1, found"), "{error}");
+    }
+
+    #[test]
+    fn a_wrong_length_is_found_before_it_is_followed() {
+        let (mut bytes, _) = encode(&Tfrecord, &spec(2, &[10, 10]), 4096);
+        bytes[5] = 0xff;
+        let error = scan(&bytes, 4096, PayloadCheck::Skip).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("file: at byte 8: expected CRC ")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn records_are_counted_whatever_the_buffers(
+            samples in 1u64..20, side in 1u64..60, piece in 1usize..9000, crc: bool,
+        ) {
+            let (bytes, _) = encode(&Tfrecord, &spec(samples, &[side, side]), 8192);
+            let check = if crc { PayloadCheck::Crc } else { PayloadCheck::Skip };
+            prop_assert_eq!(scan(&bytes, piece, check).unwrap(), samples);
+        }
+
+        #[test]
+        fn a_cut_off_file_is_an_error(side in 1u64..60, cut in 1usize..10_000) {
+            let (bytes, _) = encode(&Tfrecord, &spec(3, &[side, side]), 8192);
+            let keep = bytes.len() - 1 - cut % (bytes.len() / 3 - 1);
+            prop_assert!(scan(&bytes[..keep], 100, PayloadCheck::Skip).is_err());
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..300), piece in 1usize..50,
+        ) {
+            let _ = scan(&bytes, piece, PayloadCheck::Crc);
+        }
+    }
+}
