@@ -1,1 +1,3 @@
 //! Runs a plan.
+
+pub mod training;

@@ -1,0 +1,303 @@
+//! TensorFlow's loader over record files: `TFRecordDataset(num_parallel_reads = k)`, shuffle,
+//! shard, batch, parallel map, repeat, prefetch.
+//!
+//! k files are open in a cycle and give one record each in turn; each runs a few records ahead
+//! of its turn, and a few files behind the cycle are opened early, all within k reads at a time.
+//! Records go through the shuffle buffer, which must be full before it gives one back, into
+//! batches; so many batches are made ahead of the consumer as the parallel map and the prefetch
+//! hold. A record that is late holds up all that follow it.
+//!
+//! Numbers of the cycle: `kDefaultPerIteratorPrefetchFactor` 2 (+ 1) records and
+//! `kDefaultCyclePrefetchFactor` 2 × k files ahead, in TensorFlow's
+//! `parallel_interleave_dataset_op.cc`.
+
+use std::collections::VecDeque;
+
+use super::loader::{Cursor, Fetch, Landed, LaneRead, Share, Unit};
+
+/// Records a file of the cycle keeps ready ahead of its turn.
+const RECORDS_AHEAD: u64 = 3;
+/// Files opened ahead of the cycle, as a multiple of its length.
+const FILES_AHEAD_FACTOR: usize = 2;
+
+/// How a loader of this kind is set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InterleaveConfig {
+    /// `read_threads`: files in the cycle and reads at a time; 0 counts as 1.
+    pub read_threads: u32,
+    /// Samples in a batch.
+    pub batch_size: u64,
+    /// Records in the shuffle buffer; 0 or 1 when samples are not shuffled.
+    pub shuffle_size: u64,
+    /// Batches made ahead of the consumer: `prefetch_size` plus the parallel map's calls.
+    pub batches_ahead: u64,
+    /// Keep every n-th record: 1 when files are sharded, the number of accelerators when there
+    /// are fewer files than accelerators.
+    pub keep_every: u64,
+    /// Whether the data starts over when it is exhausted (DLIO's training does).
+    pub repeat: bool,
+}
+
+/// A file that is being read record by record.
+#[derive(Debug, Clone, Copy)]
+struct Stream {
+    lane: u64,
+    file: u64,
+    cursor: Cursor,
+    buffered: u64,
+    reading: bool,
+    ended: bool,
+}
+
+/// See the [module's description](self).
+#[derive(Debug, Clone)]
+pub struct Interleave {
+    config: InterleaveConfig,
+    files: u64,
+    /// The next file to open in this pass over the data.
+    next_file: u64,
+    next_lane: u64,
+    cycle: Vec<Option<Stream>>,
+    ahead: VecDeque<Stream>,
+    turn: usize,
+    /// Reads in flight, those of an earlier epoch too: they hold threads.
+    reading: u32,
+    /// Records taken in this pass, for `keep_every`.
+    taken: u64,
+    in_shuffle: u64,
+    in_batch: u64,
+    batches: u64,
+    /// Whether this pass made a batch; one that makes none ends a repeating loader.
+    productive: bool,
+    finished: bool,
+}
+
+impl Interleave {
+    /// A loader that waits for its first epoch.
+    pub fn new(config: InterleaveConfig) -> Self {
+        Self {
+            config,
+            files: 0,
+            next_file: 0,
+            next_lane: 0,
+            cycle: vec![None; config.read_threads.max(1) as usize],
+            ahead: VecDeque::new(),
+            turn: 0,
+            reading: 0,
+            taken: 0,
+            in_shuffle: 0,
+            in_batch: 0,
+            batches: 0,
+            productive: false,
+            finished: true,
+        }
+    }
+
+    /// See [`super::loader::Loader::begin`].
+    pub fn begin(&mut self, share: &Share, out: &mut Vec<LaneRead>) {
+        self.files = share.files;
+        self.batches = 0;
+        self.finished = false;
+        self.begin_pass();
+        self.advance(out);
+    }
+
+    fn begin_pass(&mut self) {
+        (self.next_file, self.turn, self.taken) = (0, 0, 0);
+        (self.in_shuffle, self.in_batch) = (0, 0);
+        self.productive = false;
+        self.ahead.clear();
+        for slot in 0..self.cycle.len() {
+            self.cycle[slot] = self.open_next();
+        }
+    }
+
+    fn open_next(&mut self) -> Option<Stream> {
+        if self.next_file == self.files {
+            return None;
+        }
+        let file = self.next_file;
+        self.next_file += 1;
+        self.next_lane += 1;
+        Some(Stream {
+            lane: self.next_lane,
+            file,
+            cursor: Cursor::default(),
+            buffered: 0,
+            reading: false,
+            ended: false,
+        })
+    }
+
+    /// Takes records while there are any to take, then starts what may be read.
+    fn advance(&mut self, out: &mut Vec<LaneRead>) {
+        while !self.finished && self.batches < self.config.batches_ahead.max(1) {
+            if !self.pull() {
+                break;
+            }
+        }
+        self.start_reads(out);
+    }
+
+    /// Moves one record on; `false` when the next one is not there yet.
+    fn pull(&mut self) -> bool {
+        let input_over = match self.next_record() {
+            Next::Pending => return false,
+            Next::Over => true,
+            Next::Record => {
+                let keep = self.config.keep_every.max(1);
+                self.in_shuffle += 1;
+                self.taken += 1;
+                // Sharding follows the shuffle; which record stays is all the same here.
+                if self.in_shuffle < self.config.shuffle_size.max(1) {
+                    return true;
+                }
+                self.in_shuffle -= 1;
+                self.in_batch += u64::from(self.taken.is_multiple_of(keep));
+                false
+            }
+        };
+        if input_over {
+            self.in_batch += self.in_shuffle / self.config.keep_every.max(1);
+            self.in_shuffle = 0;
+        }
+        while self.in_batch >= self.config.batch_size {
+            self.in_batch -= self.config.batch_size;
+            self.batches += 1;
+            self.productive = true;
+        }
+        if input_over {
+            if self.config.repeat && self.productive {
+                self.begin_pass();
+            } else {
+                self.finished = true;
+            }
+        }
+        true
+    }
+
+    /// Takes the record whose turn it is.
+    fn next_record(&mut self) -> Next {
+        for _ in 0..self.cycle.len() {
+            match &mut self.cycle[self.turn] {
+                Some(stream) if stream.buffered > 0 => {
+                    stream.buffered -= 1;
+                    self.turn = (self.turn + 1) % self.cycle.len();
+                    return Next::Record;
+                }
+                Some(stream) if !stream.ended => return Next::Pending,
+                Some(_) => {
+                    // The file is exhausted: the oldest one opened ahead takes its place, and
+                    // the turn stays here.
+                    self.cycle[self.turn] = match self.ahead.pop_front() {
+                        Some(stream) => Some(stream),
+                        None => self.open_next(),
+                    };
+                    if let Some(stream) = &self.cycle[self.turn]
+                        && stream.buffered == 0
+                        && !stream.ended
+                    {
+                        return Next::Pending;
+                    }
+                    if self.cycle[self.turn].is_some() {
+                        return self.next_record();
+                    }
+                }
+                None => {}
+            }
+            self.turn = (self.turn + 1) % self.cycle.len();
+        }
+        Next::Over
+    }
+
+    fn start_reads(&mut self, out: &mut Vec<LaneRead>) {
+        if self.finished {
+            return;
+        }
+        let limit = self.config.read_threads.max(1);
+        let length = self.cycle.len();
+        for at in 0..length {
+            let slot = (self.turn + at) % length;
+            if self.reading < limit
+                && let Some(stream) = &mut self.cycle[slot]
+                && stream.start(out)
+            {
+                self.reading += 1;
+            }
+        }
+        while self.ahead.len() < length * FILES_AHEAD_FACTOR
+            && let Some(stream) = self.open_next()
+        {
+            self.ahead.push_back(stream);
+        }
+        for stream in &mut self.ahead {
+            if self.reading < limit && stream.start(out) {
+                self.reading += 1;
+            }
+        }
+    }
+
+    /// See [`super::loader::Loader::landed`].
+    pub fn landed(&mut self, lane: u64, landed: Landed, out: &mut Vec<LaneRead>) {
+        self.reading -= 1;
+        let in_cycle = self.cycle.iter_mut().flatten();
+        // A stream that is not found belongs to an iterator that is gone.
+        if let Some(stream) = in_cycle
+            .chain(&mut self.ahead)
+            .find(|stream| stream.lane == lane)
+        {
+            stream.reading = false;
+            stream.buffered += landed.samples;
+            stream.cursor = landed.cursor;
+            stream.ended = landed.ended;
+        }
+        self.advance(out);
+    }
+
+    /// See [`super::loader::Loader::fetch`].
+    pub fn fetch(&mut self, out: &mut Vec<LaneRead>) -> Fetch {
+        if self.batches == 0 {
+            return if self.finished {
+                Fetch::Exhausted
+            } else {
+                Fetch::NotReady
+            };
+        }
+        self.batches -= 1;
+        self.advance(out);
+        Fetch::Taken
+    }
+
+    /// See [`super::loader::Loader::end`].
+    pub fn end(&mut self) {
+        self.finished = true;
+        self.batches = 0;
+        self.cycle.fill(None);
+        self.ahead.clear();
+    }
+}
+
+/// What taking a record came to.
+enum Next {
+    Record,
+    Pending,
+    Over,
+}
+
+impl Stream {
+    /// Starts the next read of this file, when it may run further ahead.
+    fn start(&mut self, out: &mut Vec<LaneRead>) -> bool {
+        if self.reading || self.ended || self.buffered >= RECORDS_AHEAD {
+            return false;
+        }
+        self.reading = true;
+        out.push(LaneRead {
+            lane: self.lane,
+            unit: Unit::Records {
+                file: self.file,
+                from: self.cursor,
+            },
+        });
+        true
+    }
+}

@@ -1,0 +1,133 @@
+//! What the two kinds of data loader have in common: they turn finished reads into batches.
+//!
+//! A loader belongs to one accelerator. It decides which reads may be outstanding and in which
+//! order batches are handed over; it never touches a file and never looks at a clock.
+
+use super::interleave::Interleave;
+use super::workers::Workers;
+
+/// Where a sequential reader stands in a record file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cursor {
+    /// Records already handed over.
+    pub record: u64,
+    /// Bytes already read from the file's start.
+    pub read_to_bytes: u64,
+}
+
+/// What one read is to bring; the I/O side knows which file and bytes that is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// The n-th sample of this accelerator in this epoch: open, read, close.
+    Sample(u64),
+    /// The n-th row group of one worker's share of the files.
+    Group {
+        /// Which worker.
+        worker: u32,
+        /// Which of its row groups.
+        nth: u64,
+    },
+    /// The next records of the n-th file of this accelerator.
+    Records {
+        /// Which of its files.
+        file: u64,
+        /// Where the previous read ended.
+        from: Cursor,
+    },
+}
+
+/// One read a loader wants, with the lane it occupies until it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneRead {
+    /// Worker or stream; one lane never has more reads in flight than its window.
+    pub lane: u64,
+    /// What to read.
+    pub unit: Unit,
+}
+
+/// What a finished read brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Landed {
+    /// Samples that are complete now.
+    pub samples: u64,
+    /// For [`Unit::Records`]: where the next read of the file starts.
+    pub cursor: Cursor,
+    /// For [`Unit::Records`]: whether the file is exhausted.
+    pub ended: bool,
+}
+
+/// What came of asking for the next batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fetch {
+    /// The batch was there and is consumed now.
+    Taken,
+    /// Its reads are still under way.
+    NotReady,
+    /// The epoch has no further batch.
+    Exhausted,
+}
+
+/// What a loader is given for one epoch.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Share {
+    /// Whole batches this accelerator can make ([`Workers`] in sample order).
+    pub batches: u64,
+    /// Row groups of each worker, in rows ([`Workers`] by row group); else empty.
+    pub groups: Vec<Vec<u64>>,
+    /// Files of this accelerator ([`Interleave`]).
+    pub files: u64,
+}
+
+/// A data loader: PyTorch's workers or TensorFlow's interleave.
+#[derive(Debug, Clone)]
+pub enum Loader {
+    /// PyTorch.
+    Workers(Workers),
+    /// TensorFlow.
+    Interleave(Interleave),
+}
+
+impl Loader {
+    /// Starts an epoch; reads that may start now are appended to `out`.
+    pub fn begin(&mut self, share: &Share, out: &mut Vec<LaneRead>) {
+        match self {
+            Self::Workers(workers) => workers.begin(share, out),
+            Self::Interleave(interleave) => interleave.begin(share, out),
+        }
+    }
+
+    /// A read came back; reads that may start now are appended to `out`. `fresh` is false for a
+    /// read that was started before the current epoch began (or was never started at all).
+    pub fn landed(&mut self, read: LaneRead, landed: Landed, fresh: bool, out: &mut Vec<LaneRead>) {
+        match self {
+            Self::Workers(workers) => workers.landed(read, landed, fresh, out),
+            Self::Interleave(interleave) => interleave.landed(read.lane, landed, out),
+        }
+    }
+
+    /// Whether reads that were not started when an epoch ended are still to be made.
+    pub fn finishes_leftovers(&self) -> bool {
+        match self {
+            Self::Workers(workers) => workers.finishes_leftovers(),
+            Self::Interleave(_) => false,
+        }
+    }
+
+    /// Hands over the next batch in order, if it is there; reads that its consumption allows
+    /// are appended to `out`.
+    pub fn fetch(&mut self, out: &mut Vec<LaneRead>) -> Fetch {
+        match self {
+            Self::Workers(workers) => workers.fetch(out),
+            Self::Interleave(interleave) => interleave.fetch(out),
+        }
+    }
+
+    /// Ends the epoch: what is in flight still lands, what was not started is forgotten or, in
+    /// a loader whose workers persist, finished for nothing before the next epoch's reads.
+    pub fn end(&mut self) {
+        match self {
+            Self::Workers(workers) => workers.end(),
+            Self::Interleave(interleave) => interleave.end(),
+        }
+    }
+}

@@ -1,0 +1,537 @@
+//! The training loop as one state machine, driven by finished reads and passed deadlines.
+//!
+//! Nothing here starts a thread, opens a file or looks at a clock: whoever drives the machine
+//! says what time it is, takes the reads it wants started ([`Machine::next_read`]) and wakes it
+//! when a deadline has passed ([`Machine::next_deadline`]). So the same code runs over io_uring,
+//! over plain threads and on the tests' virtual clock.
+//!
+//! A *phase* is one epoch's training or one evaluation. Each accelerator fetches a batch,
+//! computes until an absolute deadline and waits at a barrier for all others; its loader keeps
+//! reading meanwhile. A checkpoint in training halts the machine between two blocks of steps
+//! while its loaders read on.
+
+mod accelerator;
+mod interleave;
+mod loader;
+#[cfg(test)]
+mod simulation;
+mod tally;
+mod workers;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+pub use interleave::{Interleave, InterleaveConfig};
+pub use loader::{Cursor, Fetch, Landed, LaneRead, Loader, Share, Unit};
+pub use tally::{BlockTally, StepHistograms, StepTimes, Waits};
+pub use workers::{Leftover, Workers, WorkersConfig};
+
+use accelerator::{Accelerator, State, Window};
+
+/// Nanoseconds on the clock of whoever drives the machine.
+pub type Nanos = u64;
+
+/// A read that an I/O thread is to make; it comes back in [`Machine::on_read_complete`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadRequest {
+    /// Which accelerator wants it.
+    pub accelerator: u32,
+    /// The phase it was wanted in, counted from 1.
+    pub phase: u32,
+    /// Lane and content.
+    pub read: LaneRead,
+}
+
+/// Draws of a duration: constant, or anew at each step.
+pub enum Pace {
+    /// The same every time.
+    Constant(Nanos),
+    /// Whatever the closure says.
+    Drawn(Box<dyn FnMut() -> Nanos + Send>),
+}
+
+impl Pace {
+    fn draw(&mut self) -> Nanos {
+        match self {
+            Self::Constant(nanos) => *nanos,
+            Self::Drawn(draw) => draw(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Pace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Constant(nanos) => write!(f, "Constant({nanos} ns)"),
+            Self::Drawn(_) => f.write_str("Drawn"),
+        }
+    }
+}
+
+/// One epoch's training, or one evaluation.
+#[derive(Debug)]
+pub struct PhaseSpec {
+    /// Steps of each accelerator.
+    pub steps: u64,
+    /// Whether a barrier ends each step (training) or not (evaluation).
+    pub barrier: bool,
+    /// Whether a block ends only after one more batch was waited for.
+    pub fetch_after_last: bool,
+    /// Steps at the start of each block that AU leaves out.
+    pub exclude_start_steps: u64,
+    /// Steps at the end of the phase that AU leaves out.
+    pub exclude_end_steps: u64,
+    /// Steps between checkpoints; each splits the block.
+    pub checkpoint_steps: Option<u64>,
+    /// Compute time of each step.
+    pub compute: Pace,
+    /// Preprocessing of each sample in the reading worker.
+    pub preprocess: Pace,
+    /// What each accelerator's loader has to go through.
+    pub shares: Vec<Share>,
+}
+
+/// Why the machine stands still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Halt {
+    /// No phase has begun, or the last one is over.
+    PhaseOver,
+    /// A checkpoint is to be written; [`Machine::resume`] goes on.
+    Checkpoint,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Wake {
+    Compute,
+    Preprocessed(usize),
+}
+
+/// See the [module's description](self).
+#[derive(Debug)]
+pub struct Machine {
+    accelerators: Vec<Accelerator>,
+    spec: PhaseSpec,
+    phase: u32,
+    halt: Option<Halt>,
+    /// Set for good once the run was cut short.
+    aborted: bool,
+    /// Accelerators that have not ended the phase.
+    live: u32,
+    /// Accelerators at the barrier.
+    arrived: u32,
+    next_checkpoint: u64,
+    ready: VecDeque<ReadRequest>,
+    deadlines: BinaryHeap<Reverse<(Nanos, u32, Wake)>>,
+    /// Samples that were read and are being preprocessed.
+    preprocessing: Vec<Option<(ReadRequest, Landed)>>,
+    histograms: StepHistograms,
+    /// Accelerators that are to try a fetch; empty between calls.
+    work: Vec<u32>,
+    scratch: Vec<LaneRead>,
+}
+
+impl Machine {
+    /// A machine with one loader for each accelerator, halted. `keep_times` keeps the times of
+    /// every step, 8 bytes each.
+    pub fn new(loaders: Vec<Loader>, keep_times: bool) -> Self {
+        let accelerators: Vec<_> = loaders
+            .into_iter()
+            .map(|loader| Accelerator::new(loader, keep_times))
+            .collect();
+        let count = accelerators.len();
+        Self {
+            accelerators,
+            spec: PhaseSpec::nothing(),
+            phase: 0,
+            halt: Some(Halt::PhaseOver),
+            aborted: false,
+            live: 0,
+            arrived: 0,
+            next_checkpoint: u64::MAX,
+            ready: VecDeque::with_capacity(64 * count),
+            deadlines: BinaryHeap::with_capacity(count),
+            preprocessing: Vec::new(),
+            histograms: StepHistograms::default(),
+            work: Vec::with_capacity(count),
+            scratch: Vec::with_capacity(64),
+        }
+    }
+
+    /// Begins a phase: every loader starts cold and every accelerator waits for its first batch.
+    pub fn begin(&mut self, spec: PhaseSpec, now: Nanos) {
+        if self.aborted {
+            return;
+        }
+        self.spec = spec;
+        self.phase += 1;
+        self.halt = None;
+        self.live = self.accelerators.len() as u32;
+        self.arrived = 0;
+        self.next_checkpoint = self.spec.checkpoint_steps.unwrap_or(u64::MAX);
+        self.histograms = StepHistograms::default();
+        for index in 0..self.accelerators.len() {
+            let accelerator = &mut self.accelerators[index];
+            accelerator.step = 0;
+            accelerator.blocks.clear();
+            accelerator.blamed_ns = 0;
+            if let Some(times) = &mut accelerator.times {
+                times.clear();
+            }
+            accelerator.begin_block(now);
+            accelerator.begin_fetch(now);
+            let share = &self.spec.shares[index];
+            accelerator.loader.begin(share, &mut self.scratch);
+            self.queue_reads(index as u32);
+            self.work.push(index as u32);
+        }
+        self.settle(now);
+    }
+
+    /// Goes on after [`Halt::Checkpoint`] with a new block.
+    pub fn resume(&mut self, now: Nanos) {
+        if self.halt != Some(Halt::Checkpoint) {
+            return;
+        }
+        self.halt = None;
+        for index in 0..self.accelerators.len() {
+            if self.accelerators[index].state == State::Idle {
+                self.accelerators[index].begin_block(now);
+                self.next_step(index as u32, now);
+            }
+        }
+        self.settle(now);
+    }
+
+    /// Ends the run at once: blocks are closed as incomplete and reads not begun forgotten.
+    /// Reads in flight may still come back; no further phase can begin.
+    pub fn abort(&mut self, now: Nanos) {
+        for accelerator in &mut self.accelerators {
+            accelerator.book(now);
+            if !matches!(accelerator.state, State::Ended) {
+                accelerator.end_block(now, false);
+            }
+            accelerator.state = State::Ended;
+        }
+        self.deadlines.clear();
+        self.preprocessing.clear();
+        self.ready.clear();
+        self.work.clear();
+        self.halt = Some(Halt::PhaseOver);
+        self.aborted = true;
+    }
+
+    /// Why the machine stands still, if it does.
+    pub fn halt(&self) -> Option<Halt> {
+        self.halt
+    }
+
+    /// How many reads wait for an I/O thread.
+    pub fn reads_waiting(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// The next read to start; it counts as in flight from now on.
+    pub fn next_read(&mut self, now: Nanos) -> Option<ReadRequest> {
+        let request = self.ready.pop_front()?;
+        let accelerator = &mut self.accelerators[request.accelerator as usize];
+        accelerator.book(now);
+        accelerator.reads_in_flight += 1;
+        Some(request)
+    }
+
+    /// When the machine wants to be woken next.
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        self.deadlines.peek().map(|Reverse((at, _, _))| *at)
+    }
+
+    /// A read came back.
+    pub fn on_read_complete(&mut self, request: ReadRequest, landed: Landed, now: Nanos) {
+        let accelerator = &mut self.accelerators[request.accelerator as usize];
+        accelerator.book(now);
+        accelerator.reads_in_flight -= 1;
+        if self.aborted {
+            return;
+        }
+        if self.halt == Some(Halt::PhaseOver) && self.phase == request.phase {
+            // Landed after the phase's end: the loader only learns that the lane is free.
+            accelerator
+                .loader
+                .landed(request.read, landed, false, &mut self.scratch);
+            return self.queue_reads(request.accelerator);
+        }
+        if let Unit::Sample(_) = request.read.unit {
+            let pause = self.spec.preprocess.draw();
+            if pause > 0 {
+                return self.preprocess(request, landed, now + pause);
+            }
+        }
+        self.deliver(request, landed);
+        self.settle(now);
+    }
+
+    fn preprocess(&mut self, request: ReadRequest, landed: Landed, until: Nanos) {
+        let free = self.preprocessing.iter().position(Option::is_none);
+        let slot = free.unwrap_or_else(|| {
+            self.preprocessing.push(None);
+            self.preprocessing.len() - 1
+        });
+        self.preprocessing[slot] = Some((request, landed));
+        let wake = Wake::Preprocessed(slot);
+        self.deadlines
+            .push(Reverse((until, request.accelerator, wake)));
+    }
+
+    /// Time has come to `now`: ends every computation whose deadline has passed. `clock` is asked
+    /// anew for each, so that a long row of them does not share one time.
+    pub fn on_deadline(&mut self, mut now: Nanos, mut clock: impl FnMut() -> Nanos) {
+        while let Some(Reverse((deadline, index, wake))) = self.deadlines.peek().copied() {
+            if deadline > now {
+                break;
+            }
+            self.deadlines.pop();
+            match wake {
+                Wake::Compute => self.end_compute(index, now),
+                Wake::Preprocessed(slot) => {
+                    if let Some((request, landed)) = self.preprocessing[slot].take() {
+                        self.accelerators[index as usize].book(now);
+                        self.deliver(request, landed);
+                    }
+                }
+            }
+            self.settle(now);
+            now = clock().max(now);
+        }
+    }
+
+    /// Hands a finished read to its loader; the accelerator that may profit tries its fetch.
+    fn deliver(&mut self, request: ReadRequest, landed: Landed) {
+        let fresh = request.phase == self.phase;
+        let index = request.accelerator;
+        let accelerator = &mut self.accelerators[index as usize];
+        accelerator
+            .loader
+            .landed(request.read, landed, fresh, &mut self.scratch);
+        if matches!(accelerator.state, State::Fetching { .. }) {
+            self.work.push(index);
+        }
+        self.queue_reads(index);
+    }
+
+    fn queue_reads(&mut self, accelerator: u32) {
+        let phase = self.phase;
+        self.ready
+            .extend(self.scratch.drain(..).map(|read| ReadRequest {
+                accelerator,
+                phase,
+                read,
+            }));
+    }
+
+    /// Lets every accelerator on the work list try its fetch, and computations without length
+    /// end at once, until nothing moves.
+    fn settle(&mut self, now: Nanos) {
+        while let Some(index) = self.work.pop() {
+            let State::Fetching { since } = self.accelerators[index as usize].state else {
+                continue;
+            };
+            let accelerator = &mut self.accelerators[index as usize];
+            let fetch = accelerator.loader.fetch(&mut self.scratch);
+            if fetch != Fetch::NotReady {
+                accelerator.book(now);
+            }
+            let past_last = accelerator.step == self.spec.steps;
+            self.queue_reads(index);
+            match fetch {
+                Fetch::NotReady => {}
+                Fetch::Taken if !past_last => self.begin_compute(index, since, now),
+                Fetch::Taken => self.end_phase_of(index, now, true),
+                Fetch::Exhausted => self.end_phase_of(index, now, past_last),
+            }
+        }
+    }
+
+    fn begin_compute(&mut self, index: u32, fetch_since: Nanos, now: Nanos) {
+        let compute = self.spec.compute.draw();
+        let accelerator = &mut self.accelerators[index as usize];
+        let deadline = now + compute;
+        accelerator.fetch_ns = now - fetch_since;
+        if accelerator.step > 0 {
+            self.histograms.fetch.record_ns(now - fetch_since);
+        }
+        accelerator.state = State::Computing {
+            since: now,
+            deadline,
+        };
+        if compute == 0 {
+            self.end_compute(index, now);
+        } else {
+            self.deadlines
+                .push(Reverse((deadline, index, Wake::Compute)));
+        }
+    }
+
+    fn end_compute(&mut self, index: u32, now: Nanos) {
+        let (steps, spec) = (self.spec.steps, &self.spec);
+        let window = Window {
+            first: spec.exclude_start_steps,
+            end: steps.saturating_sub(spec.exclude_end_steps),
+        };
+        let accelerator = &mut self.accelerators[index as usize];
+        let State::Computing { since, deadline } = accelerator.state else {
+            return;
+        };
+        if deadline > since {
+            self.histograms.overshoot.record_ns(now - deadline);
+        }
+        let fetch = accelerator.fetch_ns;
+        accelerator.end_compute(fetch, now - since, window);
+        if !self.spec.barrier {
+            return self.next_step(index, now);
+        }
+        accelerator.state = State::AtBarrier { since: now };
+        self.arrived += 1;
+        if self.arrived == self.live {
+            self.release(Some(index), now);
+        }
+    }
+
+    /// Everyone has arrived: the barrier opens. `last` came last and kept the others waiting.
+    fn release(&mut self, last: Option<u32>, now: Nanos) {
+        self.arrived = 0;
+        let mut waited_ns = 0;
+        let mut step = 0;
+        for accelerator in &mut self.accelerators {
+            if let State::AtBarrier { since } = accelerator.state {
+                let wait = now - since;
+                accelerator.waits.barrier_ns += wait;
+                accelerator.block.barrier_ns += wait;
+                self.histograms.barrier.record_ns(wait);
+                waited_ns += wait;
+                step = accelerator.step;
+            }
+        }
+        if let Some(last) = last {
+            self.accelerators[last as usize].blamed_ns += waited_ns;
+        }
+        let checkpoint = step == self.next_checkpoint;
+        for index in 0..self.accelerators.len() {
+            let accelerator = &mut self.accelerators[index];
+            if !matches!(accelerator.state, State::AtBarrier { .. }) {
+                continue;
+            }
+            if checkpoint {
+                accelerator.end_block(now, true);
+                accelerator.state = State::Idle;
+            } else {
+                self.next_step(index as u32, now);
+            }
+        }
+        if checkpoint {
+            let every = self.spec.checkpoint_steps.unwrap_or(u64::MAX);
+            self.next_checkpoint = self.next_checkpoint.saturating_add(every);
+            self.halt = Some(Halt::Checkpoint);
+        }
+    }
+
+    /// Sends an accelerator to its next fetch, or ends its phase where the profile does not
+    /// fetch after the last step.
+    fn next_step(&mut self, index: u32, now: Nanos) {
+        let accelerator = &mut self.accelerators[index as usize];
+        if accelerator.step == self.spec.steps && !self.spec.fetch_after_last {
+            return self.end_phase_of(index, now, true);
+        }
+        accelerator.begin_fetch(now);
+        self.work.push(index);
+    }
+
+    fn end_phase_of(&mut self, index: u32, now: Nanos, complete: bool) {
+        let accelerator = &mut self.accelerators[index as usize];
+        accelerator.end_block(now, complete);
+        accelerator.state = State::Ended;
+        self.live -= 1;
+        if self.live > 0 && self.arrived == self.live {
+            // The others wait for one that has nothing left to compute.
+            self.release(None, now);
+        }
+        self.end_if_all_ended();
+    }
+
+    fn end_if_all_ended(&mut self) {
+        if self.live > 0 || self.halt.is_some() {
+            return;
+        }
+        self.halt = Some(Halt::PhaseOver);
+        let mut kept = VecDeque::with_capacity(self.ready.capacity());
+        for accelerator in &mut self.accelerators {
+            accelerator.loader.end();
+        }
+        for request in std::mem::take(&mut self.ready) {
+            let loader = &mut self.accelerators[request.accelerator as usize].loader;
+            if loader.finishes_leftovers() {
+                kept.push_back(request);
+            } else {
+                // Never started: the lane is free again, and nothing follows.
+                loader.landed(request.read, Landed::default(), false, &mut self.scratch);
+            }
+        }
+        self.scratch.clear();
+        self.ready = kept;
+    }
+
+    /// Reads that are with I/O threads now.
+    pub fn reads_in_flight(&self) -> u32 {
+        self.accelerators.iter().map(|a| a.reads_in_flight).sum()
+    }
+
+    /// Steps that the slowest accelerator has computed in this phase.
+    pub fn steps_done(&self) -> u64 {
+        self.accelerators.iter().map(|a| a.step).min().unwrap_or(0)
+    }
+
+    /// Where the waiting of all accelerators went until now, over all phases.
+    pub fn waits(&mut self, now: Nanos) -> Waits {
+        let mut sum = Waits::default();
+        for accelerator in &mut self.accelerators {
+            accelerator.book(now);
+            sum.add(&accelerator.waits);
+        }
+        sum
+    }
+
+    /// The blocks of the phase, by accelerator.
+    pub fn blocks(&self) -> Vec<Vec<BlockTally>> {
+        self.accelerators.iter().map(|a| a.blocks.clone()).collect()
+    }
+
+    /// The times of the phase's steps, by accelerator; empty unless they are kept.
+    pub fn step_times(&self) -> Vec<Vec<StepTimes>> {
+        let times = self.accelerators.iter().filter_map(|a| a.times.clone());
+        times.collect()
+    }
+
+    /// How long each accelerator kept the others waiting at barriers of the phase.
+    pub fn blamed_ns(&self) -> Vec<u64> {
+        self.accelerators.iter().map(|a| a.blamed_ns).collect()
+    }
+
+    /// The phase's histograms.
+    pub fn histograms(&self) -> &StepHistograms {
+        &self.histograms
+    }
+}
+
+impl PhaseSpec {
+    fn nothing() -> Self {
+        Self {
+            steps: 0,
+            barrier: false,
+            fetch_after_last: false,
+            exclude_start_steps: 0,
+            exclude_end_steps: 0,
+            checkpoint_steps: None,
+            compute: Pace::Constant(0),
+            preprocess: Pace::Constant(0),
+            shares: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What the machine writes down: block times for AU, and where the waiting went.
+
+use stormlp_model::histogram::LatencyHistogram;
+
+use super::Nanos;
+
+/// One accelerator's times of one block of steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BlockTally {
+    /// When the block began.
+    pub start_ns: Nanos,
+    /// When it ended, by the profile's rule.
+    pub end_ns: Nanos,
+    /// Steps computed.
+    pub steps: u64,
+    /// Steps inside AU's window.
+    pub window_steps: u64,
+    /// Measured compute of the window's steps.
+    pub window_compute_ns: u64,
+    /// Fetch wait and compute of the steps left out of the window.
+    pub excluded_ns: u64,
+    /// Measured compute of all steps.
+    pub compute_ns: u64,
+    /// Fetch wait of all steps.
+    pub fetch_ns: u64,
+    /// Wait at the barriers.
+    pub barrier_ns: u64,
+    /// Fetch wait of the block's first step.
+    pub first_fetch_ns: u64,
+    /// Whether the block ran to its end.
+    pub complete: bool,
+}
+
+/// Where one accelerator's waiting went, in all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Waits {
+    /// The first fetch of each epoch: the loader starts cold.
+    pub startup_ns: u64,
+    /// Later fetches, while at least one of the accelerator's reads was with the storage path.
+    pub reading_ns: u64,
+    /// Later fetches, while all its reads were waiting for an I/O thread.
+    pub queued_ns: u64,
+    /// At the barriers.
+    pub barrier_ns: u64,
+}
+
+impl Waits {
+    /// Adds another's.
+    pub fn add(&mut self, other: &Self) {
+        self.startup_ns += other.startup_ns;
+        self.reading_ns += other.reading_ns;
+        self.queued_ns += other.queued_ns;
+        self.barrier_ns += other.barrier_ns;
+    }
+
+    /// What was added since an earlier reading.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            startup_ns: self.startup_ns - earlier.startup_ns,
+            reading_ns: self.reading_ns - earlier.reading_ns,
+            queued_ns: self.queued_ns - earlier.queued_ns,
+            barrier_ns: self.barrier_ns - earlier.barrier_ns,
+        }
+    }
+}
+
+/// Per-step times of one accelerator, kept only when somebody wants the list.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepTimes {
+    /// Fetch wait in seconds.
+    pub fetch_seconds: f32,
+    /// Compute in seconds, as measured.
+    pub compute_seconds: f32,
+}
+
+/// Histograms over all accelerators of one phase.
+#[derive(Debug, Clone, Default)]
+pub struct StepHistograms {
+    /// Fetch wait of every step but the first.
+    pub fetch: LatencyHistogram,
+    /// Wait at the barrier.
+    pub barrier: LatencyHistogram,
+    /// How much later than its deadline a computation was seen to have ended.
+    pub overshoot: LatencyHistogram,
+}

@@ -1,0 +1,337 @@
+//! PyTorch's loader: workers that each read whole batches, handed over strictly in order.
+//!
+//! At an epoch's start `workers × prefetch factor` batch tasks are dealt round robin, task b to
+//! worker b mod W; one new task is dealt whenever a batch is consumed. A worker reads the
+//! samples of its batch one after the other. Over row groups (parquet) a worker keeps a window
+//! of group reads in flight and cuts its batches from the rows in order.
+
+use std::collections::VecDeque;
+
+use super::loader::{Fetch, Landed, LaneRead, Share, Unit};
+
+/// What becomes of dealt batches that nobody fetched before the epoch ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leftover {
+    /// The workers persist: they read them to the end and throw them away.
+    Finish,
+    /// The workers are shut down: what was not begun is never read.
+    Drop,
+}
+
+/// How a loader of this kind is set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkersConfig {
+    /// `read_threads`; 0 reads inline: no batch is read before it is asked for.
+    pub read_threads: u32,
+    /// `prefetch_size`.
+    pub prefetch_size: u32,
+    /// Samples in a batch.
+    pub batch_size: u64,
+    /// What becomes of unfetched batches at the end of an epoch.
+    pub leftover: Leftover,
+    /// Row groups one worker keeps in flight; 1 otherwise.
+    pub group_window: u32,
+}
+
+impl WorkersConfig {
+    /// How many workers there are: inline reading has the main thread as its only one.
+    pub fn workers(&self) -> usize {
+        self.read_threads.max(1) as usize
+    }
+
+    /// Batches that may be outstanding: W × ceil(prefetch / W), torch's default factor 2 for
+    /// a prefetch size of 0, and 1 when reading inline.
+    pub fn outstanding_batches(&self) -> u64 {
+        if self.read_threads == 0 {
+            return 1;
+        }
+        let factor = match self.prefetch_size.div_ceil(self.read_threads) {
+            0 => 2,
+            factor => factor,
+        };
+        u64::from(self.read_threads) * u64::from(factor)
+    }
+}
+
+/// One batch that a worker has been told to make.
+#[derive(Debug, Clone, Copy)]
+struct Task {
+    batch: u64,
+    started: u64,
+    done: u64,
+    /// Of an earlier epoch: read, but handed to nobody.
+    stale: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Worker {
+    tasks: VecDeque<Task>,
+    reading: bool,
+    groups: Option<Groups>,
+}
+
+/// The row groups of one worker.
+#[derive(Debug, Clone, Default)]
+struct Groups {
+    /// Rows of each group.
+    rows: Vec<u64>,
+    /// The next group to start.
+    next: usize,
+    /// Groups that were started and are not used up, oldest first.
+    window: VecDeque<Group>,
+    /// Whole batches this worker still has to be dealt.
+    batches_left: u64,
+    /// Reads of an earlier epoch that are still in flight.
+    orphans: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    landed: bool,
+    rows_left: u64,
+}
+
+/// See the [module's description](self).
+#[derive(Debug, Clone)]
+pub struct Workers {
+    config: WorkersConfig,
+    workers: Vec<Worker>,
+    /// The worker that is dealt the next task.
+    turn: usize,
+    /// Tasks dealt so far in this epoch.
+    dealt: u64,
+    /// Tasks there are in this epoch.
+    total: u64,
+    /// The next batch to hand over.
+    deliver: u64,
+    /// Whether batches `deliver..` are complete.
+    complete: VecDeque<bool>,
+}
+
+impl Workers {
+    /// A loader that waits for its first epoch.
+    pub fn new(config: WorkersConfig) -> Self {
+        Self {
+            config,
+            workers: vec![Worker::default(); config.workers()],
+            turn: 0,
+            dealt: 0,
+            total: 0,
+            deliver: 0,
+            complete: VecDeque::new(),
+        }
+    }
+
+    /// See [`super::loader::Loader::begin`].
+    pub fn begin(&mut self, share: &Share, out: &mut Vec<LaneRead>) {
+        (self.turn, self.dealt, self.deliver) = (0, 0, 0);
+        self.complete.clear();
+        self.total = share.batches;
+        if !share.groups.is_empty() {
+            self.total = self.begin_groups(&share.groups);
+        }
+        if self.config.read_threads > 0 {
+            for _ in 0..self.config.outstanding_batches() {
+                self.deal(out);
+            }
+        }
+    }
+
+    fn begin_groups(&mut self, shares: &[Vec<u64>]) -> u64 {
+        let batch_size = self.config.batch_size;
+        let mut total = 0;
+        for (lane, worker) in self.workers.iter_mut().enumerate() {
+            let rows = shares.get(lane).cloned().unwrap_or_default();
+            let batches_left = rows.iter().sum::<u64>() / batch_size;
+            total += batches_left;
+            let orphans = worker.groups.as_ref().map_or(0, |groups| groups.orphans);
+            worker.groups = Some(Groups {
+                rows,
+                batches_left,
+                orphans,
+                ..Groups::default()
+            });
+        }
+        total
+    }
+
+    /// Deals the next task, if there is one, to the next worker that still has batches to make.
+    fn deal(&mut self, out: &mut Vec<LaneRead>) {
+        if self.dealt == self.total {
+            return;
+        }
+        for _ in 0..self.workers.len() {
+            let lane = self.turn;
+            self.turn = (self.turn + 1) % self.workers.len();
+            let worker = &mut self.workers[lane];
+            if let Some(groups) = &mut worker.groups {
+                if groups.batches_left == 0 {
+                    continue;
+                }
+                groups.batches_left -= 1;
+            }
+            worker.tasks.push_back(Task {
+                batch: self.dealt,
+                started: 0,
+                done: 0,
+                stale: false,
+            });
+            self.complete.push_back(false);
+            self.dealt += 1;
+            self.advance(lane, out);
+            return;
+        }
+    }
+
+    /// Starts what the worker may start and finishes tasks whose samples are all there.
+    fn advance(&mut self, lane: usize, out: &mut Vec<LaneRead>) {
+        if self.workers[lane].groups.is_some() {
+            return self.advance_groups(lane, out);
+        }
+        let (batch_size, worker) = (self.config.batch_size, &mut self.workers[lane]);
+        while let Some(task) = worker.tasks.front_mut() {
+            if task.done == batch_size {
+                let task = *task;
+                worker.tasks.pop_front();
+                if !task.stale {
+                    self.complete[(task.batch - self.deliver) as usize] = true;
+                }
+                continue;
+            }
+            if !worker.reading {
+                worker.reading = true;
+                let sample = task.batch * batch_size + task.started;
+                task.started += 1;
+                out.push(LaneRead {
+                    lane: lane as u64,
+                    unit: Unit::Sample(sample),
+                });
+            }
+            return;
+        }
+    }
+
+    fn advance_groups(&mut self, lane: usize, out: &mut Vec<LaneRead>) {
+        let (batch_size, limit) = (self.config.batch_size, self.config.group_window.max(1));
+        let worker = &mut self.workers[lane];
+        let Some(groups) = &mut worker.groups else {
+            return;
+        };
+        while let (Some(group), Some(task)) = (groups.window.front_mut(), worker.tasks.front_mut())
+            && group.landed
+        {
+            let rows = group.rows_left.min(batch_size - task.done);
+            group.rows_left -= rows;
+            task.done += rows;
+            if group.rows_left == 0 {
+                groups.window.pop_front();
+            }
+            if task.done == batch_size {
+                self.complete[(task.batch - self.deliver) as usize] = true;
+                worker.tasks.pop_front();
+            }
+        }
+        // A worker's generator runs from its first task on; then the window runs ahead of it.
+        let begun = groups.next > 0 || !worker.tasks.is_empty();
+        while begun
+            && groups.next < groups.rows.len()
+            && groups.window.len() + groups.orphans < limit as usize
+        {
+            out.push(LaneRead {
+                lane: lane as u64,
+                unit: Unit::Group {
+                    worker: lane as u32,
+                    nth: groups.next as u64,
+                },
+            });
+            groups.window.push_back(Group {
+                landed: false,
+                rows_left: groups.rows[groups.next],
+            });
+            groups.next += 1;
+        }
+    }
+
+    /// See [`super::loader::Loader::landed`].
+    pub fn landed(&mut self, read: LaneRead, landed: Landed, fresh: bool, out: &mut Vec<LaneRead>) {
+        let lane = read.lane as usize;
+        let worker = &mut self.workers[lane];
+        match (read.unit, &mut worker.groups) {
+            (Unit::Group { nth, .. }, Some(groups)) if fresh => groups.land(nth as usize),
+            (Unit::Group { .. }, Some(groups)) => {
+                groups.orphans = groups.orphans.saturating_sub(1);
+            }
+            _ => {
+                worker.reading = false;
+                // A read of an earlier epoch still counts where its task lives on.
+                if (fresh || self.config.leftover == Leftover::Finish)
+                    && let Some(task) = worker.tasks.front_mut()
+                {
+                    task.done += landed.samples;
+                }
+            }
+        }
+        self.advance(lane, out);
+    }
+
+    /// See [`super::loader::Loader::fetch`].
+    pub fn fetch(&mut self, out: &mut Vec<LaneRead>) -> Fetch {
+        if self.deliver == self.total {
+            return Fetch::Exhausted;
+        }
+        if self.config.read_threads == 0 && self.dealt == self.deliver {
+            self.deal(out);
+        }
+        if self.complete.front() != Some(&true) {
+            return Fetch::NotReady;
+        }
+        self.complete.pop_front();
+        self.deliver += 1;
+        if self.config.read_threads > 0 {
+            self.deal(out);
+        }
+        Fetch::Taken
+    }
+
+    /// See [`super::loader::Loader::finishes_leftovers`].
+    pub fn finishes_leftovers(&self) -> bool {
+        self.config.leftover == Leftover::Finish
+            && self.workers.iter().all(|worker| worker.groups.is_none())
+    }
+
+    /// See [`super::loader::Loader::end`].
+    pub fn end(&mut self) {
+        for worker in &mut self.workers {
+            if let Some(groups) = &mut worker.groups {
+                // The iterable loader's generators end with their iterator.
+                groups.end();
+                worker.tasks.clear();
+                continue;
+            }
+            match self.config.leftover {
+                Leftover::Finish => worker.tasks.iter_mut().for_each(|task| task.stale = true),
+                Leftover::Drop => worker.tasks.clear(),
+            }
+        }
+        self.total = self.deliver;
+    }
+}
+
+impl Groups {
+    fn land(&mut self, nth: usize) {
+        let oldest = self.next - self.window.len();
+        if let Some(group) = nth
+            .checked_sub(oldest)
+            .and_then(|at| self.window.get_mut(at))
+        {
+            group.landed = true;
+        }
+    }
+
+    fn end(&mut self) {
+        self.orphans += self.window.iter().filter(|group| !group.landed).count();
+        self.window.clear();
+        self.rows.clear();
+        (self.next, self.batches_left) = (0, 0);
+    }
+}
