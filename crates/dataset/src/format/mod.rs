@@ -10,6 +10,9 @@ pub mod indexed_binary;
 pub mod npy;
 pub mod npz;
 mod npz_read;
+pub mod parquet;
+mod parquet_footer;
+mod parquet_types;
 pub mod raw;
 pub mod tfrecord;
 pub mod tfrecord_scan;
@@ -38,7 +41,8 @@ pub struct FileSpec {
 /// Takes the bytes of one file in order.
 pub trait ChunkSink {
     /// A buffer for the next bytes of the file: whole 4 KiB blocks, at a file offset that is a
-    /// multiple of 4 KiB. Its contents are unspecified.
+    /// multiple of 4 KiB. Its contents are unspecified; until it is committed, the same buffer
+    /// comes again with what was put there.
     ///
     /// # Errors
     /// When an earlier write failed or the user stopped the run.

@@ -1,0 +1,198 @@
+//! The footer of a parquet file: row groups, columns, and where their bytes lie.
+
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaDataReader, RowGroupMetaData};
+
+use super::FormatError;
+use super::bytes::{ReadAt, Span, Window, read_span};
+
+const MAGIC: &[u8] = b"PAR1";
+/// The footer's length and the magic after it.
+const TAIL_BYTES: u64 = 8;
+/// Footers beyond this are not read: some ten million column chunks.
+const MAX_FOOTER_BYTES: u64 = 1 << 30;
+
+/// What a footer says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Footer {
+    /// Rows in the file.
+    pub rows: u64,
+    /// The columns' paths, `name` or `name.list.element`, in the order of the chunks.
+    pub columns: Vec<String>,
+    /// The row groups in order.
+    pub row_groups: Vec<RowGroup>,
+    /// Where the footer lies: its metadata, length and magic.
+    pub span: Span,
+}
+
+/// One row group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowGroup {
+    /// Its rows.
+    pub rows: u64,
+    /// From its first byte to its last.
+    pub span: Span,
+    /// The chunk of each column.
+    pub chunks: Vec<Span>,
+}
+
+/// Reads the footer of the file `name`.
+///
+/// # Errors
+/// When the file is no parquet file, or its footer points outside of it.
+pub fn read_footer(name: &str, source: &mut dyn ReadAt) -> Result<Footer, FormatError> {
+    let file_bytes = source.file_bytes();
+    let magic_bytes = MAGIC.len() as u64;
+    let Some(tail_offset) = file_bytes
+        .checked_sub(TAIL_BYTES)
+        .filter(|at| *at >= magic_bytes)
+    else {
+        let expected = "a parquet file of at least 12 bytes";
+        return Err(FormatError::truncated(name, 0, expected, file_bytes));
+    };
+    let head = Span {
+        offset: 0,
+        bytes: magic_bytes,
+    };
+    let head = read_span(name, source, head, "the parquet magic")?;
+    Window::new(name, 0, &head).expect(0, MAGIC, "the parquet magic")?;
+    let tail = Span {
+        offset: tail_offset,
+        bytes: TAIL_BYTES,
+    };
+    let tail = read_span(name, source, tail, "the parquet tail")?;
+    let window = Window::new(name, tail_offset, &tail);
+    window.expect(4, MAGIC, "the parquet magic")?;
+    let length = u64::from(window.u32(0, "the footer's length")?);
+    if length > MAX_FOOTER_BYTES || length + magic_bytes > tail_offset {
+        let expected = format!("a footer between byte 4 and byte {tail_offset}");
+        return Err(window.wrong(0, expected, format!("a length of {length} bytes")));
+    }
+    let span = Span {
+        offset: tail_offset - length,
+        bytes: length + TAIL_BYTES,
+    };
+    let metadata = Span {
+        bytes: length,
+        ..span
+    };
+    let bytes = read_span(name, source, metadata, "the parquet footer")?;
+    decode(name, span, &bytes)
+}
+
+/// Decodes the footer's metadata, which lies at the start of `span`.
+fn decode(name: &str, span: Span, bytes: &[u8]) -> Result<Footer, FormatError> {
+    let wrong =
+        |expected: &str, found: String| FormatError::unexpected(name, span.offset, expected, found);
+    let metadata = ParquetMetaDataReader::decode_metadata(bytes)
+        .map_err(|error| wrong("parquet metadata", error.to_string()))?;
+    let schema = metadata.file_metadata().schema_descr();
+    let columns = schema
+        .columns()
+        .iter()
+        .map(|column| column.path().string())
+        .collect();
+    let row_groups = metadata
+        .row_groups()
+        .iter()
+        .enumerate()
+        .map(|(index, group)| {
+            row_group(group, span.offset).ok_or_else(|| {
+                let expected = format!("row group {index} before the footer");
+                wrong(&expected, "columns outside of the file".to_string())
+            })
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let rows = row_groups
+        .iter()
+        .fold(0, |sum: u64, group| sum.saturating_add(group.rows));
+    let said = metadata.file_metadata().num_rows();
+    if u64::try_from(said) != Ok(rows) {
+        let expected = format!("{rows} rows, as the row groups have");
+        return Err(wrong(&expected, format!("{said} rows")));
+    }
+    Ok(Footer {
+        rows,
+        columns,
+        row_groups,
+        span,
+    })
+}
+
+/// The row group's places, `None` when they do not lie before `end`.
+fn row_group(group: &RowGroupMetaData, end: u64) -> Option<RowGroup> {
+    let chunks = group
+        .columns()
+        .iter()
+        .map(|column| chunk(column).filter(|span| span.end() <= end))
+        .collect::<Option<Vec<_>>>()?;
+    let first = chunks.iter().map(|chunk| chunk.offset).min()?;
+    let last = chunks.iter().map(|chunk| chunk.end()).max()?;
+    Some(RowGroup {
+        rows: u64::try_from(group.num_rows()).ok()?,
+        span: Span {
+            offset: first,
+            bytes: last - first,
+        },
+        chunks,
+    })
+}
+
+/// A column chunk starts with its dictionary, where it has one.
+fn chunk(column: &ColumnChunkMetaData) -> Option<Span> {
+    let start = column
+        .dictionary_page_offset()
+        .unwrap_or_else(|| column.data_page_offset());
+    Some(Span {
+        offset: u64::try_from(start).ok()?,
+        bytes: u64::try_from(column.compressed_size()).ok()?,
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::parquet::Parquet;
+    use super::super::testing::{assert_robust, encode, inspect, spec};
+    use super::decode;
+    use crate::format::Span;
+
+    #[test]
+    fn faults_are_named() {
+        let format = Parquet::new(Vec::new(), 10, 100).unwrap();
+        let (mut bytes, _) = encode(&format, &spec(20, &[100]), 4096);
+        let error = inspect(&format, &bytes[..bytes.len() - 1]).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("expected the parquet magic (50 41 52 31)"),
+            "{text}"
+        );
+        let at = bytes.len() - 8;
+        bytes[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+        let text = inspect(&format, &bytes).unwrap_err().to_string();
+        assert_eq!(
+            text,
+            format!(
+                "file: at byte {at}: expected a footer between byte 4 and byte {at}, \
+                 found a length of 4294967295 bytes"
+            )
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_footer_makes_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let span = Span { offset: 4, bytes: bytes.len() as u64 + 8 };
+            let _ = decode("file", span, &bytes);
+        }
+
+        #[test]
+        fn altered_files_are_no_trouble(from_end in 0usize..400, value: u8, keep in 0usize..4000) {
+            let format = Parquet::new(Vec::new(), 10, 100).unwrap();
+            let (bytes, _) = encode(&format, &spec(20, &[100]), 4096);
+            let at = bytes.len().saturating_sub(from_end + 1);
+            assert_robust(&format, &bytes, at, value, keep);
+        }
+    }
+}
