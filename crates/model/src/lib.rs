@@ -16,6 +16,7 @@ pub mod facts;
 pub mod head;
 pub mod histogram;
 pub mod machine;
+pub mod matrix;
 pub mod mt19937;
 pub mod operation;
 pub mod path;

@@ -1,0 +1,332 @@
+//! The small choices of a matrix: closed sets with the names of the command line.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::path::PathKind;
+use crate::units::{ByteSize, short_size};
+
+/// Which paths to compare.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PathChoice {
+    /// `gds`, `cpu-gpu` and `page-cache`, as far as this machine can run them.
+    Auto,
+    /// Every path, as far as this machine can run them.
+    All,
+    /// Exactly these; one that cannot run is an error in the end.
+    Named(Vec<PathKind>),
+}
+
+impl PathChoice {
+    /// The paths, in the order of the table.
+    pub fn paths(&self) -> Vec<PathKind> {
+        match self {
+            Self::Auto => PathKind::AUTO.to_vec(),
+            Self::All => PathKind::ALL.to_vec(),
+            Self::Named(paths) => paths.clone(),
+        }
+    }
+
+    /// Whether the user named the paths, so that a missing one is an error.
+    pub fn is_named(&self) -> bool {
+        matches!(self, Self::Named(_))
+    }
+}
+
+/// How long a cell runs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Span {
+    /// For so many seconds, starting over at the end of the files.
+    Seconds(f64),
+    /// So many times over every thread's part of the files, all of it counted.
+    Passes(u32),
+}
+
+/// What a cell finds in the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CacheState {
+    /// The files are dropped from the page cache before the cell.
+    #[default]
+    Cold,
+    /// The files are read once before the cell.
+    Warm,
+    /// Whatever is there.
+    AsIs,
+}
+
+impl CacheState {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cold => "cold",
+            Self::Warm => "warm",
+            Self::AsIs => "as-is",
+        }
+    }
+}
+
+impl FromStr for CacheState {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Self::Cold, Self::Warm, Self::AsIs]
+            .into_iter()
+            .find(|state| state.name() == text)
+            .ok_or_else(|| format!("`{text}` is not a cache state: use cold, warm or as-is"))
+    }
+}
+
+/// What write buffers hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fill {
+    /// Incompressible bytes, made once before the cell.
+    #[default]
+    Once,
+    /// Incompressible bytes, made anew for every write.
+    Every,
+    /// Zeros.
+    Zero,
+}
+
+impl Fill {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Once => "once",
+            Self::Every => "every",
+            Self::Zero => "zero",
+        }
+    }
+}
+
+impl FromStr for Fill {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Self::Once, Self::Every, Self::Zero]
+            .into_iter()
+            .find(|fill| fill.name() == text)
+            .ok_or_else(|| format!("`{text}` is not a way to fill: use once, every or zero"))
+    }
+}
+
+/// Which engine to drive the CPU's paths with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EngineChoice {
+    /// io_uring where the kernel allows it, threads otherwise; the report says which.
+    #[default]
+    Auto,
+    /// io_uring or nothing.
+    Uring,
+    /// io_uring through tokio-uring.
+    TokioUring,
+    /// `pread` and `pwrite`.
+    Psync,
+}
+
+impl FromStr for EngineChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "uring" => Ok(Self::Uring),
+            "tokio-uring" => Ok(Self::TokioUring),
+            "psync" => Ok(Self::Psync),
+            _ => Err(format!(
+                "`{text}` is not an engine: use auto, uring, tokio-uring or psync"
+            )),
+        }
+    }
+}
+
+/// Where the accelerator memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum DeviceId {
+    /// Host memory stands in for an accelerator: emulated.
+    Host,
+    /// The CUDA device of this index.
+    Cuda(u32),
+}
+
+impl fmt::Display for DeviceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host => f.pad("host"),
+            Self::Cuda(index) => f.pad(&format!("cuda:{index}")),
+        }
+    }
+}
+
+impl From<DeviceId> for String {
+    fn from(device: DeviceId) -> Self {
+        device.to_string()
+    }
+}
+
+impl TryFrom<String> for DeviceId {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl FromStr for DeviceId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "host" {
+            return Ok(Self::Host);
+        }
+        text.strip_prefix("cuda:")
+            .unwrap_or(text)
+            .parse()
+            .map(Self::Cuda)
+            .map_err(|_| format!("`{text}` is not a device: use host or cuda:0"))
+    }
+}
+
+/// The size of one transfer: fixed, or gdsio's `-i min:max:step`, where the sizes take turns
+/// within one cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct IoSize {
+    /// The smallest size in bytes.
+    pub min_bytes: u64,
+    /// The largest size in bytes; what buffers are sized for.
+    pub max_bytes: u64,
+    /// The distance between sizes in bytes; 0 for a fixed size.
+    pub step_bytes: u64,
+}
+
+impl IoSize {
+    /// One size for every transfer.
+    pub fn fixed(bytes: u64) -> Self {
+        Self {
+            min_bytes: bytes,
+            max_bytes: bytes,
+            step_bytes: 0,
+        }
+    }
+
+    /// Whether every transfer has the same size.
+    pub fn is_fixed(self) -> bool {
+        self.min_bytes == self.max_bytes
+    }
+
+    /// How many sizes take turns.
+    pub fn count(self) -> u64 {
+        if self.step_bytes == 0 {
+            1
+        } else {
+            (self.max_bytes - self.min_bytes) / self.step_bytes + 1
+        }
+    }
+
+    /// The size in bytes of transfer number `index` of a thread: the sizes in turn, upwards.
+    pub fn nth(self, index: u64) -> u64 {
+        self.min_bytes + index % self.count() * self.step_bytes
+    }
+
+    /// Reads a size, or `min:max:step` as one mix.
+    ///
+    /// # Errors
+    /// When a part is no size, is zero, or the range is empty.
+    pub fn parse_mix(text: &str) -> Result<Self, String> {
+        let size = |part: &str| -> Result<u64, String> {
+            match part.parse::<ByteSize>() {
+                Ok(size) if size.0 > 0 => Ok(size.0),
+                Ok(_) => Err(format!("`{text}` has a size of zero")),
+                Err(error) => Err(error.to_string()),
+            }
+        };
+        match text.split(':').collect::<Vec<_>>().as_slice() {
+            [one] => Ok(Self::fixed(size(one)?)),
+            [min, max, step] => {
+                let mix = Self {
+                    min_bytes: size(min)?,
+                    max_bytes: size(max)?,
+                    step_bytes: size(step)?,
+                };
+                if mix.min_bytes > mix.max_bytes {
+                    return Err(format!("`{text}` ends below its start"));
+                }
+                Ok(mix)
+            }
+            _ => Err(format!("`{text}` is neither a size nor min:max:step")),
+        }
+    }
+}
+
+impl fmt::Display for IoSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_fixed() {
+            f.pad(&short_size(self.min_bytes))
+        } else {
+            f.pad(&format!(
+                "{}:{}:{}",
+                short_size(self.min_bytes),
+                short_size(self.max_bytes),
+                short_size(self.step_bytes)
+            ))
+        }
+    }
+}
+
+/// What pages the buffers of a run lie on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BufferBacking {
+    /// Reserved huge pages (`vm.nr_hugepages`).
+    HugeTlb,
+    /// Transparent huge pages.
+    TransparentHuge,
+    /// Small pages, for the most part.
+    SmallPages,
+}
+
+impl BufferBacking {
+    /// In words, for a table.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::HugeTlb => "reserved huge pages",
+            Self::TransparentHuge => "transparent huge pages",
+            Self::SmallPages => "small pages",
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mix_takes_its_sizes_in_turn() {
+        let mix = IoSize::parse_mix("1M:4M:1M").unwrap();
+        let sizes: Vec<u64> = (0..6).map(|i| mix.nth(i) >> 20).collect();
+        assert_eq!(sizes, [1, 2, 3, 4, 1, 2]);
+        assert_eq!(mix.to_string(), "1M:4M:1M");
+        assert_eq!(IoSize::parse_mix("1M").unwrap(), IoSize::fixed(1 << 20));
+        for bad in ["0", "4M:1M:1M", "1M:4M", "1M:4M:0", "x"] {
+            assert!(IoSize::parse_mix(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn devices_are_text_in_reports() {
+        for (text, device) in [("host", DeviceId::Host), ("cuda:1", DeviceId::Cuda(1))] {
+            assert_eq!(text.parse::<DeviceId>().unwrap(), device);
+            assert_eq!(serde_json::to_string(&device).unwrap(), format!("{text:?}"));
+        }
+        assert!("gpu".parse::<DeviceId>().is_err());
+    }
+}

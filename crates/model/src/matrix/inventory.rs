@@ -1,0 +1,100 @@
+//! What is there before a matrix runs: the folders and files it names, as a scan found them.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::manifest::DataManifest;
+use crate::facts::Availability;
+
+/// What a path on disk is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileKind {
+    /// Nothing is there yet.
+    Missing,
+    /// A regular file.
+    Regular,
+    /// A block device.
+    BlockDevice,
+    /// Something transfers cannot end in: a folder, a socket, a character device.
+    Other,
+}
+
+/// A regular file in a data folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundFile {
+    /// Its name in the folder.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// A data folder, existing or about to be made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FolderFacts {
+    /// The folder, as it was given.
+    pub path: PathBuf,
+    /// Whether it is there.
+    pub exists: bool,
+    /// Whether files can be made in it, or it can be made.
+    pub writable: Availability,
+    /// What an ordinary user may still write, in bytes.
+    pub free_bytes: u64,
+    /// An identity of the file system, equal for folders that share its space.
+    pub file_system_id: u64,
+    /// Type of the file system: `xfs`, `tmpfs`.
+    pub file_system: Option<String>,
+    /// Whether files here can be opened with `O_DIRECT`.
+    pub direct: Availability,
+    /// What offsets and sizes must be multiples of for `O_DIRECT`, in bytes.
+    pub direct_alignment_bytes: u64,
+    /// What a manifest says stormlp made here.
+    pub manifest: Option<DataManifest>,
+    /// The regular files in it.
+    pub files: Vec<FoundFile>,
+}
+
+/// A file or device that was named outright.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileFacts {
+    /// The file, as it was given.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: FileKind,
+    /// Its size in bytes; a device's capacity.
+    pub bytes: u64,
+    /// Whether it can be read (or, when missing, made).
+    pub readable: Availability,
+    /// Whether it can be written.
+    pub writable: Availability,
+    /// What an ordinary user may still write to its file system, in bytes.
+    pub free_bytes: u64,
+    /// An identity of the file system, equal for files that share its space.
+    pub file_system_id: u64,
+    /// Whether it can be opened with `O_DIRECT`.
+    pub direct: Availability,
+    /// What offsets and sizes must be multiples of for `O_DIRECT`, in bytes.
+    pub direct_alignment_bytes: u64,
+}
+
+/// What a scan of the folders and files of a request found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Inventory {
+    /// One for each folder of the request.
+    pub folders: Vec<FolderFacts>,
+    /// One for each file of the request.
+    pub files: Vec<FileFacts>,
+}
+
+impl Inventory {
+    /// The facts of a folder of the request.
+    pub fn folder(&self, path: &Path) -> Option<&FolderFacts> {
+        self.folders.iter().find(|folder| folder.path == path)
+    }
+
+    /// The facts of a file of the request.
+    pub fn file(&self, path: &Path) -> Option<&FileFacts> {
+        self.files.iter().find(|file| file.path == path)
+    }
+}

@@ -1,0 +1,190 @@
+//! What was decided: every number of a matrix before the first byte moves.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::choice::{CacheState, DeviceId, Fill, IoSize, PathChoice, Span};
+use super::manifest::Content;
+use crate::facts::Availability;
+use crate::operation::Operation;
+use crate::path::{EngineKind, MemoryKind, PathKind};
+use crate::warning::Warning;
+
+/// What is to be done about a file before the first cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileAction {
+    /// Nothing: it is there and fit for use.
+    Use,
+    /// Make it with its full size; the cells write it before anything reads it.
+    Allocate,
+    /// Make it (anew) and write the pattern of the plan's seed from end to end.
+    Fill,
+}
+
+/// One file or block device of a matrix.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilePlan {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How large it is or becomes, in bytes.
+    pub bytes: u64,
+    /// What is to be done before the first cell.
+    pub action: FileAction,
+    /// What it holds once that is done, as far as it is known.
+    pub content: Option<Content>,
+    /// The folder of the plan whose manifest lists it; `None` for a file that was named outright.
+    pub folder: Option<usize>,
+    /// Whether stormlp made it or is about to, so that it may be removed in the end.
+    pub made_here: bool,
+    /// Whether it is a block device.
+    pub block_device: bool,
+}
+
+/// A data folder of a matrix: locked while it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FolderPlan {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether it has to be made.
+    pub create: bool,
+}
+
+/// The memory transfers end in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryPlan {
+    /// The devices, in the order workers take them.
+    pub devices: Vec<DeviceId>,
+    /// The kind of memory.
+    pub kind: MemoryKind,
+    /// Whether host memory stands in for an accelerator's.
+    pub emulated: bool,
+}
+
+/// What one thread of a cell does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerPlan {
+    /// Index of its job in [`MatrixPlan::job_names`].
+    pub job: usize,
+    /// Index of its file in [`MatrixPlan::files`].
+    pub file: usize,
+    /// First byte of its part of the file.
+    pub start_bytes: u64,
+    /// Length of its part in bytes; transfers lie wholly within it.
+    pub length_bytes: u64,
+    /// The device its transfers end in.
+    pub device: DeviceId,
+    /// The NUMA node it is bound to.
+    pub numa_node: Option<u32>,
+    /// The size of its transfers, where its job has one of its own.
+    pub io_size: Option<IoSize>,
+}
+
+/// The threads of a cell. Cells of the same number of threads share a crew.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Crew {
+    /// One for each thread.
+    pub workers: Vec<WorkerPlan>,
+}
+
+/// One run of one combination.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CellPlan {
+    /// The path.
+    pub path: PathKind,
+    /// The operation.
+    pub op: Operation,
+    /// The size of a transfer.
+    pub io_size: IoSize,
+    /// Threads, which is the crew's length.
+    pub threads: u32,
+    /// Transfers in flight for each thread; batch entries on the batch paths.
+    pub queue_depth: u32,
+    /// Which of the repetitions this is, from 1.
+    pub repeat: u32,
+    /// Index in [`MatrixPlan::crews`].
+    pub crew: usize,
+    /// Whether it can run; one that cannot is reported as unavailable with this reason.
+    pub availability: Availability,
+    /// Whether files are opened with `O_DIRECT`. `false` on a path that wants it says that the
+    /// file system refuses it, which the evidence must show.
+    pub direct: bool,
+    /// Length of one buffer in bytes: the largest transfer, rounded up to whole pages.
+    pub slot_bytes: u64,
+    /// Bytes asked for: every worker's part times the passes; what gdsio prints after the slash.
+    pub requested_bytes: u64,
+    /// How long it is thought to take, in seconds.
+    pub estimated_seconds: f64,
+}
+
+/// A matrix in which every number is decided.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MatrixPlan {
+    /// Names the report's folder.
+    pub name: String,
+    /// The paths as they were asked for.
+    pub paths: PathChoice,
+    /// How long a cell runs.
+    pub span: Span,
+    /// Seconds a cell runs before it is measured.
+    pub warmup_seconds: f64,
+    /// How often each combination runs.
+    pub repeat: u32,
+    /// What a cell finds in the page cache.
+    pub cache: CacheState,
+    /// The engine of the CPU's paths.
+    pub engine: EngineKind,
+    /// Submissions gathered before they go to the kernel.
+    pub submit_batch: u32,
+    /// The memory transfers end in.
+    pub memory: MemoryPlan,
+    /// Whether buffers are registered with cuFile.
+    pub register: bool,
+    /// Whether what is read is compared with the pattern, and what is written is the pattern.
+    pub verify: bool,
+    /// Seed of random offsets and of the pattern.
+    pub seed: u64,
+    /// What random offsets are multiples of, in bytes; 1 for unaligned ones.
+    pub random_alignment_bytes: u64,
+    /// What write buffers hold, unless `verify` asks for the pattern.
+    pub fill: Fill,
+    /// Whether files are synced at the end of a writing cell, within the measured time.
+    pub fsync: bool,
+    /// Whether files that were made stay.
+    pub keep: bool,
+    /// Whether a `gds` path that falls back is an error.
+    pub require_gds: bool,
+    /// Whether a refused `O_DIRECT` is an error.
+    pub require_direct: bool,
+    /// Share of reads in percent in a mixed run on the batch paths.
+    pub read_percent: Option<u8>,
+    /// The data folders.
+    pub folders: Vec<FolderPlan>,
+    /// The files.
+    pub files: Vec<FilePlan>,
+    /// Bytes to be written before the first cell.
+    pub layout_bytes: u64,
+    /// Names of the jobs.
+    pub job_names: Vec<String>,
+    /// The crews that cells refer to.
+    pub crews: Vec<Crew>,
+    /// The cells in the order they run.
+    pub cells: Vec<CellPlan>,
+    /// Host memory for all buffers of the largest cell, in bytes.
+    pub region_bytes: u64,
+    /// How long all of it is thought to take, layout included, in seconds.
+    pub estimated_seconds: f64,
+    /// What the reader should know before it runs.
+    pub warnings: Vec<Warning>,
+}
+
+impl MatrixPlan {
+    /// The cells that can run on this machine.
+    pub fn runnable_cells(&self) -> usize {
+        self.cells
+            .iter()
+            .filter(|cell| cell.availability.is_available())
+            .count()
+    }
+}

@@ -1,0 +1,341 @@
+//! What came out: the saved report of a matrix. `docs/results.md` describes every field.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::choice::{BufferBacking, IoSize};
+use super::plan::{CellPlan, MatrixPlan};
+use crate::evidence::Evidence;
+use crate::facts::Availability;
+use crate::head::ReportHead;
+use crate::histogram::LatencyUs;
+use crate::operation::Operation;
+use crate::path::{EngineKind, PathKind};
+use crate::warning::Warning;
+
+/// How a cell ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CellStatus {
+    /// It ran; its numbers count.
+    Ok,
+    /// It started and broke, or what was read was wrong, or it broke a `--require`.
+    Failed,
+    /// This machine cannot run it.
+    Unavailable,
+}
+
+/// The first difference between what was read and what should have been there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mismatch {
+    /// The file.
+    pub file: PathBuf,
+    /// Offset of the first wrong byte in the file.
+    pub offset_bytes: u64,
+    /// The pattern from there, up to 16 bytes in hexadecimal digits.
+    pub expected: String,
+    /// What was read from there, as many bytes.
+    pub found: String,
+}
+
+/// What comparing with the pattern gave.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verification {
+    /// Bytes that were compared.
+    pub checked_bytes: u64,
+    /// Transfers with at least one wrong byte.
+    pub mismatched_transfers: u64,
+    /// The first difference that was seen.
+    pub first: Option<Mismatch>,
+}
+
+/// What one job of a cell did (gdsio's `-J`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobReport {
+    /// Its name.
+    pub name: String,
+    /// Its threads.
+    pub threads: u32,
+    /// Transfers it completed.
+    pub operations: u64,
+    /// Bytes it moved.
+    pub bytes: u64,
+    /// Its throughput over the cell's duration.
+    pub throughput_bytes_per_second: f64,
+    /// Mean latency of its transfers, in microseconds.
+    pub latency_us_mean: f64,
+}
+
+/// The numbers of a cell that ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Bytes moved in the measured time, by that time.
+    pub throughput_bytes_per_second: f64,
+    /// Transfers completed in the measured time, by that time.
+    pub iops: f64,
+    /// Time from submitting a transfer to its completion.
+    pub latency_us: LatencyUs,
+    /// All latencies in nanoseconds, HdrHistogram V2 in base64.
+    pub latency_histogram: String,
+    /// Transfers completed.
+    pub operations: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// From the start barrier to the last thread's end, warm-up left out.
+    pub duration_seconds: f64,
+    /// From the start barrier to the first thread's end.
+    pub first_done_seconds: f64,
+    /// From the start barrier to the last thread's end.
+    pub last_done_seconds: f64,
+    /// The thread that ended last, from 0.
+    pub last_done_thread: Option<u32>,
+    /// User CPU time of the process over the measured time.
+    pub cpu_user_seconds: f64,
+    /// System CPU time of the process over the measured time.
+    pub cpu_system_seconds: f64,
+    /// Both, for each GiB moved; 0 when nothing moved.
+    pub cpu_seconds_per_gib: f64,
+    /// Length of an interval of the series.
+    pub interval_seconds: f64,
+    /// Bytes moved in each interval.
+    pub interval_bytes: Vec<u64>,
+    /// Bytes the block layer moved in each interval; `None` without a block device.
+    pub interval_device_bytes: Option<Vec<u64>>,
+    /// The block devices behind the files.
+    pub device_names: Vec<String>,
+    /// Bytes those devices read over the measured time.
+    pub device_read_bytes: Option<u64>,
+    /// Bytes those devices wrote over the measured time.
+    pub device_written_bytes: Option<u64>,
+    /// Share of the files in the page cache before the cell, 0 to 1.
+    pub page_cache_share: Option<f64>,
+    /// The same after it.
+    pub page_cache_share_after: Option<f64>,
+    /// How the shares were found: `cachestat` or `mincore`.
+    pub page_cache_method: Option<String>,
+    /// Time spent in fsync at the end, within the duration; `None` when not asked for.
+    pub fsync_seconds: Option<f64>,
+    /// The engine that drove the path, for the CPU's paths.
+    pub engine: Option<EngineKind>,
+    /// What the transfers ended in: `NVIDIA H200 (cuda:0)`, `host memory (emulated)`.
+    pub memory: String,
+    /// Whether that was host memory standing in for an accelerator's.
+    pub memory_emulated: bool,
+    /// What pages the host buffers lie on.
+    pub buffers_backing: BufferBacking,
+    /// Largest resident set of the process so far, in bytes.
+    pub peak_rss_bytes: u64,
+    /// What each job did; empty when there is only one.
+    pub jobs: Vec<JobReport>,
+    /// Whether the user stopped the run during this cell: it is shorter than planned.
+    pub interrupted: bool,
+}
+
+/// The keys of [`Measurement`] that scripts may rely on; `null` in a cell that did not run.
+const PROMISED_KEYS: [&str; 9] = [
+    "throughput_bytes_per_second",
+    "iops",
+    "latency_us",
+    "operations",
+    "bytes",
+    "duration_seconds",
+    "cpu_user_seconds",
+    "cpu_system_seconds",
+    "page_cache_share",
+];
+
+/// One entry of `cells[]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CellReport {
+    /// Index of the cell in the plan.
+    pub cell: usize,
+    /// Which of the repetitions this is, from 1.
+    pub repeat: u32,
+    /// The path that was asked for.
+    pub requested_path: PathKind,
+    /// The path that ran; `None` when none did or it could not be told.
+    pub effective_path: Option<PathKind>,
+    /// How it ended.
+    pub status: CellStatus,
+    /// Why it is not `ok`.
+    pub reason: Option<String>,
+    /// What would make it work.
+    pub remedy: Option<String>,
+    /// The system's error number behind a failure.
+    pub errno: Option<i32>,
+    /// The operation.
+    pub op: Operation,
+    /// Size of a transfer in bytes; the largest one of a mix.
+    pub io_size_bytes: u64,
+    /// The mix, when sizes took turns.
+    pub io_size_mix: Option<IoSize>,
+    /// Threads.
+    pub threads: u32,
+    /// Transfers in flight for each thread.
+    pub queue_depth: u32,
+    /// What proves the path that ran.
+    pub evidence: Option<Evidence>,
+    /// The numbers, when it ran.
+    #[serde(
+        flatten,
+        serialize_with = "write_measurement",
+        deserialize_with = "read_measurement"
+    )]
+    pub measurement: Option<Measurement>,
+    /// What comparing with the pattern gave.
+    pub verification: Option<Verification>,
+    /// What the reader should know about this cell.
+    pub warnings: Vec<Warning>,
+}
+
+impl CellReport {
+    /// A cell of the plan that has not run: unavailable where the plan says so, else failed.
+    pub fn without_numbers(index: usize, plan: &CellPlan, reason: &str) -> Self {
+        let (status, reason, remedy) = match &plan.availability {
+            Availability::Unavailable { reason, remedy } => (
+                CellStatus::Unavailable,
+                reason.clone(),
+                Some(remedy.clone()),
+            ),
+            Availability::Available => (CellStatus::Failed, reason.to_string(), None),
+        };
+        Self {
+            cell: index,
+            repeat: plan.repeat,
+            requested_path: plan.path,
+            effective_path: None,
+            status,
+            reason: Some(reason),
+            remedy,
+            errno: None,
+            op: plan.op,
+            io_size_bytes: plan.io_size.max_bytes,
+            io_size_mix: (!plan.io_size.is_fixed()).then_some(plan.io_size),
+            threads: plan.threads,
+            queue_depth: plan.queue_depth,
+            evidence: None,
+            measurement: None,
+            verification: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// The numbers of a cell that counts.
+    pub fn result(&self) -> Option<&Measurement> {
+        match self.status {
+            CellStatus::Ok => self.measurement.as_ref(),
+            CellStatus::Failed | CellStatus::Unavailable => None,
+        }
+    }
+}
+
+/// The saved report of a matrix.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MatrixReport {
+    /// What every report begins with.
+    #[serde(flatten)]
+    pub head: ReportHead,
+    /// What was decided.
+    pub plan: MatrixPlan,
+    /// What has been measured so far, in the order of the plan.
+    pub cells: Vec<CellReport>,
+    /// Whether the user stopped the run before its end.
+    pub stopped: bool,
+}
+
+impl MatrixReport {
+    /// A report of `plan` without cells.
+    pub fn new(head: ReportHead, plan: MatrixPlan) -> Self {
+        Self {
+            head,
+            plan,
+            cells: Vec::new(),
+            stopped: false,
+        }
+    }
+
+    /// Whether a cell of the plan needs no further run: it is here, and was not cut short.
+    pub fn has(&self, cell: usize) -> bool {
+        self.cells.iter().any(|done| {
+            done.cell == cell
+                && done.status == CellStatus::Ok
+                && !done.measurement.as_ref().is_some_and(|m| m.interrupted)
+        })
+    }
+
+    /// Adds a cell, in the place of an earlier run of the same one.
+    pub fn push(&mut self, cell: CellReport) {
+        self.cells.retain(|old| old.cell != cell.cell);
+        let place = self.cells.partition_point(|old| old.cell < cell.cell);
+        self.cells.insert(place, cell);
+    }
+}
+
+/// Writes the numbers, or `null` under every promised key.
+fn write_measurement<S: Serializer>(
+    measurement: &Option<Measurement>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match measurement {
+        Some(measurement) => measurement.serialize(serializer),
+        None => serializer.collect_map(PROMISED_KEYS.map(|key| (key, None::<u8>))),
+    }
+}
+
+/// Reads the numbers of a cell, when it has any.
+fn read_measurement<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Measurement>, D::Error> {
+    let fields = serde_json::Map::deserialize(deserializer)?;
+    match fields.get("operations") {
+        None | Some(serde_json::Value::Null) => Ok(None),
+        Some(_) => serde_json::from_value(serde_json::Value::Object(fields))
+            .map(Some)
+            .map_err(serde::de::Error::custom),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn plan() -> CellPlan {
+        CellPlan {
+            path: PathKind::Gds,
+            op: Operation::Read,
+            io_size: IoSize::fixed(1 << 20),
+            threads: 8,
+            queue_depth: 1,
+            repeat: 1,
+            crew: 0,
+            availability: Availability::unavailable("no libcufile", "install it"),
+            direct: true,
+            slot_bytes: 1 << 20,
+            requested_bytes: 1 << 30,
+            estimated_seconds: 5.0,
+        }
+    }
+
+    #[test]
+    fn a_cell_that_did_not_run_has_null_for_every_number() {
+        let cell = CellReport::without_numbers(3, &plan(), "");
+        let json = serde_json::to_value(&cell).unwrap();
+        assert_eq!(json["status"], "unavailable");
+        assert_eq!(json["reason"], "no libcufile");
+        for key in PROMISED_KEYS {
+            assert!(json.as_object().unwrap().contains_key(key), "{key}");
+            assert!(json[key].is_null(), "{key}");
+        }
+        assert_eq!(serde_json::from_value::<CellReport>(json).unwrap(), cell);
+    }
+
+    #[test]
+    fn a_damaged_measurement_is_an_error_and_not_a_missing_one() {
+        let cell = CellReport::without_numbers(3, &plan(), "");
+        let mut json = serde_json::to_value(&cell).unwrap();
+        json["operations"] = 17.into();
+        assert!(serde_json::from_value::<CellReport>(json).is_err());
+    }
+}

@@ -1,0 +1,179 @@
+//! What was asked for: lists, not yet crossed; nothing checked against the machine.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::choice::{CacheState, DeviceId, EngineChoice, Fill, IoSize, PathChoice, Span};
+use crate::operation::Operation;
+use crate::path::MemoryKind;
+
+/// Where the bytes of a job lie.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// A folder in which every thread has a file of its own.
+    Folder(PathBuf),
+    /// One file or block device that all threads of the job share.
+    File(PathBuf),
+}
+
+impl Target {
+    /// The folder or file.
+    pub fn path(&self) -> &PathBuf {
+        match self {
+            Self::Folder(path) | Self::File(path) => path,
+        }
+    }
+}
+
+/// A group of threads with a target and bindings of its own. Jobs run side by side in one cell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobRequest {
+    /// What reports call it.
+    pub name: String,
+    /// Where its bytes lie.
+    pub target: Target,
+    /// Threads of this job; `None` takes its share of each entry of [`MatrixRequest::threads`].
+    pub threads: Option<u32>,
+    /// The accelerator its transfers end in; `None` takes the request's devices in turn.
+    pub device: Option<DeviceId>,
+    /// The NUMA node its threads are bound to.
+    pub numa_node: Option<u32>,
+    /// Where in its files it starts, instead of the request's offset, in bytes.
+    pub offset_bytes: Option<u64>,
+    /// The size of its transfers, instead of the cell's.
+    pub io_size: Option<IoSize>,
+}
+
+impl JobRequest {
+    /// A job on `target` without bindings of its own.
+    pub fn on(name: impl Into<String>, target: Target) -> Self {
+        Self {
+            name: name.into(),
+            target,
+            threads: None,
+            device: None,
+            numa_node: None,
+            offset_bytes: None,
+            io_size: None,
+        }
+    }
+}
+
+/// How a size given for a file shared by threads is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SharedFile {
+    /// Every thread has its own part of the file (gdsio's `-f` without `-T`).
+    #[default]
+    Split,
+    /// Every thread goes over the whole file (gdsio's `-f` with `-T`).
+    Whole,
+}
+
+/// What was asked of a matrix.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MatrixRequest {
+    /// Names the report's folder: a preset's name, `matrix` or `gdsio`.
+    pub name: String,
+    /// The paths to compare.
+    pub paths: PathChoice,
+    /// The operations.
+    pub ops: Vec<Operation>,
+    /// The sizes of a transfer.
+    pub io_sizes: Vec<IoSize>,
+    /// Threads of a cell.
+    pub threads: Vec<u32>,
+    /// Transfers in flight for each thread; batch entries on the batch paths.
+    pub queue_depth: u32,
+    /// The jobs of every cell; at least one.
+    pub jobs: Vec<JobRequest>,
+    /// Stem of the files in a folder: thread 3 has `<stem>.3`.
+    pub file_stem: String,
+    /// Size of each thread's file, or of the part that is used of a given one, in bytes.
+    pub file_size_bytes: Option<u64>,
+    /// How threads share a given file.
+    pub shared_file: SharedFile,
+    /// How long a cell runs.
+    pub span: Span,
+    /// Seconds a cell runs before it is measured.
+    pub warmup_seconds: f64,
+    /// How often each cell runs; every time is an entry of `cells[]`.
+    pub repeat: u32,
+    /// Where in every file to start, in bytes.
+    pub offset_bytes: u64,
+    /// What a cell finds in the page cache.
+    pub cache: CacheState,
+    /// The accelerators; empty takes the first one there is, else the host stand-in.
+    pub devices: Vec<DeviceId>,
+    /// What kind of memory transfers end in.
+    pub memory: MemoryKind,
+    /// Whether buffers are registered with cuFile.
+    pub register: bool,
+    /// Whether what is read is compared with the pattern.
+    pub verify: bool,
+    /// Seed of random offsets and of the pattern.
+    pub seed: u64,
+    /// Whether random offsets may lie anywhere.
+    pub unaligned: bool,
+    /// What random offsets are multiples of, in bytes, unless `unaligned`.
+    pub random_alignment_bytes: u64,
+    /// What write buffers hold.
+    pub fill: Fill,
+    /// Whether files are synced at the end of a writing cell, within the measured time.
+    pub fsync: bool,
+    /// Whether files that were laid out stay for the next run.
+    pub keep: bool,
+    /// The engine of the CPU's paths.
+    pub engine: EngineChoice,
+    /// Submissions gathered before they go to the kernel.
+    pub submit_batch: u32,
+    /// Whether a `gds` path that falls back is an error.
+    pub require_gds: bool,
+    /// Whether a file system that refuses `O_DIRECT` is an error.
+    pub require_direct: bool,
+    /// Whether block devices may be written, which destroys what is on them.
+    pub overwrite_block_devices: bool,
+    /// Share of reads in percent in a mixed run on the batch paths (gdsio's `-M`).
+    pub read_percent: Option<u8>,
+}
+
+impl MatrixRequest {
+    /// The plain request: what `stormlp gds` measures when nothing else is said.
+    pub fn plain(folder: PathBuf) -> Self {
+        Self {
+            name: "matrix".to_string(),
+            paths: PathChoice::Auto,
+            ops: vec![Operation::Read],
+            io_sizes: vec![IoSize::fixed(1 << 20)],
+            threads: vec![8],
+            queue_depth: 1,
+            jobs: vec![JobRequest::on("job0", Target::Folder(folder))],
+            file_stem: "stormlp".to_string(),
+            file_size_bytes: None,
+            shared_file: SharedFile::Split,
+            span: Span::Seconds(5.0),
+            warmup_seconds: 0.0,
+            repeat: 1,
+            offset_bytes: 0,
+            cache: CacheState::Cold,
+            devices: Vec::new(),
+            memory: MemoryKind::Device,
+            register: true,
+            verify: false,
+            seed: 0,
+            unaligned: false,
+            random_alignment_bytes: 4096,
+            fill: Fill::Once,
+            fsync: false,
+            keep: true,
+            engine: EngineChoice::Auto,
+            submit_batch: 4,
+            require_gds: false,
+            require_direct: false,
+            overwrite_block_devices: false,
+            read_percent: None,
+        }
+    }
+}
