@@ -2,6 +2,7 @@
 //!
 //! `main` is a sentence: read the arguments, arm the signals, run one command, say how it ended.
 //! Every command lives in its own module under `commands/` and knows its own arguments only.
+//! One call is not for people: the probe of cuFile starts this executable again as its child.
 
 mod cli;
 mod commands;
@@ -11,14 +12,21 @@ mod progress;
 mod session;
 mod signals;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
+use stormlp_transfer::cufile::probe;
 
 use crate::cli::Cli;
 use crate::session::Session;
 
 fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == probe::ARGUMENT) {
+        probe::child_main(words.next().as_deref().map(Path::new));
+        return ExitCode::SUCCESS;
+    }
     let cli = Cli::parse();
     let outcome = signals::arm()
         .map(|stop| Session::new(stop, cli.quiet))

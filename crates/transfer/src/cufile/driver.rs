@@ -1,0 +1,339 @@
+//! The cuFile driver: opened once for the process, closed when nobody needs it any more.
+//!
+//! cuFile's driver belongs to the process, so its owner here does too: everybody who asks gets a
+//! share of the same [`Driver`], and the last share closes it, after the registrations, which
+//! hold shares of their own, are gone. Without an explicit close the library's statistics can
+//! crash at exit.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::error::{CuFileError, check};
+use super::loader::Api;
+use super::stats::{Counters, RawStatistics};
+use super::sys::{self, bool_parameter, size_parameter};
+
+/// How the driver is to be opened.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// Whether cuFile may fall back to POSIX calls; `None` leaves it to cufile.json.
+    pub allow_compat_mode: Option<bool>,
+}
+
+/// The open driver; one for the process.
+#[derive(Debug)]
+pub struct Driver {
+    api: &'static Api,
+    settings: Settings,
+    counting: bool,
+}
+
+/// What the process knows of its driver.
+struct Registry {
+    driver: Weak<Driver>,
+    /// From opening until the last share has closed it.
+    open: bool,
+}
+
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
+    driver: Weak::new(),
+    open: false,
+});
+static CLOSED: Condvar = Condvar::new();
+
+fn registry() -> MutexGuard<'static, Registry> {
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Driver {
+    /// Opens the driver, or shares the open one.
+    ///
+    /// `cuFileDriverOpen` may never return on some machines: call this only when
+    /// [`super::probe::run`] has seen it return.
+    ///
+    /// # Errors
+    /// When there is no usable library, the driver does not open (a malformed cufile.json, no
+    /// direct route although compatibility mode is forbidden), or it is open with other settings.
+    pub fn open(settings: &Settings) -> Result<Arc<Self>, CuFileError> {
+        let api = Api::get()?;
+        let mut registry = registry();
+        loop {
+            if let Some(driver) = registry.driver.upgrade() {
+                // The lock goes first: should this be the last share, closing takes it again.
+                drop(registry);
+                let same = driver.settings == *settings;
+                return if same {
+                    Ok(driver)
+                } else {
+                    Err(CuFileError::OpenOtherwise)
+                };
+            }
+            if !registry.open {
+                break;
+            }
+            registry = CLOSED
+                .wait(registry)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        let driver = Arc::new(Self::open_now(api, settings)?);
+        registry.driver = Arc::downgrade(&driver);
+        registry.open = true;
+        Ok(driver)
+    }
+
+    /// The open driver, if somebody holds it open.
+    pub fn current() -> Option<Arc<Self>> {
+        registry().driver.upgrade()
+    }
+
+    /// Sets what must be set before opening, opens, and starts counting.
+    fn open_now(api: &'static Api, settings: &Settings) -> Result<Self, CuFileError> {
+        if let Some(allow) = settings.allow_compat_mode {
+            let set = api.parameters()?.set_bool;
+            // SAFETY: a call with plain values; the driver is closed, as it must be.
+            let status = unsafe { set(bool_parameter::ALLOW_COMPAT_MODE, allow) };
+            check("cuFileSetParameterBool", status)?;
+        }
+        let mut counting = false;
+        if let Some(stats) = &api.stats {
+            // SAFETY: a call with a plain value; the driver is closed, as it must be.
+            counting = unsafe { (stats.set_level)(3) }.err == 0;
+        }
+        // SAFETY: no arguments; the registry's lock keeps others from opening or closing.
+        check("cuFileDriverOpen", unsafe { (api.driver_open)() })?;
+        if let Some(stats) = &api.stats {
+            // SAFETY: no arguments, and the driver is open.
+            counting = counting && unsafe { (stats.start)() }.err == 0;
+        }
+        Ok(Self {
+            api,
+            settings: settings.clone(),
+            counting,
+        })
+    }
+
+    /// The library behind the driver.
+    pub fn api(&self) -> &'static Api {
+        self.api
+    }
+
+    /// The settings it was opened with.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What cuFile has counted in this process; `None` where the library does not count.
+    pub fn counters(&self) -> Option<Counters> {
+        let stats = self.api.stats.as_ref().filter(|_| self.counting)?;
+        let mut raw = RawStatistics::new();
+        // SAFETY: the buffer is zeroed, aligned for words and six times the newest layout.
+        let status = unsafe { (stats.level_3)(raw.as_mut_ptr()) };
+        (status.err == 0).then(|| Counters::read(&raw, self.api.version()))
+    }
+
+    /// What the driver says of itself.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub fn properties(&self) -> Result<Properties, CuFileError> {
+        let mut raw = sys::CUfileDrvProps_t::default();
+        // SAFETY: `raw` is a place for the structure.
+        check("cuFileDriverGetProperties", unsafe {
+            (self.api.get_properties)(&mut raw)
+        })?;
+        Ok(Properties { raw })
+    }
+
+    /// Whether compatibility mode is allowed, as the library says.
+    pub fn compat_mode_allowed(&self) -> Option<bool> {
+        self.bool_parameter(bool_parameter::ALLOW_COMPAT_MODE)
+            .or_else(|| Some(self.properties().ok()?.allows_compat_mode()))
+    }
+
+    /// Routes that the library has for each kind of target, `nvme: p2pdma, nvfs`; empty where it
+    /// has none or is too old (before 1.16) to tell.
+    pub fn routes(&self) -> Vec<String> {
+        let Some(get) = self.api.get_p2p_flags else {
+            return Vec::new();
+        };
+        let routes = |(bit, target): (i32, &str)| {
+            let mut flags = 0;
+            // SAFETY: `flags` is a place for the answer.
+            let status = unsafe { get(bit, &mut flags) };
+            let names: Vec<_> = named_bits(flags, &ROUTES).collect();
+            (status.err == 0 && !names.is_empty())
+                .then(|| format!("{target}: {}", names.join(", ")))
+        };
+        TARGETS.into_iter().filter_map(routes).collect()
+    }
+
+    /// Settings that bear on the route and the speed, in words.
+    pub fn parameters(&self) -> Vec<String> {
+        let flag = |name: &str, number| {
+            self.bool_parameter(number)
+                .map(|value| format!("{name} {value}"))
+        };
+        let size = |name: &str, number| {
+            self.size_parameter(number)
+                .map(|value| format!("{name} {value}"))
+        };
+        [
+            flag("allow_compat_mode", bool_parameter::ALLOW_COMPAT_MODE),
+            flag("force_compat_mode", bool_parameter::FORCE_COMPAT_MODE),
+            flag("use_pci_p2pdma", bool_parameter::USE_PCI_P2PDMA),
+            flag("parallel_io", bool_parameter::PARALLEL_IO),
+            size("max_io_threads", size_parameter::MAX_IO_THREADS),
+            size("io_batchsize", size_parameter::IO_BATCH_SIZE),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    fn bool_parameter(&self, number: i32) -> Option<bool> {
+        let mut value = 0;
+        // SAFETY: `value` is a place for C's one-byte bool.
+        let status = unsafe { (self.api.parameters?.get_bool)(number, &mut value) };
+        (status.err == 0).then_some(value != 0)
+    }
+
+    fn size_parameter(&self, number: i32) -> Option<usize> {
+        let mut value = 0;
+        // SAFETY: `value` is a place for a size_t.
+        let status = unsafe { (self.api.parameters?.get_size)(number, &mut value) };
+        (status.err == 0).then_some(value)
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let mut registry = registry();
+        if let Some(stats) = self.api.stats.as_ref().filter(|_| self.counting) {
+            // SAFETY: no arguments; counting was started when the driver was opened.
+            unsafe { (stats.stop)() };
+        }
+        // SAFETY: opened once by this value; every registration held a share of it, so none is
+        // left. A failure leaves nothing that could be done.
+        unsafe { (self.api.driver_close)() };
+        registry.open = false;
+        CLOSED.notify_all();
+    }
+}
+
+/// What the driver says of itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Properties {
+    raw: sys::CUfileDrvProps_t,
+}
+
+impl Properties {
+    /// Version of nvidia-fs; `None` when it is not loaded.
+    pub fn nvfs_version(&self) -> Option<(u32, u32)> {
+        let version = (self.raw.nvfs_major, self.raw.nvfs_minor);
+        (version != (0, 0)).then_some(version)
+    }
+
+    /// Whether compatibility mode is allowed.
+    pub fn allows_compat_mode(&self) -> bool {
+        self.raw.control_flags & 0b10 != 0
+    }
+
+    /// The most entries a batch may have.
+    pub fn max_batch_entries(&self) -> usize {
+        self.raw.max_batch_io as usize
+    }
+
+    /// All of it in words, one property each.
+    pub fn describe(&self) -> Vec<String> {
+        let list = |names: Vec<&str>| match names.len() {
+            0 => "none".to_string(),
+            _ => names.join(", "),
+        };
+        let targets: Vec<_> = named_bits(self.raw.status_flags, &TARGETS).collect();
+        let features: Vec<_> = named_bits(self.raw.feature_flags, &FEATURES).collect();
+        let nvfs = self.nvfs_version().map_or_else(
+            || "nvidia-fs not loaded".to_string(),
+            |(major, minor)| format!("nvidia-fs {major}.{minor}"),
+        );
+        vec![
+            nvfs,
+            format!("direct targets: {}", list(targets)),
+            format!("features: {}", list(features)),
+            format!("max_direct_io_size {} KiB", self.raw.max_direct_io_kib),
+        ]
+    }
+}
+
+/// Bits of the status flags, which are also the targets that routes are asked for.
+const TARGETS: [(i32, &str); 13] = [
+    (0, "lustre"),
+    (1, "wekafs"),
+    (2, "nfs"),
+    (3, "gpfs"),
+    (4, "nvme"),
+    (5, "nvmeof"),
+    (6, "scsi"),
+    (7, "scaleflux"),
+    (8, "nvmesh"),
+    (9, "beegfs"),
+    (12, "scatefs"),
+    (13, "virtiofs"),
+    (14, "panfs"),
+];
+/// Bits of the feature flags.
+const FEATURES: [(i32, &str); 5] = [
+    (0, "dynamic routing"),
+    (1, "batch"),
+    (2, "streams"),
+    (3, "parallel io"),
+    (4, "p2pdma"),
+];
+/// Bits of the routes to a target.
+const ROUTES: [(i32, &str); 5] = [
+    (0, "p2pdma"),
+    (1, "nvfs"),
+    (2, "dmabuf"),
+    (3, "c2c"),
+    (4, "nvidia-peermem"),
+];
+
+/// Names of the bits that are set.
+fn named_bits<'a>(flags: u32, names: &'a [(i32, &'a str)]) -> impl Iterator<Item = &'a str> {
+    names
+        .iter()
+        .filter(move |(bit, _)| flags >> bit & 1 == 1)
+        .map(|(_, name)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn properties_are_told_in_words() {
+        let raw = sys::CUfileDrvProps_t {
+            nvfs_major: 2,
+            nvfs_minor: 24,
+            status_flags: 1 << 4 | 1 << 12,
+            control_flags: 2,
+            feature_flags: 0b1_0010,
+            max_direct_io_kib: 16384,
+            ..Default::default()
+        };
+        let properties = Properties { raw };
+        assert!(properties.allows_compat_mode());
+        assert_eq!(
+            properties.describe(),
+            [
+                "nvidia-fs 2.24",
+                "direct targets: nvme, scatefs",
+                "features: batch, p2pdma",
+                "max_direct_io_size 16384 KiB"
+            ]
+        );
+        let none = Properties {
+            raw: sys::CUfileDrvProps_t::default(),
+        };
+        assert_eq!(none.describe()[0], "nvidia-fs not loaded");
+        assert_eq!(none.describe()[1], "direct targets: none");
+    }
+}

@@ -1,0 +1,111 @@
+//! A file registered with cuFile, and the blocking calls on it.
+
+use std::ffi::c_void;
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
+
+use stormlp_model::operation::Direction;
+
+use super::driver::Driver;
+use super::error::{CuFileError, check, check_transfer};
+use super::sys;
+
+/// A registered file; deregistered, then closed, when dropped.
+#[derive(Debug)]
+pub(crate) struct FileHandle {
+    raw: sys::CUfileHandle_t,
+    driver: Arc<Driver>,
+    _file: File,
+}
+
+// SAFETY: every cuFile call may be made from any thread (API reference, "thread safety"); the
+// handle is an opaque key.
+unsafe impl Send for FileHandle {}
+
+impl FileHandle {
+    /// Registers `file` with the driver.
+    ///
+    /// # Errors
+    /// When cuFile does not take the file: its type, its open flags, its file system.
+    pub(crate) fn register(driver: Arc<Driver>, file: File) -> Result<Self, CuFileError> {
+        let mut description = sys::CUfileDescr_t {
+            kind: sys::HANDLE_TYPE_OPAQUE_FD,
+            // All eight bytes are written: the descriptor, then zeroes.
+            handle: sys::CUfileDescrHandle {
+                handle: std::ptr::null_mut(),
+            },
+            fs_ops: std::ptr::null(),
+        };
+        description.handle.fd = file.as_raw_fd();
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: both arguments are places for the call; the descriptor is open and stays so
+        // until the handle is deregistered, since `_file` lives as long as `self`.
+        let status = unsafe { (driver.api().handle_register)(&mut raw, &mut description) };
+        check("cuFileHandleRegister", status)?;
+        Ok(Self {
+            raw,
+            driver,
+            _file: file,
+        })
+    }
+
+    /// The handle as cuFile knows it.
+    pub(super) fn raw(&self) -> sys::CUfileHandle_t {
+        self.raw
+    }
+
+    /// Moves `len` bytes between the file at `file_offset` and the memory `base_offset` bytes
+    /// after `base`, and waits for the end. The count may be short; 0 at the end of the file.
+    ///
+    /// # Errors
+    /// When the transfer fails.
+    ///
+    /// # Safety
+    /// `base` must be the start of memory that cuFile can reach (where it is registered: its
+    /// registered base), of at least `base_offset + len` bytes, that stays allocated during the
+    /// call and that nobody else reads or writes meanwhile; device memory needs its CUDA context
+    /// current on this thread.
+    pub(crate) unsafe fn transfer(
+        &self,
+        direction: Direction,
+        base: *mut c_void,
+        base_offset: usize,
+        len: usize,
+        file_offset: u64,
+    ) -> Result<usize, CuFileError> {
+        let (file_at, base_at) = (signed(file_offset), signed(base_offset as u64));
+        let api = self.driver.api();
+        // SAFETY: the handle is registered; the caller vouches for the memory.
+        let (call, returned) = unsafe {
+            match direction {
+                Direction::Read => (
+                    "cuFileRead",
+                    (api.read)(self.raw, base, len, file_at, base_at),
+                ),
+                Direction::Write => (
+                    "cuFileWrite",
+                    (api.write)(self.raw, base, len, file_at, base_at),
+                ),
+            }
+        };
+        check_transfer(call, returned, || {
+            std::io::Error::last_os_error()
+                .raw_os_error()
+                .unwrap_or(libc::EIO)
+        })
+    }
+}
+
+impl Drop for FileHandle {
+    fn drop(&mut self) {
+        // SAFETY: registered once, deregistered once; transfers borrow `self`, so none is under
+        // way. The file is closed afterwards, with the fields.
+        unsafe { (self.driver.api().handle_deregister)(self.raw) };
+    }
+}
+
+/// An offset as C's `off_t`; nothing lies beyond its range.
+pub(super) fn signed(offset: u64) -> i64 {
+    i64::try_from(offset).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,213 @@
+//! cuFile's own counters: by which route the operations went.
+//!
+//! Level 3 counts for each GPU the transfers over PCI peer-to-peer DMA, through nvidia-fs and
+//! through POSIX calls; level 1 inside it counts all reads, writes and batch entries. The
+//! structure grew between versions (fields for vectored calls, from 1.19), so it is read as
+//! words from a buffer larger than any known layout.
+
+use super::version::LibraryVersion;
+
+/// Bytes set aside for the statistics; the newest layout known takes 5112.
+const BUFFER_BYTES: usize = 32 << 10;
+const BUFFER_WORDS: usize = BUFFER_BYTES / 8;
+
+/// GPUs that level 3 has room for.
+const MAX_GPUS: usize = 16;
+/// Words of level 3 for each GPU.
+const GPU_WORDS: usize = 31;
+/// Words of the two histograms that level 2 adds to level 1.
+const HISTOGRAM_WORDS: usize = 64;
+
+/// Words of level 1, by number.
+mod level_1 {
+    pub(super) const READS: usize = 0;
+    pub(super) const READ_ERRORS: usize = 1;
+    pub(super) const WRITES: usize = 2;
+    pub(super) const WRITE_ERRORS: usize = 3;
+    pub(super) const BATCH_POSIX_ENQUEUED: usize = 34;
+    pub(super) const BATCH_NVFS: usize = 40;
+    pub(super) const BATCH_P2P: usize = 42;
+    pub(super) const BATCH_AIO: usize = 44;
+    pub(super) const BATCH_URING: usize = 46;
+    pub(super) const BATCH_TOTAL: usize = 50;
+}
+
+/// Words of one GPU's part: reads first, writes 13 words on.
+mod gpu {
+    pub(super) const P2P_READS: usize = 7;
+    pub(super) const NVFS_READS: usize = 8;
+    pub(super) const POSIX_READS: usize = 9;
+    pub(super) const WRITES_AFTER_READS: usize = 13;
+}
+
+/// A buffer for the statistics, as the library wants it: zeroed, aligned, large enough.
+pub(super) struct RawStatistics(Box<[u64; BUFFER_WORDS]>);
+
+impl RawStatistics {
+    pub(super) fn new() -> Self {
+        Self(Box::new([0; BUFFER_WORDS]))
+    }
+
+    pub(super) fn as_mut_ptr(&mut self) -> *mut std::ffi::c_void {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// What cuFile has counted in this process so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// GPUs that cuFile keeps counters for; 0 where there is none.
+    pub gpus: u32,
+    /// Reads that went well, batches left out.
+    pub reads: u64,
+    /// Writes that went well, batches left out.
+    pub writes: u64,
+    /// Reads and writes that failed, batches left out.
+    pub errors: u64,
+    /// Reads and writes of GPU memory over PCI peer-to-peer DMA.
+    pub p2p: u64,
+    /// Reads and writes of GPU memory through the nvidia-fs driver.
+    pub nvfs: u64,
+    /// Reads and writes of GPU memory through POSIX calls.
+    pub posix: u64,
+    /// Batch entries handed in.
+    pub batch_entries: u64,
+    /// Batch entries over PCI peer-to-peer DMA.
+    pub batch_p2p: u64,
+    /// Batch entries through the nvidia-fs driver.
+    pub batch_nvfs: u64,
+    /// Batch entries through POSIX calls, Linux AIO or io_uring.
+    pub batch_posix: u64,
+}
+
+impl Counters {
+    /// Reads what the library of `version` wrote.
+    pub(super) fn read(raw: &RawStatistics, version: LibraryVersion) -> Self {
+        let words = &raw.0[..];
+        let level_1_words = if version.counts_vectored() { 78 } else { 64 };
+        let gpus_at = level_1_words + HISTOGRAM_WORDS;
+        // A 32-bit count with four bytes of padding after it.
+        let gpus = (words[gpus_at] & u64::from(u32::MAX)) as u32;
+        let sum = |field: usize| -> u64 {
+            (0..MAX_GPUS)
+                .map(|index| gpus_at + 1 + index * GPU_WORDS + field)
+                .map(|read| words[read].saturating_add(words[read + gpu::WRITES_AFTER_READS]))
+                .fold(0, u64::saturating_add)
+        };
+        let batch_posix = [
+            level_1::BATCH_POSIX_ENQUEUED,
+            level_1::BATCH_AIO,
+            level_1::BATCH_URING,
+        ];
+        Self {
+            gpus,
+            reads: words[level_1::READS],
+            writes: words[level_1::WRITES],
+            errors: words[level_1::READ_ERRORS].saturating_add(words[level_1::WRITE_ERRORS]),
+            p2p: sum(gpu::P2P_READS),
+            nvfs: sum(gpu::NVFS_READS),
+            posix: sum(gpu::POSIX_READS),
+            batch_entries: words[level_1::BATCH_TOTAL],
+            batch_p2p: words[level_1::BATCH_P2P],
+            batch_nvfs: words[level_1::BATCH_NVFS],
+            batch_posix: batch_posix
+                .iter()
+                .map(|word| words[*word])
+                .fold(0, u64::saturating_add),
+        }
+    }
+
+    /// What was counted since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            gpus: self.gpus,
+            reads: self.reads.saturating_sub(earlier.reads),
+            writes: self.writes.saturating_sub(earlier.writes),
+            errors: self.errors.saturating_sub(earlier.errors),
+            p2p: self.p2p.saturating_sub(earlier.p2p),
+            nvfs: self.nvfs.saturating_sub(earlier.nvfs),
+            posix: self.posix.saturating_sub(earlier.posix),
+            batch_entries: self.batch_entries.saturating_sub(earlier.batch_entries),
+            batch_p2p: self.batch_p2p.saturating_sub(earlier.batch_p2p),
+            batch_nvfs: self.batch_nvfs.saturating_sub(earlier.batch_nvfs),
+            batch_posix: self.batch_posix.saturating_sub(earlier.batch_posix),
+        }
+    }
+}
+
+/// Reads and writes that the nvidia-fs kernel driver has counted since it was loaded, or `None`
+/// where it is not loaded or its counting is off. Host-wide: other processes count too.
+pub fn nvfs_driver_operations() -> Option<u64> {
+    parse_nvfs(&std::fs::read_to_string("/proc/driver/nvidia-fs/stats").ok()?)
+}
+
+/// The `n=` of the lines `Reads` and `Writes` of `/proc/driver/nvidia-fs/stats`.
+fn parse_nvfs(text: &str) -> Option<u64> {
+    if text
+        .lines()
+        .any(|line| line.starts_with("IO stats: Disabled"))
+    {
+        return None;
+    }
+    let count = |name: &str| {
+        text.lines().find_map(|line| {
+            let (label, values) = line.split_once(':')?;
+            let value = values
+                .trim()
+                .strip_prefix("n=")
+                .filter(|_| label.trim() == name)?;
+            value.split_whitespace().next()?.parse::<u64>().ok()
+        })
+    };
+    count("Reads")?.checked_add(count("Writes")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn statistics(version: LibraryVersion) -> Counters {
+        let level_1_words = if version.counts_vectored() { 78 } else { 64 };
+        let mut raw = RawStatistics::new();
+        raw.0[0] = 5;
+        raw.0[2] = 3;
+        raw.0[44] = 8;
+        let gpus_at = level_1_words + 64;
+        raw.0[gpus_at] = 0xdead_beef_0000_0002;
+        for (gpu, word, value) in [(0, 7, 1), (1, 8, 2), (1, 9, 3), (1, 20, 10), (15, 22, 40)] {
+            raw.0[gpus_at + 1 + gpu * 31 + word] = value;
+        }
+        Counters::read(&raw, version)
+    }
+
+    #[test]
+    fn counters_are_read_from_either_layout() {
+        for number in [1150, 1190] {
+            let counters = statistics(LibraryVersion::from_number(number));
+            assert_eq!((counters.gpus, counters.reads, counters.writes), (2, 5, 3));
+            assert_eq!((counters.p2p, counters.nvfs, counters.posix), (11, 2, 43));
+            assert_eq!(counters.batch_posix, 8);
+        }
+    }
+
+    #[test]
+    fn only_what_happened_since_is_counted() {
+        let earlier = statistics(LibraryVersion::from_number(1160));
+        let mut later = earlier;
+        later.posix += 7;
+        assert_eq!(later.since(&earlier).posix, 7);
+        assert_eq!(later.since(&earlier).reads, 0);
+    }
+
+    #[test]
+    fn the_kernel_drivers_counts_are_read() {
+        let text = "GDS Version: 1.7.0.149\nIO stats: Enabled, peer IO stats: Enabled\n\
+                    Reads\t\t\t: n=12 ok=12 err=0 readMiB=3\n\
+                    Reads\t\t\t: Bandwidth(MiB/s)=0 Avg-Latency(usec)=0\n\
+                    Sparse Reads\t: n=99 io=0\nWrites\t\t\t: n=4 ok=4 err=0\n";
+        assert_eq!(parse_nvfs(text), Some(16));
+        assert_eq!(parse_nvfs(&text.replace("Enabled", "Disabled")), None);
+        assert_eq!(parse_nvfs("what is this"), None);
+    }
+}

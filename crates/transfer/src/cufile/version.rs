@@ -1,0 +1,49 @@
+//! The library's version, which decides what it can do and how its statistics are laid out.
+
+use std::fmt;
+
+/// Version of libcufile as `cuFileGetVersion` gives it: 1000 × major + 10 × minor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LibraryVersion(i32);
+
+impl LibraryVersion {
+    /// The oldest version that is used: CUDA 12.3's, the first to tell its version, to take host
+    /// memory and to have the stream and batch calls in their present form.
+    pub const OLDEST: Self = Self(1080);
+    /// From here on the statistics have fields for vectored calls, which moves what follows.
+    const VECTORED_STATISTICS: Self = Self(1190);
+
+    /// The version behind the number of `cuFileGetVersion`.
+    pub fn from_number(number: i32) -> Self {
+        Self(number)
+    }
+
+    /// The number, 1160 for 1.16.
+    pub fn number(self) -> i32 {
+        self.0
+    }
+
+    /// Whether the statistics hold the fields for vectored calls.
+    pub(crate) fn counts_vectored(self) -> bool {
+        self >= Self::VECTORED_STATISTICS
+    }
+}
+
+impl fmt::Display for LibraryVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0 / 1000, self.0 % 1000 / 10)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_as_versions() {
+        assert_eq!(LibraryVersion::from_number(1160).to_string(), "1.16");
+        assert_eq!(LibraryVersion::from_number(1080).to_string(), "1.8");
+        assert!(LibraryVersion::from_number(1190).counts_vectored());
+        assert!(!LibraryVersion::from_number(1180).counts_vectored());
+    }
+}
