@@ -2,5 +2,98 @@
 //! reason. Gathered by `transfer::probe`, rendered by `report::doctor`.
 
 mod fact;
+mod gpu;
+mod storage;
+
+use serde::{Deserialize, Serialize};
+
+use crate::facts::{Availability, HostFacts};
 
 pub use fact::Fact;
+pub use gpu::{AcsBridge, GpuFacts, LibraryFacts, NvidiaFs, PciGpu};
+pub use storage::{BlockDevice, BlockKind, DirectSupport, Filesystem, QueueFacts, StorageFacts};
+
+/// Everything `doctor` knows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Version of this format, [`crate::head::FORMAT_VERSION`].
+    pub format_version: u32,
+    /// What every report says of its host too.
+    pub host: HostFacts,
+    /// How this stormlp was built.
+    pub build: BuildFacts,
+    /// CPUs and NUMA nodes.
+    pub processors: ProcessorFacts,
+    /// Huge pages and what is free.
+    pub memory: MemoryFacts,
+    /// io_uring in detail.
+    pub io_uring: IoUringFacts,
+    /// GPUs, their drivers and libraries.
+    pub gpu: GpuFacts,
+    /// The storage behind the folder that was asked about.
+    pub storage: StorageFacts,
+}
+
+/// How this stormlp was built, where that limits what it can do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuildFacts {
+    /// Rust's name of the architecture and the C library: `x86_64 gnu`.
+    pub target: String,
+    /// Linked without the dynamic loader, so that no GPU library can be opened.
+    pub statically_linked: bool,
+}
+
+/// CPUs and NUMA nodes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProcessorFacts {
+    /// CPUs that are online, as the kernel lists them: `0-63`.
+    pub online: Fact<String>,
+    /// CPUs' worth of time the control group allows; `None` without a quota.
+    pub quota_cpus: Option<f64>,
+    /// The NUMA nodes.
+    pub numa_nodes: Fact<Vec<NumaNode>>,
+}
+
+/// One NUMA node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NumaNode {
+    /// Its number.
+    pub node: u32,
+    /// Its CPUs, as the kernel lists them: `0-31,64-95`.
+    pub cpus: String,
+    /// Its memory in bytes.
+    pub memory_bytes: Fact<u64>,
+}
+
+/// Memory, as far as buffers are concerned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryFacts {
+    /// Memory that new buffers can have without swapping, in bytes.
+    pub available_bytes: Fact<u64>,
+    /// Mode of transparent huge pages: `always`, `madvise`, `never`.
+    pub transparent_huge_pages: Fact<String>,
+    /// Size of a reserved huge page in bytes.
+    pub huge_page_bytes: Fact<u64>,
+    /// Reserved huge pages.
+    pub huge_pages_total: Fact<u64>,
+    /// Reserved huge pages that nobody uses.
+    pub huge_pages_free: Fact<u64>,
+}
+
+/// io_uring in detail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IoUringFacts {
+    /// The sysctl `kernel.io_uring_disabled`: 0 allows everybody, 1 a group, 2 nobody.
+    pub disabled_setting: Fact<u8>,
+    /// Set-up flags that the hot loop likes, and whether this kernel takes them.
+    pub flags: Vec<RingFlag>,
+}
+
+/// One flag of `io_uring_setup`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RingFlag {
+    /// The kernel's name: `DEFER_TASKRUN`.
+    pub name: String,
+    /// Whether a ring with it can be set up.
+    pub availability: Availability,
+}

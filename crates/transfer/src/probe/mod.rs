@@ -2,16 +2,22 @@
 //!
 //! Nothing here hangs or panics: a file that is missing makes a fact unknown, with the reason.
 
+mod block;
 mod cgroup;
 mod cpu;
+mod direct;
 mod memory;
 mod mounts;
 mod root;
+mod storage;
 #[cfg(test)]
 mod testing;
 mod uring;
 
+use std::path::Path;
+
 use stormlp_model::facts::{Availability, HostFacts, PathSupport};
+use stormlp_model::machine::{BlockDevice, Fact, Filesystem};
 use stormlp_model::path::PathKind;
 
 use self::root::Root;
@@ -36,6 +42,17 @@ pub fn host_facts() -> HostFacts {
         stormlp_version: env!("CARGO_PKG_VERSION").to_string(),
         release_build: !cfg!(debug_assertions),
     }
+}
+
+/// The file system behind `directory`, or behind the nearest folder above it that exists.
+pub fn filesystem(directory: &Path) -> Fact<Filesystem> {
+    storage::filesystem(&Root::system(), directory)
+}
+
+/// The block devices behind `directory` down to the members, the file system's own first; below
+/// `directory` itself when it is a block device.
+pub fn block_devices(directory: &Path) -> Fact<Vec<BlockDevice>> {
+    storage::devices(&Root::system(), directory)
 }
 
 /// Paths that the CPU drives run everywhere; the others need cuFile.

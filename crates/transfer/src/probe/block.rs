@@ -1,0 +1,322 @@
+//! Block devices below a file system: through partitions, md and device mapper to the members.
+//!
+//! `/sys/dev/block/MAJOR:MINOR` is a link to the device's folder; a partition lies inside its
+//! disk's folder, md and dm devices list theirs under `slaves/`.
+
+use std::path::{Path, PathBuf};
+
+use stormlp_model::machine::{BlockDevice, BlockKind, Fact, QueueFacts};
+
+use super::memory::chosen;
+use super::mounts::Mount;
+use super::root::Root;
+
+/// A stack deeper than this is a loop in a made-up tree.
+const DEEPEST: u32 = 8;
+
+/// The devices below the device of this number, itself first.
+pub(crate) fn below(root: &Root, number: &str) -> Fact<Vec<BlockDevice>> {
+    let link = Path::new("/sys/dev/block").join(number);
+    match root.canonical(&link) {
+        Some(folder) => {
+            let mut found = Vec::new();
+            collect(root, &folder, 0, &mut found);
+            Fact::Known(found)
+        }
+        None => Fact::unknown(format!("{} is not there", link.display())),
+    }
+}
+
+/// The devices below a mount whose file system has no device number of its own (btrfs, NFS, …).
+pub(crate) fn below_mount(root: &Root, mount: &Mount) -> Fact<Vec<BlockDevice>> {
+    let Some(name) = mount.source.strip_prefix("/dev/") else {
+        return Fact::unknown(format!(
+            "{} from `{}` has no local block device",
+            mount.kind, mount.source
+        ));
+    };
+    let names = match mount.kind.as_str() {
+        "btrfs" => btrfs_members(root, name),
+        _ => vec![name.to_string()],
+    };
+    let mut found = Vec::new();
+    for name in &names {
+        let class = Path::new("/sys/class/block").join(name.replace('/', "!"));
+        if let Some(folder) = root.canonical(class) {
+            collect(root, &folder, 0, &mut found);
+        }
+    }
+    if found.is_empty() {
+        return Fact::unknown(format!("{} is not in /sys/class/block", mount.source));
+    }
+    Fact::Known(found)
+}
+
+/// All devices of the btrfs file system that `name` belongs to.
+fn btrfs_members(root: &Root, name: &str) -> Vec<String> {
+    let systems = Path::new("/sys/fs/btrfs");
+    root.names(systems)
+        .unwrap_or(Vec::new())
+        .iter()
+        .map(|uuid| root.names(systems.join(uuid).join("devices")))
+        .filter_map(|members| members.known().cloned())
+        .find(|members| members.iter().any(|member| member == name))
+        .unwrap_or_else(|| vec![name.to_string()])
+}
+
+/// Adds the device in `folder` and what it is made of; a device reached twice is listed once.
+fn collect(root: &Root, folder: &Path, depth: u32, found: &mut Vec<BlockDevice>) {
+    let name = name_of(folder);
+    if depth > DEEPEST || found.iter().any(|device| device.name == name) {
+        return;
+    }
+    let members = members(root, folder);
+    found.push(device(root, folder, depth, &members));
+    for member in members {
+        collect(root, &member, depth + 1, found);
+    }
+}
+
+/// Folders of the devices that this one is made of.
+fn members(root: &Root, folder: &Path) -> Vec<PathBuf> {
+    if root.exists(folder.join("partition")) {
+        return folder.parent().map(Path::to_path_buf).into_iter().collect();
+    }
+    let slaves = folder.join("slaves");
+    root.names(&slaves)
+        .unwrap_or(Vec::new())
+        .iter()
+        .filter_map(|name| root.canonical(slaves.join(name)))
+        .collect()
+}
+
+fn name_of(folder: &Path) -> String {
+    folder
+        .file_name()
+        .map_or_else(String::new, |name| name.to_string_lossy().replace('!', "/"))
+}
+
+fn kind(root: &Root, folder: &Path) -> BlockKind {
+    if root.exists(folder.join("partition")) {
+        BlockKind::Partition
+    } else if root.exists(folder.join("md")) {
+        BlockKind::Md
+    } else if root.exists(folder.join("dm")) {
+        BlockKind::DeviceMapper
+    } else if root.exists(folder.join("loop")) {
+        BlockKind::Loop
+    } else {
+        BlockKind::Disk
+    }
+}
+
+fn device(root: &Root, folder: &Path, depth: u32, members: &[PathBuf]) -> BlockDevice {
+    let kind = kind(root, folder);
+    let text = |name: &str| root.text(folder.join(name));
+    let layout = match kind {
+        BlockKind::Md => text("md/level"),
+        BlockKind::DeviceMapper => text("dm/uuid").map(|uuid| {
+            // `LVM-…`, `CRYPT-LUKS2-…`, `mpath-…`: what follows is an identifier.
+            uuid.split('-').next().unwrap_or_default().to_string()
+        }),
+        BlockKind::Loop => text("loop/backing_file"),
+        BlockKind::Disk | BlockKind::Partition => Fact::unknown("nothing to lay out"),
+    };
+    let pci_address = pci_address(folder);
+    BlockDevice {
+        name: name_of(folder),
+        number: text("dev").unwrap_or(String::new()),
+        kind,
+        depth,
+        members: members.iter().map(|member| name_of(member)).collect(),
+        layout: layout.known().filter(|text| !text.is_empty()).cloned(),
+        model: text("device/model"),
+        // The kernel counts in sectors of 512 bytes, whatever the device's blocks are.
+        size_bytes: root
+            .number::<u64>(folder.join("size"))
+            .map(|sectors| sectors * 512),
+        queue: (kind != BlockKind::Partition).then(|| queue(root, &folder.join("queue"))),
+        numa_node: numa_node(root, folder, pci_address.as_deref()),
+        pci_address,
+    }
+}
+
+/// Settings in a device's `queue` folder.
+fn queue(root: &Root, folder: &Path) -> QueueFacts {
+    let flag = |name: &str| root.number::<u8>(folder.join(name)).map(|value| value != 0);
+    QueueFacts {
+        rotational: flag("rotational"),
+        logical_block_bytes: root.number(folder.join("logical_block_size")),
+        physical_block_bytes: root.number(folder.join("physical_block_size")),
+        scheduler: root
+            .text(folder.join("scheduler"))
+            .map(|text| chosen(&text).unwrap_or(&text).to_string()),
+        read_ahead_kib: root.number(folder.join("read_ahead_kb")),
+        nomerges: root.number(folder.join("nomerges")),
+        max_sectors_kib: root.number(folder.join("max_sectors_kb")),
+        max_hw_sectors_kib: root.number(folder.join("max_hw_sectors_kb")),
+        max_segments: root.number(folder.join("max_segments")),
+        nr_requests: root.number(folder.join("nr_requests")),
+        write_cache: root.text(folder.join("write_cache")),
+        wbt_latency_us: root.number(folder.join("wbt_lat_usec")),
+        io_poll: flag("io_poll"),
+    }
+}
+
+/// The innermost PCI address on the way to a device's folder.
+pub(crate) fn pci_address(folder: &Path) -> Option<String> {
+    folder
+        .components()
+        .rev()
+        .map(|part| part.as_os_str().to_string_lossy())
+        .find(|name| is_pci_address(name))
+        .map(|name| name.into_owned())
+}
+
+/// Whether `text` looks like `0000:3b:00.0`.
+pub(crate) fn is_pci_address(text: &str) -> bool {
+    let hex = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_hexdigit());
+    let parts: Vec<&str> = text.split([':', '.']).collect();
+    parts.len() == 4
+        && parts.iter().all(|part| hex(part))
+        && [
+            parts[0].len() >= 4,
+            parts[1].len() == 2,
+            parts[2].len() == 2,
+            parts[3].len() == 1,
+        ]
+        .iter()
+        .all(|&fits| fits)
+}
+
+/// The NUMA node: the device's own, or its PCI function's; -1 is the kernel's "not known".
+fn numa_node(root: &Root, folder: &Path, pci_address: Option<&str>) -> Option<u32> {
+    let own = root.number::<i64>(folder.join("device/numa_node"));
+    let pci = pci_address.map(|address| root.number::<i64>(pci_folder(address).join("numa_node")));
+    [Some(own), pci]
+        .into_iter()
+        .flatten()
+        .filter_map(|fact| fact.known().and_then(|&node| u32::try_from(node).ok()))
+        .next()
+}
+
+/// The folder of a PCI function.
+pub(crate) fn pci_folder(address: &str) -> PathBuf {
+    Path::new("/sys/bus/pci/devices").join(address)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::testing::Tree;
+    use super::*;
+
+    const NVME: &str = "sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/nvme/nvme0/nvme0n1";
+
+    /// An md device of one partition and one whole disk, under a logical volume.
+    fn machine() -> Tree {
+        let other = "sys/devices/pci0000:5d/0000:5d:00.0/0000:5e:00.0/nvme/nvme1/nvme1n1";
+        Tree::new()
+            .file(&format!("{NVME}/dev"), "259:0\n")
+            .file(&format!("{NVME}/size"), "2000\n")
+            .file(&format!("{NVME}/queue/scheduler"), "[none] mq-deadline\n")
+            .file(&format!("{NVME}/queue/nomerges"), "0\n")
+            .file(&format!("{NVME}/queue/wbt_lat_usec"), "-1\n")
+            .file(&format!("{NVME}/nvme0n1p1/dev"), "259:1\n")
+            .file(&format!("{NVME}/nvme0n1p1/partition"), "1\n")
+            .file(&format!("{other}/dev"), "259:2\n")
+            .file("sys/bus/pci/devices/0000:3b:00.0/numa_node", "1\n")
+            .file("sys/bus/pci/devices/0000:5e:00.0/numa_node", "-1\n")
+            .file("sys/devices/virtual/block/md0/md/level", "raid0\n")
+            .link(
+                "sys/devices/virtual/block/md0/slaves/nvme0n1p1",
+                &format!("/{NVME}/nvme0n1p1"),
+            )
+            .link(
+                "sys/devices/virtual/block/md0/slaves/nvme1n1",
+                &format!("/{other}"),
+            )
+            .file("sys/devices/virtual/block/dm-0/dm/uuid", "LVM-abc\n")
+            .link(
+                "sys/devices/virtual/block/dm-0/slaves/md0",
+                "/sys/devices/virtual/block/md0",
+            )
+            .link("sys/dev/block/253:0", "/sys/devices/virtual/block/dm-0")
+            .link("sys/class/block/nvme1n1", &format!("/{other}"))
+    }
+
+    #[test]
+    fn a_stack_is_followed_to_its_members() {
+        let tree = machine();
+        let devices = below(&tree.root(), "253:0");
+        let lines: Vec<String> = devices
+            .known()
+            .unwrap()
+            .iter()
+            .map(|d| format!("{} {} {} {:?}", d.depth, d.name, d.kind.name(), d.layout))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "0 dm-0 dm Some(\"LVM\")",
+                "1 md0 md Some(\"raid0\")",
+                "2 nvme0n1p1 partition None",
+                "3 nvme0n1 disk None",
+                "2 nvme1n1 disk None",
+            ]
+        );
+    }
+
+    #[test]
+    fn settings_come_from_the_disk_and_never_from_nowhere() {
+        let tree = machine();
+        let devices = below(&tree.root(), "253:0");
+        let devices = devices.known().unwrap();
+        let disk = devices.iter().find(|d| d.name == "nvme0n1").unwrap();
+        let queue = disk.queue.as_ref().unwrap();
+        assert_eq!(queue.scheduler, Fact::Known("none".to_string()));
+        assert_eq!(queue.nomerges, Fact::Known(0));
+        assert!(matches!(&queue.wbt_latency_us, Fact::Unknown(why) if why.contains("-1")));
+        assert!(
+            matches!(&queue.read_ahead_kib, Fact::Unknown(why) if why.contains("read_ahead_kb"))
+        );
+        assert_eq!(disk.size_bytes, Fact::Known(1_024_000));
+        assert_eq!(disk.pci_address.as_deref(), Some("0000:3b:00.0"));
+        assert_eq!(disk.numa_node, Some(1));
+        let other = devices.iter().find(|d| d.name == "nvme1n1").unwrap();
+        assert_eq!(other.numa_node, None);
+        assert!(
+            devices
+                .iter()
+                .any(|d| d.kind == BlockKind::Partition && d.queue.is_none())
+        );
+    }
+
+    #[test]
+    fn what_has_no_device_says_so() {
+        let tree = machine();
+        let mount = |kind: &str, source: &str| Mount {
+            number: "0:50".to_string(),
+            root: "/".into(),
+            point: "/mnt".into(),
+            options: String::new(),
+            kind: kind.to_string(),
+            source: source.to_string(),
+            super_options: String::new(),
+        };
+        let nfs = below_mount(&tree.root(), &mount("nfs4", "filer:/vol"));
+        assert!(matches!(nfs, Fact::Unknown(why) if why.contains("filer:/vol")));
+        let btrfs = below_mount(&tree.root(), &mount("btrfs", "/dev/nvme1n1"));
+        assert_eq!(btrfs.known().unwrap()[0].name, "nvme1n1");
+        assert!(below(&tree.root(), "9:9").known().is_none());
+    }
+
+    #[test]
+    fn pci_addresses_are_told_from_folders() {
+        assert!(is_pci_address("0000:3b:00.0"));
+        assert!(is_pci_address("10000:01:00.1"));
+        for no in ["pci0000:3a", "nvme0", "0000:3b:00", "", "0000:3b:00.g"] {
+            assert!(!is_pci_address(no), "{no}");
+        }
+    }
+}

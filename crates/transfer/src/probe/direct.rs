@@ -1,0 +1,111 @@
+//! Whether `O_DIRECT` is honoured in a folder: tried on a nameless file, because file systems
+//! differ in whether they refuse it when a file is opened, when it is used, or never.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, open, statx};
+use rustix::io::{Errno, pread, pwrite};
+use stormlp_model::machine::{DirectSupport, Fact};
+
+/// Size and alignment of the attempt: what every device of today accepts.
+const BLOCK: usize = 4096;
+
+/// Tries `O_DIRECT` in a folder (a write), or on a file or block device (a read).
+pub(crate) fn probe(path: &Path) -> Fact<DirectSupport> {
+    let stat = match rustix::fs::stat(path) {
+        Ok(stat) => stat,
+        Err(error) => return Fact::unknown(format!("stat {}: {error}", path.display())),
+    };
+    let attempt = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => scratch(path).map(|file| (file, true)),
+        _ => open(
+            path,
+            OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .map(|file| (file, false)),
+    };
+    match attempt {
+        Ok((file, writing)) => Fact::Known(try_transfer(&file, writing)),
+        Err(Errno::INVAL) => Fact::Known(DirectSupport {
+            honoured: false,
+            tried: "open with O_DIRECT: EINVAL".to_string(),
+            memory_align_bytes: Fact::unknown("O_DIRECT is refused"),
+            offset_align_bytes: Fact::unknown("O_DIRECT is refused"),
+        }),
+        Err(error) => Fact::unknown(format!("cannot open a file in {}: {error}", path.display())),
+    }
+}
+
+/// A file without a name, or with one that is removed at once where there is no `O_TMPFILE`.
+fn scratch(folder: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    match open(folder, flags | OFlags::TMPFILE, mode) {
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => {
+            let name: PathBuf = folder.join(format!(".stormlp-probe-{}", std::process::id()));
+            let file = open(&name, flags | OFlags::CREATE | OFlags::EXCL, mode);
+            // Some file systems create the file and then refuse the flag.
+            if matches!(file, Ok(_) | Err(Errno::INVAL)) {
+                let _ = rustix::fs::unlink(&name);
+            }
+            file
+        }
+        other => other,
+    }
+}
+
+fn try_transfer(file: &OwnedFd, writing: bool) -> DirectSupport {
+    let mut memory = vec![0u8; 2 * BLOCK];
+    let start = memory.as_ptr().align_offset(BLOCK).min(BLOCK);
+    let block = &mut memory[start..start + BLOCK];
+    let (verb, outcome) = if writing {
+        ("write", pwrite(file, block, 0))
+    } else {
+        ("read", pread(file, block, 0))
+    };
+    let (memory_align_bytes, offset_align_bytes) = alignment(file);
+    DirectSupport {
+        honoured: outcome.is_ok(),
+        tried: match outcome {
+            Ok(moved) => format!("{verb} of {BLOCK} bytes with O_DIRECT: {moved} bytes"),
+            Err(error) => format!("{verb} of {BLOCK} bytes with O_DIRECT: {error}"),
+        },
+        memory_align_bytes,
+        offset_align_bytes,
+    }
+}
+
+/// What `statx(2)` says of alignment, on kernels since 6.1 and file systems that know.
+fn alignment(file: &OwnedFd) -> (Fact<u32>, Fact<u32>) {
+    let unknown = |reason: String| (Fact::unknown(&reason), Fact::unknown(&reason));
+    match statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) {
+        Ok(stat) if stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 => (
+            Fact::Known(stat.stx_dio_mem_align),
+            Fact::Known(stat.stx_dio_offset_align),
+        ),
+        Ok(_) => unknown("statx gives no alignment here".to_string()),
+        Err(error) => unknown(format!("statx: {error}")),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probing_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let support = probe(folder.path());
+        assert!(support.known().unwrap().tried.contains("O_DIRECT"));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_unknown_not_refused() {
+        assert!(probe(Path::new("/proc/self")).known().is_none());
+        assert!(probe(Path::new("/does/not/exist")).known().is_none());
+    }
+}

@@ -1,0 +1,174 @@
+//! The storage behind a folder. These calls reach the file system, and a dead server can keep
+//! them waiting for ever: they run on a thread of their own, with a time limit.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{FileType, Stat, major, minor};
+use stormlp_model::machine::{BlockDevice, Fact, Filesystem, StorageFacts};
+
+use super::root::{Root, plain};
+use super::{block, direct, mounts};
+
+/// How long a file system may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Everything about the storage behind `directory`.
+pub(crate) fn facts(root: &Root, directory: &Path) -> StorageFacts {
+    let (inner_root, inner_directory) = (root.clone(), directory.to_path_buf());
+    within(PATIENCE, move || gather(&inner_root, &inner_directory)).unwrap_or_else(|reason| {
+        StorageFacts {
+            directory: directory.to_path_buf(),
+            examined: Fact::unknown(&reason),
+            filesystem: Fact::unknown(&reason),
+            direct_io: Fact::unknown(&reason),
+            devices: Fact::unknown(&reason),
+        }
+    })
+}
+
+/// The file system behind `directory`.
+pub(crate) fn filesystem(root: &Root, directory: &Path) -> Fact<Filesystem> {
+    let (root, directory) = (root.clone(), directory.to_path_buf());
+    within(PATIENCE, move || {
+        nearest(&directory).and_then(|path| filesystem_of(&root, &path))
+    })
+    .unwrap_or_else(Fact::unknown)
+}
+
+/// The block devices behind `directory`, or below it when it is a block device itself.
+pub(crate) fn devices(root: &Root, directory: &Path) -> Fact<Vec<BlockDevice>> {
+    let (root, directory) = (root.clone(), directory.to_path_buf());
+    within(PATIENCE, move || {
+        nearest(&directory).and_then(|path| devices_of(&root, &path))
+    })
+    .unwrap_or_else(Fact::unknown)
+}
+
+fn gather(root: &Root, directory: &Path) -> StorageFacts {
+    let examined = nearest(directory);
+    StorageFacts {
+        directory: directory.to_path_buf(),
+        filesystem: examined.clone().and_then(|path| filesystem_of(root, &path)),
+        direct_io: examined.clone().and_then(|path| direct::probe(&path)),
+        devices: examined.clone().and_then(|path| devices_of(root, &path)),
+        examined,
+    }
+}
+
+/// Runs `work` on a thread of its own; a thread that does not come back is left behind.
+fn within<T: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::Builder::new()
+        .name("probe".to_string())
+        .spawn(move || {
+            // Nobody listens any more when the limit has passed; then there is nobody to tell.
+            let _ = sender.send(work());
+        })
+        .map_err(|error| format!("no thread to probe with: {error}"))?;
+    receiver.recv_timeout(limit).map_err(|_| {
+        format!(
+            "the file system gave no answer within {} s",
+            limit.as_secs()
+        )
+    })
+}
+
+/// The folder itself, or the nearest one above that exists, without links.
+fn nearest(directory: &Path) -> Fact<PathBuf> {
+    let absolute = match std::path::absolute(directory) {
+        Ok(path) => path,
+        Err(error) => return Fact::unknown(format!("{}: {error}", directory.display())),
+    };
+    for path in absolute.ancestors() {
+        match path.canonicalize() {
+            Ok(real) => return Fact::Known(real),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Fact::unknown(format!("{}: {}", path.display(), plain(&error)));
+            }
+        }
+    }
+    Fact::unknown(format!("{} does not exist", directory.display()))
+}
+
+fn filesystem_of(root: &Root, path: &Path) -> Fact<Filesystem> {
+    let stat = match rustix::fs::statfs(path) {
+        Ok(stat) => stat,
+        Err(error) => return Fact::unknown(format!("statfs {}: {error}", path.display())),
+    };
+    mounts::mounts(root).and_then(|table| match mounts::holding(&table, path) {
+        Some(mount) => {
+            let block_bytes = u64::try_from(stat.f_frsize).unwrap_or(0);
+            Fact::Known(Filesystem {
+                kind: mount.kind.clone(),
+                magic: stat.f_type as u64 & 0xffff_ffff,
+                mount_point: mount.point.clone(),
+                source: mount.source.clone(),
+                mount_options: mount.options.clone(),
+                super_options: mount.super_options.clone(),
+                total_bytes: stat.f_blocks.saturating_mul(block_bytes),
+                free_bytes: stat.f_bavail.saturating_mul(block_bytes),
+            })
+        }
+        None => Fact::unknown(format!("no mount holds {}", path.display())),
+    })
+}
+
+fn devices_of(root: &Root, path: &Path) -> Fact<Vec<BlockDevice>> {
+    let stat = match rustix::fs::stat(path) {
+        Ok(stat) => stat,
+        Err(error) => return Fact::unknown(format!("stat {}: {error}", path.display())),
+    };
+    let number = device_number(&stat);
+    if major(number) != 0 {
+        return block::below(root, &format!("{}:{}", major(number), minor(number)));
+    }
+    mounts::mounts(root).and_then(|table| match mounts::holding(&table, path) {
+        Some(mount) => block::below_mount(root, mount),
+        None => Fact::unknown(format!("no mount holds {}", path.display())),
+    })
+}
+
+/// The device a path lies on, or the device that it is.
+fn device_number(stat: &Stat) -> u64 {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::BlockDevice => stat.st_rdev,
+        _ => stat.st_dev,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_that_hangs_is_not_waited_for() {
+        let (_keep, never) = mpsc::channel::<()>();
+        let answer = within(Duration::from_millis(20), move || never.recv());
+        assert!(answer.unwrap_err().contains("no answer"));
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_yet_is_judged_by_its_parent() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::system();
+        let missing = folder.path().join("not/there/yet");
+        let found = facts(&root, &missing);
+        assert_eq!(found.directory, missing);
+        assert_eq!(
+            found.examined,
+            Fact::Known(folder.path().canonicalize().unwrap())
+        );
+        let filesystem = found.filesystem.known().unwrap();
+        assert!(!filesystem.kind.is_empty());
+        assert!(filesystem.free_bytes <= filesystem.total_bytes);
+        assert!(found.direct_io.known().is_some());
+    }
+}
