@@ -1,7 +1,8 @@
-//! CPUs: model, how many this process may use.
+//! CPUs: model, how many this process may use, NUMA nodes.
 
-use stormlp_model::machine::Fact;
+use stormlp_model::machine::{Fact, NumaNode, ProcessorFacts};
 
+use super::cgroup;
 use super::root::Root;
 
 /// The CPU's name from `/proc/cpuinfo`; ARM kernels give none.
@@ -25,5 +26,83 @@ pub(crate) fn allowed() -> u32 {
         // More CPUs than the fixed mask holds: the standard library grows its own.
         Err(_) => std::thread::available_parallelism()
             .map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX)),
+    }
+}
+
+/// CPUs and NUMA nodes in detail.
+pub(crate) fn facts(root: &Root) -> ProcessorFacts {
+    ProcessorFacts {
+        online: root.text("/sys/devices/system/cpu/online"),
+        quota_cpus: cgroup::cpu_quota(root),
+        numa_nodes: numa_nodes(root),
+    }
+}
+
+fn numa_nodes(root: &Root) -> Fact<Vec<NumaNode>> {
+    let folder = "/sys/devices/system/node";
+    root.names(folder).map(|names| {
+        let mut nodes: Vec<NumaNode> = names
+            .iter()
+            .filter_map(|name| name.strip_prefix("node")?.parse().ok())
+            .map(|node| numa_node(root, &format!("{folder}/node{node}"), node))
+            .collect();
+        nodes.sort_by_key(|node| node.node);
+        nodes
+    })
+}
+
+fn numa_node(root: &Root, folder: &str, node: u32) -> NumaNode {
+    let meminfo = root.text(format!("{folder}/meminfo"));
+    // A line reads `Node 0 MemTotal:  65536 kB`, in KiB as everywhere in the kernel.
+    let total = meminfo.and_then(|text| {
+        let kib: Option<u64> = text.lines().find_map(|line| {
+            let value = line.split_once("MemTotal:")?.1;
+            value.split_whitespace().next()?.parse().ok()
+        });
+        match kib {
+            Some(kib) => Fact::Known(kib * 1024),
+            None => Fact::unknown(format!("{folder}/meminfo: no `MemTotal:`")),
+        }
+    });
+    NumaNode {
+        node,
+        cpus: root
+            .text(format!("{folder}/cpulist"))
+            .unwrap_or(String::new()),
+        memory_bytes: total,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Tree;
+    use super::*;
+
+    #[test]
+    fn nodes_come_in_the_order_of_their_numbers() {
+        let mut tree = Tree::new().file("sys/devices/system/node/online", "0-10");
+        for node in [10, 2, 0] {
+            tree = tree
+                .file(
+                    &format!("sys/devices/system/node/node{node}/meminfo"),
+                    format!("Node {node} MemTotal:       1024 kB\nNode {node} MemFree: 1 kB"),
+                )
+                .file(
+                    &format!("sys/devices/system/node/node{node}/cpulist"),
+                    "0-3\n",
+                );
+        }
+        let nodes = numa_nodes(&tree.root()).unwrap_or(Vec::new());
+        let seen: Vec<_> = nodes.iter().map(|n| (n.node, n.cpus.as_str())).collect();
+        assert_eq!(seen, [(0, "0-3"), (2, "0-3"), (10, "0-3")]);
+        assert_eq!(nodes[1].memory_bytes, Fact::Known(1 << 20));
+    }
+
+    #[test]
+    fn the_model_is_named_on_x86_and_unknown_on_arm() {
+        let x86 = Tree::new().file("proc/cpuinfo", "processor\t: 0\nmodel name\t: Big CPU\n");
+        assert_eq!(model(&x86.root()), Fact::Known("Big CPU".to_string()));
+        let arm = Tree::new().file("proc/cpuinfo", "processor\t: 0\nBogoMIPS\t: 2000\n");
+        assert!(model(&arm.root()).known().is_none());
     }
 }

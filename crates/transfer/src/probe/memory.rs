@@ -1,26 +1,23 @@
 //! Memory, huge pages and the limits of this process.
 
 use rustix::process::{Resource, getrlimit};
-use stormlp_model::machine::Fact;
+use stormlp_model::machine::{Fact, MemoryFacts};
 
 use super::root::Root;
 
 /// Physical memory in bytes.
 pub(crate) fn total_bytes(root: &Root) -> u64 {
     // The kernel always has a total; only a test's tree has no /proc/meminfo.
-    meminfo_bytes(root, "MemTotal").unwrap_or_else(|| {
-        let info = rustix::system::sysinfo();
-        info.totalram * u64::from(info.mem_unit)
-    })
+    meminfo(root, "MemTotal")
+        .map(|kib| kib * 1024)
+        .unwrap_or_else(|| {
+            let info = rustix::system::sysinfo();
+            info.totalram * u64::from(info.mem_unit)
+        })
 }
 
-/// A line of `/proc/meminfo` in bytes; the kernel's `kB` are KiB.
-pub(crate) fn meminfo_bytes(root: &Root, key: &str) -> Option<u64> {
-    meminfo(root, key).map(|kib: u64| kib * 1024)
-}
-
-/// The number in a line of `/proc/meminfo`, as it stands there.
-pub(crate) fn meminfo(root: &Root, key: &str) -> Option<u64> {
+/// The number in a line of `/proc/meminfo`, as it stands there; the kernel's `kB` are KiB.
+fn meminfo(root: &Root, key: &str) -> Option<u64> {
     let text = root.text("/proc/meminfo");
     text.known()?.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -30,12 +27,23 @@ pub(crate) fn meminfo(root: &Root, key: &str) -> Option<u64> {
     })
 }
 
-/// Why a line of `/proc/meminfo` is missing, as a fact.
-pub(crate) fn meminfo_fact(root: &Root, key: &str) -> Fact<u64> {
-    meminfo(root, key).map_or_else(
-        || Fact::unknown(format!("/proc/meminfo has no `{key}`")),
-        Fact::Known,
-    )
+/// Huge pages and what is free.
+pub(crate) fn facts(root: &Root) -> MemoryFacts {
+    let line = |key: &str| {
+        meminfo(root, key).map_or_else(
+            || Fact::unknown(format!("/proc/meminfo has no `{key}`")),
+            Fact::Known,
+        )
+    };
+    MemoryFacts {
+        available_bytes: line("MemAvailable").map(|kib| kib * 1024),
+        transparent_huge_pages: root
+            .text("/sys/kernel/mm/transparent_hugepage/enabled")
+            .map(|text| chosen(&text).unwrap_or(&text).to_string()),
+        huge_page_bytes: line("Hugepagesize").map(|kib| kib * 1024),
+        huge_pages_total: line("HugePages_Total"),
+        huge_pages_free: line("HugePages_Free"),
+    }
 }
 
 /// Limit on locked memory in bytes; `None` is unlimited.
@@ -46,12 +54,6 @@ pub(crate) fn locked_limit_bytes() -> Option<u64> {
 /// Limit on open files; `u64::MAX` is unlimited.
 pub(crate) fn open_files_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
-}
-
-/// Which mode of transparent huge pages is set: `always`, `madvise` or `never`.
-pub(crate) fn transparent_huge_pages(root: &Root) -> Fact<String> {
-    root.text("/sys/kernel/mm/transparent_hugepage/enabled")
-        .map(|text| chosen(&text).unwrap_or(&text).to_string())
 }
 
 /// The word in brackets in `always [madvise] never`.

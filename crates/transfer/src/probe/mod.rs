@@ -6,8 +6,10 @@ mod block;
 mod cgroup;
 mod cpu;
 mod direct;
+mod gpu;
 mod memory;
 mod mounts;
+mod platform;
 mod root;
 mod storage;
 #[cfg(test)]
@@ -17,7 +19,10 @@ mod uring;
 use std::path::Path;
 
 use stormlp_model::facts::{Availability, HostFacts, PathSupport};
-use stormlp_model::machine::{BlockDevice, Fact, Filesystem};
+use stormlp_model::head::FORMAT_VERSION;
+use stormlp_model::machine::{
+    BlockDevice, BuildFacts, Fact, Filesystem, GpuFacts, LibraryFacts, Machine,
+};
 use stormlp_model::path::PathKind;
 
 use self::root::Root;
@@ -41,6 +46,57 @@ pub fn host_facts() -> HostFacts {
         paths: PathKind::ALL.into_iter().map(path_support).collect(),
         stormlp_version: env!("CARGO_PKG_VERSION").to_string(),
         release_build: !cfg!(debug_assertions),
+    }
+}
+
+/// Everything there is to know of this machine and of the storage behind `directory`.
+pub fn machine(directory: &Path) -> Machine {
+    let root = Root::system();
+    Machine {
+        format_version: FORMAT_VERSION,
+        host: host_facts(),
+        build: build(),
+        processors: cpu::facts(&root),
+        memory: memory::facts(&root),
+        io_uring: uring::facts(&root),
+        gpu: gpu_facts(&root),
+        storage: storage::facts(&root, directory),
+    }
+}
+
+/// How this program was built. A static build has no dynamic loader, so it can open no library.
+pub fn build() -> BuildFacts {
+    let library = if cfg!(target_env = "musl") {
+        "musl"
+    } else {
+        "gnu"
+    };
+    BuildFacts {
+        target: format!("{} {library}", std::env::consts::ARCH),
+        statically_linked: cfg!(target_feature = "crt-static"),
+    }
+}
+
+fn gpu_facts(root: &Root) -> GpuFacts {
+    GpuFacts {
+        devices: gpu::devices(root),
+        driver_version: gpu::driver_version(root),
+        driver_open: gpu::driver_open(root),
+        driver_registry: gpu::driver_registry(root),
+        cuda: not_probed(),
+        cufile: not_probed(),
+        nvidia_fs: gpu::nvidia_fs(root),
+        kernel_p2pdma: platform::kernel_p2pdma(root),
+        iommu_groups: platform::iommu_groups(root),
+        iommu_arguments: platform::iommu_arguments(root),
+        acs_redirecting: platform::acs_redirecting(root),
+    }
+}
+
+fn not_probed() -> LibraryFacts {
+    LibraryFacts {
+        version: Fact::unknown("not probed"),
+        found_at: Fact::unknown("not probed"),
     }
 }
 
@@ -68,6 +124,15 @@ fn path_support(path: PathKind) -> PathSupport {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_whole_machine_survives_json() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let machine = machine(folder.path());
+        let json = serde_json::to_string(&machine).expect("plain data");
+        let back: Machine = serde_json::from_str(&json).expect("the same data");
+        assert_eq!(back, machine);
+    }
 
     #[test]
     fn this_machine_has_a_name_cpus_and_memory() {

@@ -5,8 +5,9 @@
 
 use std::io;
 
-use io_uring::IoUring;
+use io_uring::{Builder, IoUring};
 use stormlp_model::facts::Availability;
+use stormlp_model::machine::{IoUringFacts, RingFlag};
 
 use super::root::Root;
 
@@ -18,6 +19,38 @@ pub(crate) fn availability(root: &Root) -> Availability {
     match IoUring::new(ENTRIES) {
         Ok(_) => Availability::Available,
         Err(error) => refusal(root, &error),
+    }
+}
+
+/// A change to a ring's set-up.
+type SetUp = fn(&mut Builder) -> &mut Builder;
+
+/// The flags that the hot loop likes, each with what it cannot be without, and the kernel that
+/// brought it.
+const FLAGS: [(&str, &str, SetUp); 3] = [
+    ("COOP_TASKRUN", "Linux 5.19", |b| b.setup_coop_taskrun()),
+    ("SINGLE_ISSUER", "Linux 6.0", |b| b.setup_single_issuer()),
+    ("DEFER_TASKRUN", "Linux 6.1", |b| {
+        b.setup_single_issuer().setup_defer_taskrun()
+    }),
+];
+
+/// io_uring in detail: each flag is tried on a ring of its own.
+pub(crate) fn facts(root: &Root) -> IoUringFacts {
+    let flags = FLAGS.iter().map(|&(name, since, set_up)| RingFlag {
+        name: name.to_string(),
+        availability: match set_up(&mut IoUring::builder()).build(ENTRIES) {
+            Ok(_) => Availability::Available,
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Availability::unavailable(
+                "the kernel does not know it (EINVAL)",
+                format!("{since} or later; runs do without it until then"),
+            ),
+            Err(error) => refusal(root, &error),
+        },
+    });
+    IoUringFacts {
+        disabled_setting: root.number("/proc/sys/kernel/io_uring_disabled"),
+        flags: flags.collect(),
     }
 }
 
@@ -59,6 +92,15 @@ mod tests {
             Availability::Unavailable { reason, .. } => reason,
             Availability::Available => panic!("a refusal is no permission"),
         }
+    }
+
+    #[test]
+    fn flags_are_only_taken_where_rings_are() {
+        let root = Root::system();
+        let allowed = availability(&root).is_available();
+        let flags = facts(&root).flags;
+        assert_eq!(flags.len(), FLAGS.len());
+        assert!(allowed || flags.iter().all(|flag| !flag.availability.is_available()));
     }
 
     #[test]

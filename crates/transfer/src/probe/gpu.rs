@@ -1,0 +1,216 @@
+//! NVIDIA GPUs and their kernel drivers, from the PCI bus and `/proc/driver`.
+//!
+//! The bus shows a GPU even when no driver serves it, which is the very case in which somebody
+//! asks the doctor.
+
+use stormlp_model::machine::{Fact, NvidiaFs, PciGpu};
+
+use super::block::pci_folder;
+use super::root::Root;
+
+/// PCI vendor number of NVIDIA.
+const NVIDIA: &str = "0x10de";
+/// First two digits of the PCI class of display controllers, 3D controllers included.
+const DISPLAY: &str = "0x03";
+/// Line of BAR1 in a device's `resource` file. BAR0 holds the registers and takes one line.
+const BAR1: usize = 1;
+
+/// The NVIDIA GPUs on the PCI bus.
+pub(crate) fn devices(root: &Root) -> Fact<Vec<PciGpu>> {
+    root.names("/sys/bus/pci/devices").map(|addresses| {
+        addresses
+            .iter()
+            .filter(|address| is_gpu(root, address))
+            .map(|address| device(root, address))
+            .collect()
+    })
+}
+
+fn is_gpu(root: &Root, address: &str) -> bool {
+    let has = |name: &str, start: &str| {
+        let text = root.text(pci_folder(address).join(name));
+        text.known().is_some_and(|text| text.starts_with(start))
+    };
+    has("vendor", NVIDIA) && has("class", DISPLAY)
+}
+
+fn device(root: &Root, address: &str) -> PciGpu {
+    let folder = pci_folder(address);
+    let text = |name: &str| root.text(folder.join(name));
+    let driver = root
+        .canonical(folder.join("driver"))
+        .and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    let link = text("current_link_speed")
+        .and_then(|speed| text("current_link_width").map(|width| format!("{speed} x{width}")));
+    PciGpu {
+        pci_address: address.to_string(),
+        device_id: text("device"),
+        name: name(root, address),
+        driver: driver.map_or_else(|| Fact::unknown("no driver holds it"), Fact::Known),
+        numa_node: root
+            .number::<i64>(folder.join("numa_node"))
+            .known()
+            .and_then(|&node| u32::try_from(node).ok()),
+        bar1_bytes: bar_bytes(&text("resource"), BAR1),
+        p2p_memory_bytes: root.number(folder.join("p2pmem/size")),
+        link,
+    }
+}
+
+/// The product name, which only the driver knows.
+fn name(root: &Root, address: &str) -> Fact<String> {
+    let path = format!("/proc/driver/nvidia/gpus/{address}/information");
+    root.text(&path).and_then(|text| {
+        match text.lines().find_map(|line| line.strip_prefix("Model:")) {
+            Some(model) => Fact::Known(model.trim().to_string()),
+            None => Fact::unknown(format!("{path}: no `Model:`")),
+        }
+    })
+}
+
+/// Size of a BAR: its line in `resource` holds first address, last address and flags.
+fn bar_bytes(resource: &Fact<String>, bar: usize) -> Fact<u64> {
+    resource.clone().and_then(|text| {
+        let hex = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
+        let range = text.lines().nth(bar).and_then(|line| {
+            let mut words = line.split_whitespace();
+            Some((hex(words.next()?)?, hex(words.next()?)?))
+        });
+        match range {
+            Some((first, last)) if last > first => Fact::Known(last - first + 1),
+            _ => Fact::unknown(format!("`resource` shows no BAR{bar}")),
+        }
+    })
+}
+
+/// Version of the NVIDIA kernel driver.
+pub(crate) fn driver_version(root: &Root) -> Fact<String> {
+    root.text("/proc/driver/nvidia/version").and_then(|text| {
+        let version = text
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'));
+        match version {
+            Some(version) => Fact::Known(version.to_string()),
+            None => Fact::unknown("/proc/driver/nvidia/version names no version"),
+        }
+    })
+}
+
+/// Whether the open kernel module is loaded.
+pub(crate) fn driver_open(root: &Root) -> Fact<bool> {
+    root.text("/proc/driver/nvidia/version")
+        .map(|text| text.contains("Open Kernel Module"))
+}
+
+/// The driver's `RegistryDwords`, empty when none were given.
+pub(crate) fn driver_registry(root: &Root) -> Fact<String> {
+    let path = "/proc/driver/nvidia/params";
+    root.text(path).and_then(|text| {
+        match text
+            .lines()
+            .find_map(|line| line.strip_prefix("RegistryDwords:"))
+        {
+            Some(words) => Fact::Known(words.trim().trim_matches('"').to_string()),
+            None => Fact::unknown(format!("{path}: no `RegistryDwords:`")),
+        }
+    })
+}
+
+/// The nvidia-fs kernel module.
+pub(crate) fn nvidia_fs(root: &Root) -> Fact<NvidiaFs> {
+    let text = |name: &str| root.text(format!("/proc/driver/nvidia-fs/{name}"));
+    text("version").map(|version| NvidiaFs {
+        // `version: 2.17.5` or the number alone.
+        version: version
+            .split_whitespace()
+            .last()
+            .unwrap_or_default()
+            .to_string(),
+        device_count: text("devcount"),
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::testing::Tree;
+    use super::*;
+
+    const GPU: &str = "sys/bus/pci/devices/0000:3b:00.0";
+
+    fn server() -> Tree {
+        Tree::new()
+            .file(&format!("{GPU}/vendor"), "0x10de\n")
+            .file(&format!("{GPU}/class"), "0x030200\n")
+            .file(&format!("{GPU}/device"), "0x2335\n")
+            .file(&format!("{GPU}/numa_node"), "0\n")
+            .file(
+                &format!("{GPU}/resource"),
+                "0x00000000d8000000 0x00000000d8ffffff 0x0000000000040200\n\
+                 0x0000204000000000 0x0000207fffffffff 0x000000000014220c\n\
+                 0x0000000000000000 0x0000000000000000 0x0000000000000000\n",
+            )
+            .file(&format!("{GPU}/p2pmem/size"), "0\n")
+            .folder("sys/bus/pci/drivers/nvidia")
+            .link(&format!("{GPU}/driver"), "/sys/bus/pci/drivers/nvidia")
+            .file("sys/bus/pci/devices/0000:3c:00.0/vendor", "0x10de\n")
+            .file("sys/bus/pci/devices/0000:3c:00.0/class", "0x068000\n")
+            .file(
+                "proc/driver/nvidia/version",
+                "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.124.06  Release\n\
+                 GCC version:  gcc version 12.2.0\n",
+            )
+            .file(
+                "proc/driver/nvidia/params",
+                "EnableMSI: 1\nRegistryDwords: \"RMForceStaticBar1=1;\"\n",
+            )
+            .file(
+                "proc/driver/nvidia/gpus/0000:3b:00.0/information",
+                "Model: \t\t NVIDIA H200\nIRQ: 17\n",
+            )
+            .file("proc/driver/nvidia-fs/version", "version: 2.17.5\n")
+            .file("proc/driver/nvidia-fs/devcount", "gpu:8 nvme:4\n")
+    }
+
+    #[test]
+    fn a_gpu_is_told_from_its_neighbours_on_the_bus() {
+        let tree = server();
+        let devices = devices(&tree.root());
+        let [gpu] = devices.known().unwrap().as_slice() else {
+            unreachable!("an NVSwitch is no GPU: {devices:?}")
+        };
+        assert_eq!(gpu.name, Fact::Known("NVIDIA H200".to_string()));
+        assert_eq!(gpu.bar1_bytes, Fact::Known(256 << 30));
+        assert_eq!(gpu.driver, Fact::Known("nvidia".to_string()));
+        assert_eq!(gpu.numa_node, Some(0));
+        assert_eq!(gpu.p2p_memory_bytes, Fact::Known(0));
+        assert!(gpu.link.known().is_none());
+    }
+
+    #[test]
+    fn the_drivers_are_read() {
+        let root = server();
+        let root = root.root();
+        assert_eq!(driver_version(&root), Fact::Known("570.124.06".to_string()));
+        assert_eq!(driver_open(&root), Fact::Known(true));
+        assert!(
+            driver_registry(&root)
+                .known()
+                .unwrap()
+                .starts_with("RMForceStaticBar1")
+        );
+        assert_eq!(nvidia_fs(&root).known().unwrap().version, "2.17.5");
+    }
+
+    #[test]
+    fn without_a_driver_the_missing_file_is_the_reason() {
+        let tree = Tree::new();
+        assert!(
+            matches!(driver_version(&tree.root()), Fact::Unknown(why) if why.contains("/proc/driver/nvidia/version"))
+        );
+        assert!(nvidia_fs(&tree.root()).known().is_none());
+    }
+}
