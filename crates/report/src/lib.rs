@@ -1,1 +1,3 @@
 //! Says what happened.
+
+pub mod doctor;

@@ -1,6 +1,7 @@
 //! What `stormlp doctor` says of a machine: plain data, every value known or unknown with its
 //! reason. Gathered by `transfer::probe`, rendered by `report::doctor`.
 
+mod advice;
 mod fact;
 mod gpu;
 mod storage;
@@ -8,7 +9,9 @@ mod storage;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Availability, HostFacts};
+use crate::warning::Warning;
 
+pub use advice::advice;
 pub use fact::Fact;
 pub use gpu::{AcsBridge, GpuFacts, LibraryFacts, NvidiaFs, PciGpu};
 pub use storage::{BlockDevice, BlockKind, DirectSupport, Filesystem, QueueFacts, StorageFacts};
@@ -32,6 +35,8 @@ pub struct Machine {
     pub gpu: GpuFacts,
     /// The storage behind the folder that was asked about.
     pub storage: StorageFacts,
+    /// What is worth changing before measuring; see [`advice`].
+    pub warnings: Vec<Warning>,
 }
 
 /// How this stormlp was built, where that limits what it can do.

@@ -1,13 +1,51 @@
-//! `stormlp doctor`.
+//! `stormlp doctor [DIR]`: what this machine can do, path by path, and why not.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::ValueEnum;
+use stormlp_report::doctor;
+use stormlp_transfer::probe;
 
 use crate::exit::Failure;
+use crate::output;
 use crate::session::Session;
 
 /// Arguments of `stormlp doctor`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "\
+Examples:
+  stormlp doctor                              this machine and the current folder
+  stormlp doctor /mnt/nvme                    the storage behind another folder
+  stormlp doctor /mnt/nvme --format json      for scripts; unknown values carry their reason")]
+pub(crate) struct Args {
+    /// Folder (or block device) whose storage is described.
+    #[arg(value_name = "DIR", default_value = ".")]
+    directory: PathBuf,
 
-/// Refuses: this build has no `doctor` yet.
-pub(crate) fn run(_args: Args, _session: &Session) -> Result<(), Failure> {
-    Err(Failure::usage("this build has no `doctor` yet"))
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// The forms of the description.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// For scripts: every value is `{"known": …}` or `{"unknown": "reason"}`.
+    Json,
+}
+
+/// Looks at the machine and prints what it found. What is missing is a finding, not a failure.
+pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
+    let machine = probe::machine(&args.directory);
+    match args.format {
+        Format::Text => output::print(&doctor::text(&machine)),
+        Format::Json => {
+            let json = serde_json::to_string_pretty(&machine)
+                .context("the facts of a machine are plain data")?;
+            output::print(&json)
+        }
+    }
 }

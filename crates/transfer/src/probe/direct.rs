@@ -8,6 +8,8 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, open, statx};
 use rustix::io::{Errno, pread, pwrite};
 use stormlp_model::machine::{DirectSupport, Fact};
 
+use super::root::plain;
+
 /// Size and alignment of the attempt: what every device of today accepts.
 const BLOCK: usize = 4096;
 
@@ -15,7 +17,9 @@ const BLOCK: usize = 4096;
 pub(crate) fn probe(path: &Path) -> Fact<DirectSupport> {
     let stat = match rustix::fs::stat(path) {
         Ok(stat) => stat,
-        Err(error) => return Fact::unknown(format!("stat {}: {error}", path.display())),
+        Err(error) => {
+            return Fact::unknown(format!("stat {}: {}", path.display(), plain(&error.into())));
+        }
     };
     let attempt = match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => scratch(path).map(|file| (file, true)),
@@ -34,7 +38,11 @@ pub(crate) fn probe(path: &Path) -> Fact<DirectSupport> {
             memory_align_bytes: Fact::unknown("O_DIRECT is refused"),
             offset_align_bytes: Fact::unknown("O_DIRECT is refused"),
         }),
-        Err(error) => Fact::unknown(format!("cannot open a file in {}: {error}", path.display())),
+        Err(error) => Fact::unknown(format!(
+            "cannot open a file in {}: {}",
+            path.display(),
+            plain(&error.into())
+        )),
     }
 }
 
@@ -70,7 +78,10 @@ fn try_transfer(file: &OwnedFd, writing: bool) -> DirectSupport {
         honoured: outcome.is_ok(),
         tried: match outcome {
             Ok(moved) => format!("{verb} of {BLOCK} bytes with O_DIRECT: {moved} bytes"),
-            Err(error) => format!("{verb} of {BLOCK} bytes with O_DIRECT: {error}"),
+            Err(error) => format!(
+                "{verb} of {BLOCK} bytes with O_DIRECT: {}",
+                plain(&error.into())
+            ),
         },
         memory_align_bytes,
         offset_align_bytes,
@@ -86,7 +97,7 @@ fn alignment(file: &OwnedFd) -> (Fact<u32>, Fact<u32>) {
             Fact::Known(stat.stx_dio_offset_align),
         ),
         Ok(_) => unknown("statx gives no alignment here".to_string()),
-        Err(error) => unknown(format!("statx: {error}")),
+        Err(error) => unknown(format!("statx: {}", plain(&error.into()))),
     }
 }
 

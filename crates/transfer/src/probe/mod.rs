@@ -21,7 +21,7 @@ use std::path::Path;
 use stormlp_model::facts::{Availability, HostFacts, PathSupport};
 use stormlp_model::head::FORMAT_VERSION;
 use stormlp_model::machine::{
-    BlockDevice, BuildFacts, Fact, Filesystem, GpuFacts, LibraryFacts, Machine,
+    BlockDevice, BuildFacts, Fact, Filesystem, GpuFacts, LibraryFacts, Machine, advice,
 };
 use stormlp_model::path::PathKind;
 
@@ -52,7 +52,7 @@ pub fn host_facts() -> HostFacts {
 /// Everything there is to know of this machine and of the storage behind `directory`.
 pub fn machine(directory: &Path) -> Machine {
     let root = Root::system();
-    Machine {
+    let mut machine = Machine {
         format_version: FORMAT_VERSION,
         host: host_facts(),
         build: build(),
@@ -61,7 +61,10 @@ pub fn machine(directory: &Path) -> Machine {
         io_uring: uring::facts(&root),
         gpu: gpu_facts(&root),
         storage: storage::facts(&root, directory),
-    }
+        warnings: Vec::new(),
+    };
+    machine.warnings = advice(&machine);
+    machine
 }
 
 /// How this program was built. A static build has no dynamic loader, so it can open no library.

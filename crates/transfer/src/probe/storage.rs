@@ -100,7 +100,13 @@ fn nearest(directory: &Path) -> Fact<PathBuf> {
 fn filesystem_of(root: &Root, path: &Path) -> Fact<Filesystem> {
     let stat = match rustix::fs::statfs(path) {
         Ok(stat) => stat,
-        Err(error) => return Fact::unknown(format!("statfs {}: {error}", path.display())),
+        Err(error) => {
+            return Fact::unknown(format!(
+                "statfs {}: {}",
+                path.display(),
+                plain(&error.into())
+            ));
+        }
     };
     mounts::mounts(root).and_then(|table| match mounts::holding(&table, path) {
         Some(mount) => {
@@ -123,7 +129,9 @@ fn filesystem_of(root: &Root, path: &Path) -> Fact<Filesystem> {
 fn devices_of(root: &Root, path: &Path) -> Fact<Vec<BlockDevice>> {
     let stat = match rustix::fs::stat(path) {
         Ok(stat) => stat,
-        Err(error) => return Fact::unknown(format!("stat {}: {error}", path.display())),
+        Err(error) => {
+            return Fact::unknown(format!("stat {}: {}", path.display(), plain(&error.into())));
+        }
     };
     let number = device_number(&stat);
     if major(number) != 0 {

@@ -1,0 +1,146 @@
+//! What follows from the facts of a machine: the few things worth changing before measuring.
+
+use super::{DirectSupport, Fact, Machine};
+use crate::facts::Availability;
+use crate::units::{ByteSize, MIB};
+use crate::warning::{Warning, WarningKind};
+
+/// Locked memory below this cannot hold the buffers of a common matrix cell.
+const SMALL_LOCKED_LIMIT: u64 = 64 * MIB;
+/// File systems whose data never reaches a device.
+const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
+
+/// Everything worth changing on `machine`, the weightiest first.
+pub fn advice(machine: &Machine) -> Vec<Warning> {
+    let mut found = Vec::new();
+    build(machine, &mut found);
+    storage(machine, &mut found);
+    host(machine, &mut found);
+    if machine
+        .gpu
+        .devices
+        .known()
+        .is_some_and(|gpus| !gpus.is_empty())
+    {
+        direct_storage(machine, &mut found);
+    }
+    found
+}
+
+fn build(machine: &Machine, found: &mut Vec<Warning>) {
+    if !machine.host.release_build {
+        found.push(Warning::new(
+            WarningKind::DebugBuild,
+            "this is a debug build",
+            "measure with `cargo build --release`",
+        ));
+    }
+    if machine.build.statically_linked {
+        found.push(Warning::new(
+            WarningKind::NoEffect,
+            "this is a static build: it cannot open libcuda, libcufile or any other library",
+            "use the dynamically linked build on hosts with GPUs",
+        ));
+    }
+}
+
+fn storage(machine: &Machine, found: &mut Vec<Warning>) {
+    let storage = &machine.storage;
+    if let Fact::Known(filesystem) = &storage.filesystem
+        && IN_MEMORY.contains(&filesystem.kind.as_str())
+    {
+        found.push(Warning::new(
+            WarningKind::FitsInMemory,
+            format!("{} is a {}", storage.directory.display(), filesystem.kind),
+            "nothing there reaches a device; choose a folder on the storage in question",
+        ));
+    }
+    if let Fact::Known(DirectSupport {
+        honoured: false,
+        tried,
+        ..
+    }) = &storage.direct_io
+    {
+        found.push(Warning::new(
+            WarningKind::NotDirect,
+            format!(
+                "O_DIRECT is refused in {} ({tried})",
+                storage.directory.display()
+            ),
+            "the direct paths would go through the page cache there",
+        ));
+    }
+}
+
+fn host(machine: &Machine, found: &mut Vec<Warning>) {
+    if let Availability::Unavailable { reason, remedy } = &machine.host.io_uring {
+        found.push(Warning::new(
+            WarningKind::EngineFellBack,
+            format!("io_uring cannot be used: {reason}"),
+            remedy.clone(),
+        ));
+    }
+    if machine.memory.transparent_huge_pages == Fact::Known("never".to_string())
+        && machine
+            .memory
+            .huge_pages_free
+            .known()
+            .is_none_or(|&free| free == 0)
+    {
+        found.push(Warning::new(
+            WarningKind::Buffers,
+            "there are no huge pages, transparent or reserved",
+            "`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled` as root",
+        ));
+    }
+    if let Some(limit) = machine.host.locked_memory_limit_bytes
+        && limit < SMALL_LOCKED_LIMIT
+    {
+        found.push(Warning::new(
+            WarningKind::Buffers,
+            format!("only {} of memory may be locked", ByteSize(limit)),
+            "without root, larger buffers stay unregistered; `ulimit -l unlimited` mends that",
+        ));
+    }
+}
+
+/// What stands between the GPUs and storage that reaches them without the CPU.
+fn direct_storage(machine: &Machine, found: &mut Vec<Warning>) {
+    let gpu = &machine.gpu;
+    let mut known_issue = |fact: String, advice: &str| {
+        found.push(Warning::new(WarningKind::KnownIssue, fact, advice));
+    };
+    let peer_to_peer = gpu.devices.known().is_some_and(|gpus| {
+        gpus.iter()
+            .any(|gpu| gpu.p2p_memory_bytes.known().is_some_and(|&bytes| bytes > 0))
+    });
+    if gpu.nvidia_fs.known().is_none() && !peer_to_peer {
+        known_issue(
+            "neither nvidia-fs nor PCI peer-to-peer memory is there".to_string(),
+            "cuFile runs in compatibility mode: load nvidia-fs, or the open driver with a static BAR1",
+        );
+    }
+    if let Fact::Known(bridges) = &gpu.acs_redirecting
+        && !bridges.is_empty()
+    {
+        known_issue(
+            format!(
+                "PCI bridges that redirect peer-to-peer requests (ACS): {}",
+                bridges.len()
+            ),
+            "direct transfers cross the root complex; switch ACS off in the firmware",
+        );
+    }
+    if let Fact::Known(filesystem) = &machine.storage.filesystem
+        && filesystem.kind == "ext4"
+        && !filesystem
+            .super_options
+            .split(',')
+            .any(|option| option == "data=ordered")
+    {
+        known_issue(
+            "ext4 is mounted without `data=ordered` among its options".to_string(),
+            "cuFile takes its direct path on ext4 only when the option is given at mount",
+        );
+    }
+}

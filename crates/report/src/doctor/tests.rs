@@ -1,0 +1,271 @@
+//! The whole text of a made-up server, so that a change of wording shows in review.
+
+use std::path::PathBuf;
+
+use stormlp_model::facts::{AcceleratorFacts, Availability, HostFacts, PathSupport};
+use stormlp_model::machine::{
+    AcsBridge, BlockDevice, BlockKind, BuildFacts, DirectSupport, Fact, Filesystem, GpuFacts,
+    IoUringFacts, LibraryFacts, Machine, MemoryFacts, NumaNode, NvidiaFs, PciGpu, ProcessorFacts,
+    QueueFacts, RingFlag, StorageFacts, advice,
+};
+use stormlp_model::path::PathKind;
+use stormlp_model::units::{GIB, TIB};
+
+use super::text;
+
+fn known(text: &str) -> Fact<String> {
+    Fact::Known(text.to_string())
+}
+
+fn host() -> HostFacts {
+    let cufile = Availability::unavailable("libcufile.so.0 was not found", "install gds-tools");
+    let support = |path: PathKind| PathSupport {
+        path,
+        availability: if path.needs_cufile() {
+            cufile.clone()
+        } else {
+            Availability::Available
+        },
+    };
+    HostFacts {
+        hostname: "dgx".into(),
+        kernel: "6.8.0".into(),
+        cpu_model: "Big CPU".into(),
+        cpus: 96,
+        memory_bytes: 2 * TIB,
+        memory_limit_bytes: Some(512 * GIB),
+        locked_memory_limit_bytes: None,
+        open_files_limit: 1024,
+        io_uring: Availability::Available,
+        accelerators: vec![AcceleratorFacts {
+            index: 0,
+            name: "NVIDIA H200".into(),
+            pci_address: Some("0000:3b:00.0".into()),
+            numa_node: Some(0),
+            memory_bytes: Some(140 * GIB),
+            bar1_bytes: Some(256 * GIB),
+        }],
+        paths: PathKind::ALL.into_iter().map(support).collect(),
+        stormlp_version: "1.2.3".into(),
+        release_build: true,
+    }
+}
+
+fn gpu() -> GpuFacts {
+    GpuFacts {
+        devices: Fact::Known(vec![PciGpu {
+            pci_address: "0000:3b:00.0".into(),
+            device_id: known("0x2335"),
+            name: known("NVIDIA H200"),
+            driver: known("nvidia"),
+            numa_node: Some(0),
+            bar1_bytes: Fact::Known(256 * GIB),
+            p2p_memory_bytes: Fact::Known(0),
+            link: known("32.0 GT/s PCIe x16"),
+        }]),
+        driver_version: known("570.124.06"),
+        driver_open: Fact::Known(true),
+        driver_registry: known(""),
+        cuda: LibraryFacts {
+            version: known("12.8"),
+            found_at: Fact::Known(PathBuf::from("libcuda.so.1")),
+        },
+        cufile: LibraryFacts {
+            version: Fact::unknown("libcufile.so.0: no such file"),
+            found_at: Fact::unknown("libcufile.so.0: no such file"),
+        },
+        nvidia_fs: Fact::<NvidiaFs>::unknown("/proc/driver/nvidia-fs/version: no such file"),
+        kernel_p2pdma: Fact::Known(true),
+        iommu_groups: Fact::Known(0),
+        iommu_arguments: known("iommu=off"),
+        acs_redirecting: Fact::Known(vec![AcsBridge {
+            pci_address: "0000:3a:00.0".into(),
+            bits: "ReqRedir+ CmpltRedir+".into(),
+        }]),
+    }
+}
+
+fn disk(name: &str, depth: u32, kind: BlockKind) -> BlockDevice {
+    let queue = QueueFacts {
+        rotational: Fact::Known(false),
+        logical_block_bytes: Fact::Known(512),
+        physical_block_bytes: Fact::Known(4096),
+        scheduler: known("none"),
+        read_ahead_kib: Fact::Known(128),
+        nomerges: Fact::Known(0),
+        max_sectors_kib: Fact::Known(1280),
+        max_hw_sectors_kib: Fact::Known(2048),
+        max_segments: Fact::Known(128),
+        nr_requests: Fact::Known(1023),
+        write_cache: known("write through"),
+        wbt_latency_us: Fact::unknown("-1 is not a number"),
+        io_poll: Fact::Known(false),
+    };
+    BlockDevice {
+        name: name.into(),
+        number: "259:0".into(),
+        kind,
+        depth,
+        members: Vec::new(),
+        layout: None,
+        model: known("Fast SSD"),
+        size_bytes: Fact::Known(4 * TIB),
+        queue: (kind != BlockKind::Partition).then_some(queue),
+        numa_node: Some(1),
+        pci_address: Some("0000:5e:00.0".into()),
+    }
+}
+
+fn storage() -> StorageFacts {
+    let mut part = disk("nvme0n1p1", 0, BlockKind::Partition);
+    part.members = vec!["nvme0n1".into()];
+    part.model = Fact::unknown("no model");
+    StorageFacts {
+        directory: "data".into(),
+        examined: Fact::Known("/mnt/data".into()),
+        filesystem: Fact::Known(Filesystem {
+            kind: "ext4".into(),
+            magic: 0xef53,
+            mount_point: "/mnt".into(),
+            source: "/dev/nvme0n1p1".into(),
+            mount_options: "rw,noatime".into(),
+            super_options: "rw".into(),
+            total_bytes: 4 * TIB,
+            free_bytes: TIB,
+        }),
+        direct_io: Fact::Known(DirectSupport {
+            honoured: true,
+            tried: "write of 4096 bytes with O_DIRECT: 4096 bytes".into(),
+            memory_align_bytes: Fact::Known(4),
+            offset_align_bytes: Fact::Known(512),
+        }),
+        devices: Fact::Known(vec![part, disk("nvme0n1", 1, BlockKind::Disk)]),
+    }
+}
+
+fn server() -> Machine {
+    let mut machine = Machine {
+        format_version: 1,
+        host: host(),
+        build: BuildFacts {
+            target: "x86_64 gnu".into(),
+            statically_linked: false,
+        },
+        processors: ProcessorFacts {
+            online: known("0-95"),
+            quota_cpus: Some(48.0),
+            numa_nodes: Fact::Known(vec![NumaNode {
+                node: 0,
+                cpus: "0-95".into(),
+                memory_bytes: Fact::Known(2 * TIB),
+            }]),
+        },
+        memory: MemoryFacts {
+            available_bytes: Fact::Known(TIB),
+            transparent_huge_pages: known("madvise"),
+            huge_page_bytes: Fact::Known(2 << 20),
+            huge_pages_total: Fact::Known(0),
+            huge_pages_free: Fact::Known(0),
+        },
+        io_uring: IoUringFacts {
+            disabled_setting: Fact::Known(0),
+            flags: vec![RingFlag {
+                name: "DEFER_TASKRUN".into(),
+                availability: Availability::unavailable("EINVAL", "Linux 6.1 or later"),
+            }],
+        },
+        gpu: gpu(),
+        storage: storage(),
+        warnings: Vec::new(),
+    };
+    machine.warnings = advice(&machine);
+    machine
+}
+
+#[test]
+fn a_server_is_described_whole() {
+    insta::assert_snapshot!(text(&server()), @r#"
+    stormlp 1.2.3 on dgx, Linux 6.8.0
+    release build for x86_64 gnu, opens GPU libraries at run time
+
+    Transfer paths
+      gds                       no: libcufile.so.0 was not found
+                                    help: install gds-tools
+      cpu                       yes
+      buffered                  yes
+      cpu-gpu                   yes
+      cpu-async-gpu             yes
+      page-cache                yes
+      gds-async                 no: libcufile.so.0 was not found
+                                    help: install gds-tools
+      gds-batch                 no: libcufile.so.0 was not found
+                                    help: install gds-tools
+      gds-batch-stream          no: libcufile.so.0 was not found
+                                    help: install gds-tools
+      null                      yes
+
+    GPUs and direct storage
+      cuda:0                    NVIDIA H200, 140 GiB, 0000:3b:00.0
+      0000:3b:00.0              NVIDIA H200, NUMA node 0, BAR1 256 GiB
+                                driver nvidia, peer-to-peer memory 0 B, link 32.0 GT/s PCIe x16
+      NVIDIA driver             570.124.06, open kernel module
+      nvidia-fs                 not loaded (/proc/driver/nvidia-fs/version: no such file)
+      CUDA driver library       12.8 from libcuda.so.1
+      libcufile                 none (libcufile.so.0: no such file)
+      kernel P2PDMA for cuFile  yes
+      IOMMU                     does not translate (no groups); kernel arguments: iommu=off
+      ACS                       0000:3a:00.0 ReqRedir+ CmpltRedir+
+
+    Storage behind data
+      looked at                 /mnt/data
+      file system               ext4 (magic 0xef53) on /mnt from /dev/nvme0n1p1
+      mount options             rw,noatime / rw
+      space                     1 TiB free of 4 TiB
+      O_DIRECT                  works (write of 4096 bytes with O_DIRECT: 4096 bytes)
+      alignment asked for       memory 4 B, offset 512 B
+      nvme0n1p1                 partition, 4 TiB, PCI 0000:5e:00.0, NUMA node 1, on nvme0n1
+        nvme0n1                 disk, 4 TiB, Fast SSD, PCI 0000:5e:00.0, NUMA node 1
+                                logical_block_size 512 B, physical_block_size 4096 B, rotational no, write_cache write through
+                                scheduler none, nr_requests 1023, nomerges 0, io_poll no, wbt_lat_usec unknown
+                                read_ahead_kb 128, max_sectors_kb 1280 (hardware 2048), max_segments 128
+
+    Host
+      CPU                       Big CPU
+      CPUs                      96 usable (online: 0-95), control group allows 48.0
+      NUMA node 0               CPUs 0-95, 2 TiB
+      memory                    2 TiB, 1 TiB available
+      control group limit       512 GiB
+      transparent huge pages    madvise
+      reserved huge pages       0 of 0 free, 2 MiB each
+      locked memory limit       unlimited
+      open files limit          1024
+
+    io_uring
+      rings                     yes
+      kernel.io_uring_disabled  0
+      DEFER_TASKRUN             no: EINVAL
+                                    help: Linux 6.1 or later
+
+    Worth knowing
+      neither nvidia-fs nor PCI peer-to-peer memory is there; cuFile runs in compatibility mode: load nvidia-fs, or the open driver with a static BAR1
+      PCI bridges that redirect peer-to-peer requests (ACS): 1; direct transfers cross the root complex; switch ACS off in the firmware
+      ext4 is mounted without `data=ordered` among its options; cuFile takes its direct path on ext4 only when the option is given at mount
+    "#);
+}
+
+#[test]
+fn a_machine_without_gpu_says_that_memory_is_emulated() {
+    let mut machine = server();
+    machine.host.accelerators.clear();
+    assert!(text(&machine).contains("emulated with host memory"));
+}
+
+#[test]
+fn a_static_build_says_what_it_cannot_open() {
+    let mut machine = server();
+    machine.build.statically_linked = true;
+    machine.warnings = advice(&machine);
+    let text = text(&machine);
+    assert!(text.contains("static: opens no libraries"), "{text}");
+    assert!(text.contains("cannot open libcuda"), "{text}");
+}
