@@ -1,3 +1,7 @@
-//! Runs a plan.
+//! Runs a plan: a transfer matrix, a training run, a checkpoint run.
+//!
+//! The emulator takes a plan that has been decided to the last number, emits events while it
+//! works and returns a report. It prints nothing and asks no configuration.
 
+pub mod matrix;
 pub mod training;

@@ -1,0 +1,262 @@
+//! Laying out the files a matrix reads: incompressible, position-dependent, written directly.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use stormlp_model::event::{Event, Observer, Unit};
+use stormlp_model::operation::Direction;
+use stormlp_model::path::{EngineKind, PathKind};
+use stormlp_model::pattern::Pattern;
+use stormlp_model::stop::StopToken;
+use stormlp_transfer::storage::{self, Access};
+use stormlp_transfer::{
+    Completion, HostStandIn, PathSpec, Region, Slot, Transfer, TransferError, build_path,
+};
+
+/// Bytes of one write: large enough for any device, small enough for a core's cache.
+const CHUNK_BYTES: usize = 1 << 20;
+/// Writes in flight for each file being laid out.
+const DEPTH: usize = 8;
+/// Files laid out at one time; more would only compete for the same device.
+const WRITERS: usize = 2;
+
+/// A file to be laid out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LayoutFile {
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: u64,
+    /// Which stream of the pattern it holds.
+    pub(crate) stream: u64,
+}
+
+/// How laying out ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum LaidOut {
+    /// Every file is there.
+    All,
+    /// The user stopped it; unfinished files are removed.
+    Stopped,
+}
+
+/// Writes `files` with the pattern of `seed`, several at a time, and tells `observer`.
+///
+/// # Errors
+/// The first failure, after the unfinished files have been removed.
+pub(crate) fn lay_out(
+    files: &[LayoutFile],
+    seed: u64,
+    engine: EngineKind,
+    observer: &dyn Observer,
+    stop: &StopToken,
+) -> Result<LaidOut, TransferError> {
+    let total: u64 = files.iter().map(|file| file.bytes).sum();
+    observer.event(&Event::PhaseStarted {
+        label: format!("laying out {} files", files.len()),
+        total: Some(total),
+        unit: Unit::Bytes,
+    });
+    let written = AtomicU64::new(0);
+    let next = AtomicUsize::new(0);
+    let failed = StopToken::new();
+    let writer = || -> Result<(), TransferError> {
+        while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if stop.is_stopped() || failed.is_stopped() {
+                break;
+            }
+            let result = write_file(file, seed, engine, &written, &[stop, &failed]);
+            if !matches!(result, Ok(true)) {
+                // An unfinished file would be mistaken for a whole one.
+                let _ = fs::remove_file(&file.path);
+            }
+            if result.is_err() {
+                failed.stop();
+            }
+            result?;
+        }
+        Ok(())
+    };
+    let results: Vec<_> = thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS.min(files.len()))
+            .map(|_| scope.spawn(writer))
+            .collect();
+        while writers.iter().any(|writer| !writer.is_finished()) {
+            thread::sleep(Duration::from_millis(20));
+            observer.event(&Event::Progress {
+                done: written.load(Ordering::Relaxed),
+            });
+        }
+        writers
+            .into_iter()
+            .map(|writer| writer.join().expect("writers do not panic"))
+            .collect()
+    });
+    observer.event(&Event::PhaseFinished);
+    results.into_iter().collect::<Result<(), _>>()?;
+    Ok(if stop.is_stopped() {
+        LaidOut::Stopped
+    } else {
+        LaidOut::All
+    })
+}
+
+/// Opens a new file, with `O_DIRECT` where the file system has it.
+fn create(path: &Path) -> Result<(fs::File, PathKind), TransferError> {
+    match storage::open(path, Access::Create, true) {
+        Ok(file) => Ok((file, PathKind::Cpu)),
+        // No measurement is made here, so the page cache is as good a way.
+        Err(error) if storage::is_direct_refused(&error) => Ok((
+            storage::open(path, Access::Create, false)?,
+            PathKind::Buffered,
+        )),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes one file; `false` when it was told to stop half way.
+fn write_file(
+    layout: &LayoutFile,
+    seed: u64,
+    engine: EngineKind,
+    written: &AtomicU64,
+    stops: &[&StopToken],
+) -> Result<bool, TransferError> {
+    let (file, kind) = create(&layout.path)?;
+    storage::preallocate(&file, &layout.path, layout.bytes)?;
+    let closing = file
+        .try_clone()
+        .map_err(|e| TransferError::file("open", &layout.path, e))?;
+    let mut region = Region::new(CHUNK_BYTES * DEPTH)?;
+    let mut path = build_path(PathSpec {
+        kind,
+        engine,
+        host: (0..DEPTH)
+            .filter_map(|_| region.carve(CHUNK_BYTES, CHUNK_BYTES))
+            .collect(),
+        accelerator_buffers: Vec::new(),
+        accelerator: Arc::new(HostStandIn),
+        submit_batch: 1,
+        max_files: 1,
+        register_buffers: false,
+    })?;
+    let id = path.attach(file)?;
+    let pattern = Pattern::new(seed, layout.stream);
+    let mut free: Vec<Slot> = path.take_slots();
+    let (mut offset, mut flying) = (0u64, 0usize);
+    let mut done: Vec<Completion> = Vec::new();
+    while offset < layout.bytes || flying > 0 {
+        let stopped = stops.iter().any(|stop| stop.is_stopped());
+        if stopped && flying == 0 {
+            return Ok(false);
+        }
+        while offset < layout.bytes
+            && !stopped
+            && let Some(mut slot) = free.pop()
+        {
+            let useful = (layout.bytes - offset).min(CHUNK_BYTES as u64) as usize;
+            // Direct writes come in whole blocks; what goes beyond the end is cut off below.
+            let len = if kind.wants_direct() {
+                useful.next_multiple_of(4096)
+            } else {
+                useful
+            };
+            if let Some(bytes) = slot.host_mut() {
+                pattern.fill(offset, &mut bytes[..len]);
+            }
+            let direction = Direction::Write;
+            let transfer = Transfer {
+                direction,
+                file: id,
+                offset,
+                len,
+                slot,
+                tag: len as u64,
+            };
+            path.submit(transfer).map_err(|rejected| rejected.error)?;
+            offset += useful as u64;
+            flying += 1;
+        }
+        path.wait(1, &mut done)?;
+        for completion in done.drain(..) {
+            flying -= 1;
+            let moved = completion
+                .result
+                .map_err(|error| on_file(error, &layout.path))?;
+            if (moved as u64) < completion.tag {
+                let source = std::io::ErrorKind::StorageFull.into();
+                return Err(TransferError::file("write", &layout.path, source));
+            }
+            written.fetch_add(moved as u64, Ordering::Relaxed);
+            free.push(completion.slot);
+        }
+    }
+    let finish = || {
+        closing.set_len(layout.bytes)?;
+        closing.sync_all()
+    };
+    finish().map_err(|source| TransferError::file("sync", &layout.path, source))?;
+    Ok(true)
+}
+
+/// Puts the file's name on a transfer's failure.
+fn on_file(error: TransferError, path: &Path) -> TransferError {
+    match error {
+        TransferError::Io { source, .. } => TransferError::file("write", path, source),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use stormlp_model::event::Silent;
+
+    fn layout(folder: &Path, bytes: u64) -> LayoutFile {
+        LayoutFile {
+            path: folder.join(format!("f{bytes}")),
+            bytes,
+            stream: bytes,
+        }
+    }
+
+    #[test]
+    fn files_hold_the_pattern_to_their_last_byte() {
+        let folder = tempfile::tempdir_in(".").unwrap();
+        let files = [
+            layout(folder.path(), 3 << 20),
+            layout(folder.path(), 12_345),
+        ];
+        let stop = StopToken::new();
+        let result = lay_out(&files, 5, EngineKind::Psync, &Silent, &stop).unwrap();
+        assert_eq!(result, LaidOut::All);
+        for file in files {
+            let content = fs::read(&file.path).unwrap();
+            assert_eq!(content.len() as u64, file.bytes);
+            Pattern::new(5, file.stream).check(0, &content).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_fit_leaves_nothing_behind() {
+        let folder = tempfile::tempdir_in(".").unwrap();
+        let files = [layout(folder.path(), 1 << 50)];
+        let error = lay_out(&files, 5, EngineKind::Psync, &Silent, &StopToken::new()).unwrap_err();
+        assert!(error.errno().is_some(), "{error}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn stopping_leaves_no_unfinished_file() {
+        let folder = tempfile::tempdir_in(".").unwrap();
+        let stop = StopToken::new();
+        stop.stop();
+        let files = [layout(folder.path(), 64 << 20)];
+        let result = lay_out(&files, 5, EngineKind::Psync, &Silent, &stop).unwrap();
+        assert_eq!(result, LaidOut::Stopped);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

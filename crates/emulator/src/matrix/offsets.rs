@@ -1,0 +1,201 @@
+//! Which piece of its file a worker visits next.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+
+/// The sizes one transfer may have, in bytes: one size, or a range in steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SizeRange {
+    pub(crate) min_bytes: u64,
+    pub(crate) max_bytes: u64,
+    pub(crate) step_bytes: u64,
+}
+
+/// What decides the offsets of a worker.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OffsetSpec {
+    /// Where the worker's share of the file begins, in bytes.
+    pub(crate) start: u64,
+    /// How long the share is, in bytes; at least the largest transfer.
+    pub(crate) len: u64,
+    pub(crate) size: SizeRange,
+    /// Drawn at random, or one after the other.
+    pub(crate) random: bool,
+    /// What random offsets are multiples of, in bytes.
+    pub(crate) align: u64,
+    pub(crate) seed: u64,
+    /// How many times the share is visited; `None` goes on for ever.
+    pub(crate) passes: Option<u64>,
+}
+
+/// One visit: where, and how many bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Visit {
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+/// The visits of one worker, without end or for a number of passes.
+#[derive(Debug)]
+pub(crate) struct Offsets {
+    spec: OffsetSpec,
+    random: Xoshiro256PlusPlus,
+    /// How far into the share the next sequential visit begins.
+    next: u64,
+    /// Bytes still to visit, where passes are counted.
+    left: Option<u64>,
+    sizes: u64,
+    blocks: u64,
+}
+
+impl Offsets {
+    /// The visits that `spec` describes.
+    pub(crate) fn new(spec: OffsetSpec) -> Self {
+        let SizeRange {
+            min_bytes,
+            max_bytes,
+            step_bytes,
+        } = spec.size;
+        let align = spec.align.max(1);
+        Self {
+            random: Xoshiro256PlusPlus::seed_from_u64(spec.seed),
+            next: 0,
+            left: spec.passes.map(|passes| passes.saturating_mul(spec.len)),
+            sizes: (max_bytes - min_bytes) / step_bytes.max(1) + 1,
+            blocks: (spec.len - max_bytes) / align + 1,
+            spec: OffsetSpec { align, ..spec },
+        }
+    }
+
+    /// A number below `bound`, which is not 0. The bias of the multiplication is below
+    /// bound / 2^64, far below what any file size could show.
+    #[inline]
+    fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.random.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// The size of the next visit.
+    #[inline]
+    fn size(&mut self) -> u64 {
+        if self.sizes == 1 {
+            self.spec.size.min_bytes
+        } else {
+            self.spec.size.min_bytes + self.below(self.sizes) * self.spec.size.step_bytes
+        }
+    }
+
+    /// The next visit, or `None` when all passes are done.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<Visit> {
+        if self.left == Some(0) {
+            return None;
+        }
+        let mut len = self.size();
+        let offset = if self.spec.random {
+            self.below(self.blocks) * self.spec.align
+        } else {
+            self.sequential(&mut len)
+        };
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(len);
+        }
+        Some(Visit {
+            offset: self.spec.start + offset,
+            len,
+        })
+    }
+
+    /// The next sequential offset; a pass that is counted ends with a shorter visit, one that is
+    /// not begins anew where no whole visit fits.
+    #[inline]
+    fn sequential(&mut self, len: &mut u64) -> u64 {
+        if self.next >= self.spec.len {
+            self.next = 0;
+        }
+        let rest = self.spec.len - self.next;
+        if *len > rest {
+            if self.left.is_some() {
+                *len = rest;
+            } else {
+                self.next = 0;
+            }
+        }
+        let offset = self.next;
+        self.next += *len;
+        offset
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn spec(len: u64, size: u64) -> OffsetSpec {
+        let size = SizeRange {
+            min_bytes: size,
+            max_bytes: size,
+            step_bytes: 0,
+        };
+        OffsetSpec {
+            start: 0,
+            len,
+            size,
+            random: false,
+            align: 4096,
+            seed: 1,
+            passes: Some(1),
+        }
+    }
+
+    fn all(spec: OffsetSpec) -> Vec<Visit> {
+        let mut offsets = Offsets::new(spec);
+        std::iter::from_fn(move || offsets.next()).collect()
+    }
+
+    #[test]
+    fn a_pass_covers_every_byte_once_the_tail_included() {
+        let visits = all(spec(10_000, 4096));
+        let ends: Vec<_> = visits.iter().map(|v| (v.offset, v.len)).collect();
+        assert_eq!(ends, [(0, 4096), (4096, 4096), (8192, 1808)]);
+    }
+
+    #[test]
+    fn without_passes_a_sequential_worker_wraps_with_whole_visits() {
+        let mut offsets = Offsets::new(OffsetSpec {
+            passes: None,
+            ..spec(10_000, 4096)
+        });
+        let starts: Vec<_> = (0..4)
+            .filter_map(|_| offsets.next())
+            .map(|v| v.offset)
+            .collect();
+        assert_eq!(starts, [0, 4096, 0, 4096]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_visit_stays_inside_the_share(
+            start in 0u64..1 << 30, blocks in 1u64..1000, kib in 1u64..64, random: bool, seed: u64,
+            align in prop::sample::select(vec![1u64, 512, 4096]),
+        ) {
+            let size = SizeRange { min_bytes: kib << 10, max_bytes: kib << 12, step_bytes: 1024 };
+            let len = (kib << 12) + blocks * 4096;
+            let spec = OffsetSpec { start, len, size, random, align, seed, passes: None };
+            let mut offsets = Offsets::new(spec);
+            for visit in (0..500).filter_map(|_| offsets.next()) {
+                prop_assert!(visit.offset >= start && visit.offset + visit.len <= start + len);
+                prop_assert!((kib << 10..=kib << 12).contains(&visit.len));
+                if random {
+                    prop_assert_eq!((visit.offset - start) % align, 0);
+                }
+            }
+        }
+
+        #[test]
+        fn a_pass_moves_exactly_the_share(len in 4096u64..1 << 22, kib in 1u64..4, passes in 1u64..4) {
+            let spec = OffsetSpec { passes: Some(passes), ..spec(len, kib << 10) };
+            prop_assert_eq!(all(spec).iter().map(|v| v.len).sum::<u64>(), len * passes);
+        }
+    }
+}
