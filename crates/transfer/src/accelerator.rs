@@ -179,3 +179,18 @@ impl AcceleratorBuffer for EmulatedBuffer {
         Ok(())
     }
 }
+
+/// The accelerator with the given CUDA index, or the host stand-in for none.
+///
+/// # Errors
+/// When there is no such device on this machine.
+pub fn open(cuda_index: Option<u32>) -> Result<std::sync::Arc<dyn Accelerator>, TransferError> {
+    match cuda_index {
+        None => Ok(std::sync::Arc::new(HostStandIn)),
+        Some(index) => Err(TransferError::Unavailable {
+            what: format!("device cuda:{index}"),
+            reason: "this build has no CUDA".to_string(),
+            remedy: "use --device host".to_string(),
+        }),
+    }
+}

@@ -1,6 +1,43 @@
 //! Runs a transfer matrix: cell after cell, path after path.
+//!
+//! [`run`] takes a report that holds its plan (and, when it is resumed, cells measured before)
+//! and adds a cell for every entry of the plan. A cell is one crew of threads, each with a path,
+//! a file and buffers of its own; they start together, share nothing but counters while they
+//! measure, and hand over their recorders at the end.
 
+mod cell;
+mod gate;
 mod layout;
 mod offsets;
+mod prepare;
 mod recorder;
+mod run;
+mod warnings;
 mod worker;
+
+use std::path::PathBuf;
+
+use stormlp_model::matrix::ManifestError;
+use stormlp_transfer::TransferError;
+use stormlp_transfer::storage::LockError;
+
+pub use run::run;
+
+/// Why a matrix could not run at all.
+#[derive(Debug, thiserror::Error)]
+pub enum MatrixError {
+    /// A folder is in use, or its lock cannot be made.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// A file, a buffer or a device could not be had.
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
+    /// A data folder's manifest cannot be used.
+    #[error("{path}: {source}; remove it if the folder holds nothing of value")]
+    Manifest {
+        /// The manifest.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: ManifestError,
+    },
+}

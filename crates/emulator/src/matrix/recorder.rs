@@ -53,22 +53,12 @@ impl Series {
             .for_each(|(a, b)| *a += b);
     }
 
-    /// Length of a bucket in seconds.
-    pub(crate) fn bucket_seconds(&self) -> f64 {
-        self.bucket_ns as f64 / 1e9
-    }
-
-    /// Throughput in bytes per second for each bucket that lies before `end_ns`, the last one
-    /// over the part of it that was measured.
-    pub(crate) fn bytes_per_second(&self, end_ns: u64) -> Vec<f64> {
-        let count = (end_ns.div_ceil(self.bucket_ns) as usize).min(SERIES_BUCKETS);
-        (0..count)
-            .map(|i| {
-                let start_ns = i as u64 * self.bucket_ns;
-                let length_ns = (end_ns - start_ns).min(self.bucket_ns).max(1);
-                self.bytes[i] as f64 * 1e9 / length_ns as f64
-            })
-            .collect()
+    /// Length of a bucket in seconds, and the bytes of each bucket that begins before
+    /// `end_seconds`.
+    pub(crate) fn bytes(&self, end_seconds: f64) -> (f64, Vec<u64>) {
+        let bucket_seconds = self.bucket_ns as f64 / 1e9;
+        let count = ((end_seconds / bucket_seconds).ceil() as usize).clamp(1, SERIES_BUCKETS);
+        (bucket_seconds, self.bytes[..count].to_vec())
     }
 }
 
@@ -116,11 +106,11 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_last_bucket_counts_over_the_time_it_had() {
-        let mut series = Series::new(100);
-        series.add(10, 1000);
-        series.add(120, 500);
-        assert_eq!(series.bytes_per_second(150), [1e10, 1e10]);
+    fn a_series_ends_where_the_run_did() {
+        let mut series = Series::new(100_000_000);
+        series.add(10_000_000, 1000);
+        series.add(120_000_000, 500);
+        assert_eq!(series.bytes(0.15), (0.1, vec![1000, 500]));
     }
 
     proptest! {

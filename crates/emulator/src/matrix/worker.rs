@@ -4,7 +4,7 @@
 //! counters. It keeps every slot of its path in flight, stamps each transfer when it is
 //! submitted and when it is over, and hands its recorder over when it is done.
 
-use std::sync::Barrier;
+use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use stormlp_model::pattern::{Mismatch, Pattern};
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::{Completion, FileId, Slot, Transfer, TransferError, TransferPath};
 
+use super::gate::Gate;
 use super::offsets::{OffsetSpec, Offsets, Visit};
 use super::recorder::Recorder;
 
@@ -48,7 +49,7 @@ pub(crate) struct Work {
 /// What a worker shares with the thread that watches it.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) start: Barrier,
+    pub(crate) start: Gate,
     /// Bytes moved so far, by all workers.
     pub(crate) bytes: AtomicU64,
     /// Tells all workers to end: the user's wish, or a failure beside them.
@@ -65,6 +66,8 @@ pub(crate) enum WorkerFailure {
     Short { visit: Visit, moved: usize },
     /// What was read is not what was written.
     Mismatch { visit: Visit, mismatch: Mismatch },
+    /// The sync at the end failed: what was written may be lost.
+    Sync { error: std::io::Error },
 }
 
 /// What a worker brings home.
@@ -77,6 +80,8 @@ pub(crate) struct Outcome {
     pub(crate) failure: Option<WorkerFailure>,
     /// Bytes that were checked against the pattern.
     pub(crate) verified_bytes: u64,
+    /// How long the sync at the end took, where one was asked for.
+    pub(crate) sync: Option<Duration>,
 }
 
 /// A transfer in flight, by slot.
@@ -99,6 +104,7 @@ pub(crate) struct Worker<'a> {
     scratch: Vec<u8>,
     verified_bytes: u64,
     failure: Option<WorkerFailure>,
+    sync: Option<File>,
 }
 
 impl<'a> Worker<'a> {
@@ -122,7 +128,14 @@ impl<'a> Worker<'a> {
             scratch: Vec::new(),
             verified_bytes: 0,
             failure: None,
+            sync: None,
         }
+    }
+
+    /// Syncs `file` at the end, within the measured time.
+    pub(crate) fn with_sync(mut self, file: Option<File>) -> Self {
+        self.sync = file;
+        self
     }
 
     /// Prepares, waits for the others, measures, and ends with nothing in flight.
@@ -176,7 +189,16 @@ impl<'a> Worker<'a> {
                 .bytes
                 .fetch_add(self.recorder.bytes - before, Ordering::Relaxed);
         }
+        let sync = self.sync.take().map(|file| {
+            let before = Instant::now();
+            if let Err(error) = file.sync_all() {
+                self.fail(WorkerFailure::Sync { error });
+            }
+            last = Instant::now();
+            last - before
+        });
         Outcome {
+            sync,
             evidence: self.path.evidence(),
             recorder: self.recorder,
             started,
@@ -370,12 +392,15 @@ mod tests {
         .unwrap();
         let file = path.attach(file).unwrap();
         let shared = Shared {
-            start: Barrier::new(1),
+            start: Gate::default(),
             bytes: AtomicU64::new(0),
             stop: StopToken::new(),
             failed: StopToken::new(),
         };
-        Worker::new(path, file, work, &shared, Recorder::new(1_000_000)).run()
+        std::thread::scope(|scope| {
+            scope.spawn(|| shared.start.open(1));
+            Worker::new(path, file, work, &shared, Recorder::new(1_000_000)).run()
+        })
     }
 
     fn written(bytes: usize) -> std::fs::File {

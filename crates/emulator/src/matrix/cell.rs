@@ -1,0 +1,348 @@
+//! One cell: threads, paths and files set up, measured, and taken down again.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use stormlp_model::event::{Event, Observer};
+use stormlp_model::matrix::{CellPlan, DeviceId, Fill, MatrixPlan, Span, WorkerPlan};
+use stormlp_model::operation::Direction;
+use stormlp_model::pattern::Pattern;
+use stormlp_model::stop::StopToken;
+use stormlp_transfer::accelerator::{self, Accelerator, AcceleratorBuffer};
+use stormlp_transfer::storage::{self, Access};
+use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters};
+use stormlp_transfer::{
+    HostBuffer, PathSpec, Region, TransferError, TransferPath, buffers_needed, build_path,
+};
+
+use super::gate::Gate;
+use super::offsets::{OffsetSpec, SizeRange};
+use super::prepare::stream_of;
+use super::recorder::{Recorder, SERIES_BUCKETS};
+use super::worker::{Content, Outcome, Shared, Work, Worker};
+
+/// How often progress is told and devices are sampled, at least.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// What a cell measured, before it becomes part of a report.
+pub(crate) struct Measured {
+    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) cpu: CpuTimes,
+    pub(crate) device: Option<DeviceCounters>,
+    pub(crate) device_names: Vec<String>,
+    /// Device bytes at the end of each interval since the start.
+    pub(crate) device_bytes: Option<Vec<u64>>,
+    pub(crate) interval: Duration,
+    pub(crate) accelerator: String,
+    pub(crate) interrupted: bool,
+}
+
+/// What one worker is given before it starts.
+struct Kit {
+    accelerator: Arc<dyn Accelerator>,
+    host: Vec<HostBuffer>,
+    accelerator_buffers: Vec<Box<dyn AcceleratorBuffer>>,
+    file: File,
+    sync: Option<File>,
+    work: Work,
+}
+
+/// Everything a cell needs of its matrix.
+pub(crate) struct Bench<'a> {
+    pub(crate) plan: &'a MatrixPlan,
+    pub(crate) observer: &'a dyn Observer,
+    pub(crate) stop: &'a StopToken,
+}
+
+impl Bench<'_> {
+    /// Runs a cell with buffers from `region`, which must be free.
+    pub(crate) fn run(
+        &self,
+        cell: &CellPlan,
+        region: &mut Region,
+    ) -> Result<Measured, TransferError> {
+        let workers = &self.plan.crews[cell.crew].workers;
+        let mut kits = Vec::with_capacity(workers.len());
+        for (index, worker) in workers.iter().enumerate() {
+            kits.push(self.kit(cell, worker, index as u64, region)?);
+        }
+        let accelerator = names(&kits);
+        let files = workers
+            .iter()
+            .map(|worker| &*self.plan.files[worker.file].path);
+        let devices = BlockDevices::behind(files);
+        let shared = Shared {
+            start: Gate::default(),
+            bytes: AtomicU64::new(0),
+            stop: self.stop.clone(),
+            failed: StopToken::new(),
+        };
+        let interval = self.interval();
+        let watched = thread::scope(|scope| {
+            let mut threads = Vec::with_capacity(workers.len());
+            let mut refused = None;
+            for (kit, worker) in kits.into_iter().zip(workers) {
+                let shared = &shared;
+                let named = thread::Builder::new().name("worker".to_string());
+                match named.spawn_scoped(scope, move || {
+                    self.work(cell, worker, kit, interval, shared)
+                }) {
+                    Ok(thread) => threads.push(thread),
+                    Err(source) => {
+                        shared.failed.stop();
+                        refused = Some(TransferError::Io {
+                            action: "start a thread",
+                            source,
+                        });
+                    }
+                }
+            }
+            let watched = self.watch(&shared, threads.len(), &devices, interval, || {
+                threads.iter().all(thread::ScopedJoinHandle::is_finished)
+            });
+            let outcomes: Result<Vec<Outcome>, TransferError> = threads
+                .into_iter()
+                .map(|thread| thread.join().expect("workers do not panic"))
+                .collect();
+            match refused {
+                Some(error) => Err(error),
+                None => outcomes.map(|outcomes| (outcomes, watched)),
+            }
+        });
+        let (outcomes, watched) = watched?;
+        Ok(Measured {
+            outcomes,
+            cpu: watched.cpu,
+            device: watched.device,
+            device_names: devices.names(),
+            device_bytes: watched.device_bytes,
+            interval,
+            accelerator,
+            interrupted: self.stop.is_stopped(),
+        })
+    }
+
+    /// The length of an interval: short enough to show what happens, few enough to keep.
+    fn interval(&self) -> Duration {
+        match self.plan.span {
+            Span::Seconds(seconds) => INTERVAL.max(Duration::from_secs_f64(
+                seconds / (SERIES_BUCKETS / 2) as f64,
+            )),
+            Span::Passes(_) => INTERVAL,
+        }
+    }
+
+    /// Buffers, file and orders of one worker.
+    fn kit(
+        &self,
+        cell: &CellPlan,
+        worker: &WorkerPlan,
+        index: u64,
+        region: &mut Region,
+    ) -> Result<Kit, TransferError> {
+        let accelerator = accelerator::open(cuda_index(worker.device))?;
+        accelerator.bind_thread()?;
+        let (host, device) = buffers_needed(cell.path, cell.queue_depth as usize);
+        let bytes = cell.slot_bytes as usize;
+        let full = || TransferError::Memory {
+            bytes,
+            source: std::io::ErrorKind::OutOfMemory.into(),
+        };
+        let host: Vec<HostBuffer> = (0..host)
+            .map(|_| region.carve(bytes, 4096).ok_or_else(full))
+            .collect::<Result<_, _>>()?;
+        let accelerator_buffers = (0..device)
+            .map(|_| accelerator.allocate(bytes, self.plan.memory.kind, region))
+            .collect::<Result<_, _>>()?;
+        let path = &self.plan.files[worker.file].path;
+        let access = match cell.op.direction() {
+            Direction::Read => Access::Read,
+            Direction::Write => Access::ReadWrite,
+        };
+        let file = storage::open(path, access, cell.direct)?;
+        let writes = cell.op.direction() == Direction::Write;
+        let sync = (writes && self.plan.fsync)
+            .then(|| file.try_clone())
+            .transpose();
+        let sync = sync.map_err(|e| TransferError::file("open", path, e))?;
+        let work = self.orders(cell, worker, index, path);
+        Ok(Kit {
+            accelerator,
+            host,
+            accelerator_buffers,
+            file,
+            sync,
+            work,
+        })
+    }
+
+    /// What one worker is to do.
+    fn orders(&self, cell: &CellPlan, worker: &WorkerPlan, index: u64, path: &Path) -> Work {
+        let plan = self.plan;
+        let size = worker.io_size.unwrap_or(cell.io_size);
+        let (duration, passes) = match plan.span {
+            Span::Seconds(seconds) => (Some(Duration::from_secs_f64(seconds)), None),
+            Span::Passes(passes) => (None, Some(u64::from(passes))),
+        };
+        let direction = cell.op.direction();
+        let content = match (direction, plan.verify, plan.fill) {
+            (Direction::Read, ..) => Content::Untouched,
+            (Direction::Write, true, _) | (_, _, Fill::Every) => Content::EveryTime,
+            (Direction::Write, false, Fill::Once) => Content::Once,
+            (Direction::Write, false, Fill::Zero) => Content::Zeroes,
+        };
+        Work {
+            direction,
+            offsets: OffsetSpec {
+                start: worker.start_bytes,
+                len: worker.length_bytes,
+                size: SizeRange {
+                    min_bytes: size.min_bytes,
+                    max_bytes: size.max_bytes,
+                    step_bytes: size.step_bytes,
+                },
+                random: cell.op.is_random(),
+                align: plan.random_alignment_bytes,
+                seed: plan
+                    .seed
+                    .wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+                passes,
+            },
+            content,
+            verify: plan.verify && direction == Direction::Read,
+            pattern: Pattern::new(plan.seed, stream_of(path)),
+            warmup: Duration::from_secs_f64(plan.warmup_seconds),
+            duration,
+        }
+    }
+
+    /// The life of one worker's thread. Everyone reaches the barrier, even one that failed.
+    fn work(
+        &self,
+        cell: &CellPlan,
+        worker: &WorkerPlan,
+        mut kit: Kit,
+        interval: Duration,
+        shared: &Shared,
+    ) -> Result<Outcome, TransferError> {
+        let (sync, work) = (kit.sync.take(), kit.work);
+        let (path, file) = match self.build(cell, worker, kit) {
+            Ok(built) => built,
+            Err(error) => {
+                shared.failed.stop();
+                shared.start.wait();
+                return Err(error);
+            }
+        };
+        let recorder = Recorder::new(interval.as_nanos() as u64);
+        Ok(Worker::new(path, file, work, shared, recorder)
+            .with_sync(sync)
+            .run())
+    }
+
+    /// The path of one worker, with its file attached.
+    fn build(
+        &self,
+        cell: &CellPlan,
+        worker: &WorkerPlan,
+        kit: Kit,
+    ) -> Result<(Box<dyn TransferPath>, stormlp_transfer::FileId), TransferError> {
+        if let Some(node) = worker.numa_node {
+            stormlp_transfer::thread::bind_to_cpus(&stormlp_transfer::thread::cpus_of_node(node)?)?;
+        }
+        let mut path = build_path(PathSpec {
+            kind: cell.path,
+            engine: self.plan.engine,
+            host: kit.host,
+            accelerator_buffers: kit.accelerator_buffers,
+            accelerator: kit.accelerator,
+            submit_batch: self.plan.submit_batch as usize,
+            max_files: 1,
+            register_buffers: self.plan.register,
+        })?;
+        let file = path.attach(kit.file)?;
+        Ok((path, file))
+    }
+
+    /// Starts the workers and watches them until all are done.
+    fn watch(
+        &self,
+        shared: &Shared,
+        workers: usize,
+        devices: &BlockDevices,
+        interval: Duration,
+        done: impl Fn() -> bool,
+    ) -> Watched {
+        shared.start.open(workers);
+        let start = Instant::now();
+        let measured_from = start + Duration::from_secs_f64(self.plan.warmup_seconds);
+        while Instant::now() < measured_from && !done() {
+            thread::sleep(INTERVAL.min(measured_from - Instant::now().min(measured_from)));
+        }
+        let cpu = CpuTimes::of_process();
+        let device = devices.counters();
+        let mut device_bytes = device.map(|_| Vec::with_capacity(SERIES_BUCKETS));
+        let moved = |now: DeviceCounters, then: DeviceCounters| {
+            let since = now.since(then);
+            since.read_bytes + since.written_bytes
+        };
+        let mut tick = measured_from + interval;
+        while !done() {
+            // Short naps notice the end soon; a tick is kept at its time.
+            thread::sleep(
+                Duration::from_millis(5).min(tick.saturating_duration_since(Instant::now())),
+            );
+            if Instant::now() < tick {
+                continue;
+            }
+            tick += interval;
+            if let (Some(series), Some(then), Some(now)) =
+                (&mut device_bytes, device, devices.counters())
+            {
+                series.push(moved(now, then));
+            }
+            let elapsed_ms = start.elapsed().as_millis() as u64;
+            let done = match self.plan.span {
+                Span::Seconds(_) => elapsed_ms,
+                Span::Passes(_) => shared.bytes.load(Ordering::Relaxed),
+            };
+            self.observer.event(&Event::Progress { done });
+        }
+        let end = devices.counters();
+        if let (Some(series), Some(then), Some(now)) = (&mut device_bytes, device, end) {
+            series.push(moved(now, then));
+        }
+        Watched {
+            cpu: CpuTimes::of_process().since(cpu),
+            device: end.zip(device).map(|(now, then)| now.since(then)),
+            device_bytes,
+        }
+    }
+}
+
+/// What the watching thread saw.
+struct Watched {
+    cpu: CpuTimes,
+    device: Option<DeviceCounters>,
+    device_bytes: Option<Vec<u64>>,
+}
+
+/// The CUDA index of a device; `None` for the host stand-in.
+fn cuda_index(device: DeviceId) -> Option<u32> {
+    match device {
+        DeviceId::Host => None,
+        DeviceId::Cuda(index) => Some(index),
+    }
+}
+
+/// The distinct names of the accelerators of a cell.
+fn names(kits: &[Kit]) -> String {
+    let mut names: Vec<String> = kits.iter().map(|kit| kit.accelerator.name()).collect();
+    names.sort();
+    names.dedup();
+    names.join(", ")
+}

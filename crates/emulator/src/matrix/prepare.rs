@@ -1,0 +1,232 @@
+//! What has to be right before the first cell, and before each: folders, files, page cache.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use stormlp_model::event::{Event, Observer};
+use stormlp_model::matrix::{
+    CacheState, Content, DataManifest, FileAction, FilePlan, MANIFEST_NAME, ManifestFile,
+    MatrixPlan,
+};
+use stormlp_model::stop::StopToken;
+use stormlp_transfer::TransferError;
+use stormlp_transfer::page_cache::{self, Residency};
+use stormlp_transfer::storage::{self, Access, FolderLock};
+
+use super::MatrixError;
+use super::layout::{LaidOut, LayoutFile, lay_out};
+
+/// The folders of a matrix, locked, with their manifests.
+pub(crate) struct Folders {
+    locks: Vec<FolderLock>,
+    manifests: Vec<DataManifest>,
+}
+
+impl Folders {
+    /// Makes and locks the folders of a plan and reads their manifests.
+    pub(crate) fn enter(plan: &MatrixPlan) -> Result<Self, MatrixError> {
+        let mut folders = Self {
+            locks: Vec::new(),
+            manifests: Vec::new(),
+        };
+        for folder in &plan.folders {
+            fs::create_dir_all(&folder.path)
+                .map_err(|e| TransferError::file("make the folder", &folder.path, e))?;
+            folders.locks.push(FolderLock::take(&folder.path)?);
+            folders.manifests.push(read_manifest(&folder.path)?);
+        }
+        Ok(folders)
+    }
+
+    /// Notes what a file of a folder holds from now on; safe against a crash.
+    pub(crate) fn note(
+        &mut self,
+        plan: &MatrixPlan,
+        file: &FilePlan,
+        content: Option<Content>,
+    ) -> Result<(), MatrixError> {
+        let Some(folder) = file.folder else {
+            return Ok(());
+        };
+        let name = file_name(&file.path);
+        let manifest = &mut self.manifests[folder];
+        match content {
+            Some(content) => manifest.set(ManifestFile {
+                name,
+                bytes: file.bytes,
+                content,
+            }),
+            None => manifest.remove(&name),
+        }
+        let path = plan.folders[folder].path.join(MANIFEST_NAME);
+        Ok(storage::write_atomically(
+            &path,
+            manifest.to_json().as_bytes(),
+        )?)
+    }
+}
+
+/// The manifest of a folder; a new one where there is none.
+fn read_manifest(folder: &Path) -> Result<DataManifest, MatrixError> {
+    let path = folder.join(MANIFEST_NAME);
+    match fs::read_to_string(&path) {
+        Ok(text) => DataManifest::parse(&text).map_err(|source| MatrixError::Manifest {
+            path: path.clone(),
+            source,
+        }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(DataManifest::new()),
+        Err(error) => Err(TransferError::file("read", path, error).into()),
+    }
+}
+
+/// A file's name without its folder.
+fn file_name(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// Which stream of the pattern a file holds: a number made of its name (FNV-1a), so that a file
+/// can be checked whatever else a later matrix uses.
+pub(crate) fn stream_of(path: &Path) -> u64 {
+    file_name(path)
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+}
+
+/// Makes the files that the plan says are to be made. `false` when the user stopped it.
+pub(crate) fn make_files(
+    plan: &MatrixPlan,
+    folders: &mut Folders,
+    observer: &dyn Observer,
+    stop: &StopToken,
+) -> Result<bool, MatrixError> {
+    for file in plan
+        .files
+        .iter()
+        .filter(|file| file.action == FileAction::Allocate)
+    {
+        folders.note(plan, file, None)?;
+        let made = storage::open(&file.path, Access::Create, false)?;
+        storage::preallocate(&made, &file.path, file.bytes).inspect_err(|_| {
+            // Without its blocks the file is of no use to anyone.
+            let _ = fs::remove_file(&file.path);
+        })?;
+        folders.note(plan, file, Some(Content::Unwritten))?;
+    }
+    let fill: Vec<&FilePlan> = plan
+        .files
+        .iter()
+        .filter(|file| file.action == FileAction::Fill)
+        .collect();
+    if fill.is_empty() {
+        return Ok(true);
+    }
+    for file in &fill {
+        folders.note(plan, file, None)?;
+    }
+    let layout: Vec<LayoutFile> = fill
+        .iter()
+        .map(|file| LayoutFile {
+            path: file.path.clone(),
+            bytes: file.bytes,
+            stream: stream_of(&file.path),
+        })
+        .collect();
+    let laid_out = lay_out(&layout, plan.seed, plan.engine, observer, stop);
+    for file in &fill {
+        // Whatever the end was, the files that are whole need not be written again.
+        let whole = fs::metadata(&file.path).is_ok_and(|found| found.len() == file.bytes);
+        let content = whole.then_some(Content::Pattern { seed: plan.seed });
+        folders.note(plan, file, content)?;
+    }
+    Ok(laid_out? == LaidOut::All)
+}
+
+/// Removes the files that were made, when the plan says so.
+pub(crate) fn remove_files(plan: &MatrixPlan, folders: &mut Folders) -> Result<(), MatrixError> {
+    if plan.keep {
+        return Ok(());
+    }
+    for file in plan
+        .files
+        .iter()
+        .filter(|file| file.made_here && !file.block_device)
+    {
+        fs::remove_file(&file.path).map_err(|e| TransferError::file("remove", &file.path, e))?;
+        folders.note(plan, file, None)?;
+    }
+    Ok(())
+}
+
+/// What of several files is in the page cache; `None` where the kernel does not tell.
+pub(crate) fn residency<'a>(files: impl IntoIterator<Item = &'a FilePlan>) -> Option<Residency> {
+    let mut sum: Option<Residency> = None;
+    for file in files {
+        let opened = File::open(&file.path).ok()?;
+        let one = page_cache::residency(&opened, &file.path).ok()?;
+        sum = Some(match sum {
+            Some(sum) => Residency {
+                cached_bytes: sum.cached_bytes + one.cached_bytes,
+                total_bytes: sum.total_bytes + one.total_bytes,
+                ..sum
+            },
+            None => one,
+        });
+    }
+    sum
+}
+
+/// Brings the page cache into the state a cell is to find.
+pub(crate) fn set_cache(
+    state: CacheState,
+    files: &[&FilePlan],
+    observer: &dyn Observer,
+) -> Result<(), TransferError> {
+    match state {
+        CacheState::AsIs => {}
+        CacheState::Cold => {
+            for file in files {
+                let opened = storage::open(&file.path, Access::Read, false)?;
+                page_cache::drop_file(&opened, &file.path)?;
+            }
+        }
+        CacheState::Warm => {
+            let cold: Vec<_> = files
+                .iter()
+                .filter(|file| residency([**file]).is_none_or(|r| r.share() < 1.0))
+                .collect();
+            if !cold.is_empty() {
+                observer.event(&Event::Note {
+                    message: format!("reading {} files once", cold.len()),
+                });
+            }
+            for file in cold {
+                let mut opened = storage::open(&file.path, Access::Read, false)?;
+                std::io::copy(&mut opened, &mut std::io::sink())
+                    .map_err(|e| TransferError::file("read", &file.path, e))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_files_stream_follows_its_name_alone() {
+        assert_eq!(
+            stream_of(Path::new("/a/stormlp.3")),
+            stream_of(Path::new("b/stormlp.3"))
+        );
+        assert_ne!(
+            stream_of(Path::new("/a/stormlp.3")),
+            stream_of(Path::new("/a/stormlp.4"))
+        );
+    }
+}

@@ -1,0 +1,457 @@
+//! The matrix as a whole: prepare, cell after cell, tell after each.
+
+use stormlp_model::event::{Event, Observer, Unit};
+use stormlp_model::evidence::{DirectIo, Evidence};
+use stormlp_model::facts::Availability;
+use stormlp_model::matrix::{
+    BufferBacking, CellPlan, CellReport, CellStatus, Content, FilePlan, Fill, JobReport,
+    MatrixPlan, MatrixReport, Measurement, Mismatch, Span, Verification,
+};
+use stormlp_model::operation::Direction;
+use stormlp_model::path::PathKind;
+use stormlp_model::stop::StopToken;
+use stormlp_transfer::page_cache::{Method, Residency};
+use stormlp_transfer::telemetry::peak_rss_bytes;
+use stormlp_transfer::{Backing, Region, TransferError, buffers_needed};
+
+use super::MatrixError;
+use super::cell::{Bench, Measured};
+use super::prepare::{Folders, make_files, remove_files, residency, set_cache};
+use super::recorder::Recorder;
+use super::warnings;
+use super::worker::{Outcome, WorkerFailure};
+
+/// Runs every cell of the report's plan that it does not hold yet, and tells `on_cell` after
+/// each, so that nothing is lost when a later one fails.
+///
+/// # Errors
+/// When the folders cannot be locked, the files not be made, or the buffers not be had. A cell
+/// that fails is an entry of the report, and the matrix goes on.
+pub fn run(
+    mut report: MatrixReport,
+    observer: &dyn Observer,
+    stop: &StopToken,
+    on_cell: &mut dyn FnMut(&MatrixReport),
+) -> Result<MatrixReport, MatrixError> {
+    let plan = report.plan.clone();
+    let mut folders = Folders::enter(&plan)?;
+    if !make_files(&plan, &mut folders, observer, stop)? {
+        report.stopped = true;
+        return Ok(report);
+    }
+    let mut region = Region::new(region_bytes(&plan))?;
+    let mut matrix = Matrix {
+        bench: Bench {
+            plan: &plan,
+            observer,
+            stop,
+        },
+        folders: &mut folders,
+        backing: backing(region.backing()),
+    };
+    for (index, cell) in plan.cells.iter().enumerate() {
+        if stop.is_stopped() {
+            break;
+        }
+        if report.has(index) {
+            continue;
+        }
+        if !region.reset() {
+            // A cell that broke kept buffers; the next one gets fresh ones.
+            region = Region::new(region_bytes(&plan))?;
+        }
+        report.push(matrix.cell(index, cell, &mut region));
+        on_cell(&report);
+    }
+    report.stopped = stop.is_stopped();
+    remove_files(&plan, &mut folders)?;
+    on_cell(&report);
+    Ok(report)
+}
+
+/// Host memory for the buffers of the largest cell, in bytes.
+fn region_bytes(plan: &MatrixPlan) -> usize {
+    let of_cell = |cell: &CellPlan| {
+        let (host, accelerator) = buffers_needed(cell.path, cell.queue_depth as usize);
+        let accelerator = if plan.memory.emulated { accelerator } else { 0 };
+        (host + accelerator) * cell.threads as usize * cell.slot_bytes as usize
+    };
+    let runnable = plan
+        .cells
+        .iter()
+        .filter(|cell| cell.availability.is_available());
+    runnable.map(of_cell).max().unwrap_or(0)
+}
+
+/// The region's pages in the report's words.
+fn backing(backing: Backing) -> BufferBacking {
+    match backing {
+        Backing::HugeTlb => BufferBacking::HugeTlb,
+        Backing::TransparentHuge => BufferBacking::TransparentHuge,
+        Backing::SmallPages => BufferBacking::SmallPages,
+    }
+}
+
+/// A matrix under way.
+struct Matrix<'a> {
+    bench: Bench<'a>,
+    folders: &'a mut Folders,
+    backing: BufferBacking,
+}
+
+impl Matrix<'_> {
+    /// Runs one cell and makes its entry, whatever happens.
+    fn cell(&mut self, index: usize, cell: &CellPlan, region: &mut Region) -> CellReport {
+        if cell.availability != Availability::Available {
+            return CellReport::without_numbers(index, cell, "");
+        }
+        self.bench.observer.event(&phase(self.bench.plan, cell));
+        let entry = match self.measure(index, cell, region) {
+            Ok(entry) => entry,
+            Err(error) => failed(index, cell, &error),
+        };
+        self.bench.observer.event(&Event::PhaseFinished);
+        entry
+    }
+
+    /// Prepares the page cache, runs the cell, and works out its numbers.
+    fn measure(
+        &mut self,
+        index: usize,
+        cell: &CellPlan,
+        region: &mut Region,
+    ) -> Result<CellReport, MatrixError> {
+        let plan = self.bench.plan;
+        let files = files_of(plan, cell);
+        self.note_writes(cell, &files)?;
+        if cell.path != PathKind::Null {
+            set_cache(plan.cache, &files, self.bench.observer)?;
+        }
+        let before = residency(files.iter().copied());
+        let measured = self.bench.run(cell, region)?;
+        let after = residency(files.iter().copied());
+        Ok(self.entry(index, cell, measured, before, after))
+    }
+
+    /// Before a file is written, its manifest says what it will hold.
+    fn note_writes(&mut self, cell: &CellPlan, files: &[&FilePlan]) -> Result<(), MatrixError> {
+        let plan = self.bench.plan;
+        if cell.op.direction() == Direction::Read || cell.path == PathKind::Null {
+            return Ok(());
+        }
+        for file in files {
+            let pattern = Content::Pattern { seed: plan.seed };
+            let keeps = file.content == Some(pattern) && (plan.verify || plan.fill == Fill::Every);
+            self.folders.note(
+                plan,
+                file,
+                Some(if keeps { pattern } else { Content::Other }),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The entry of a cell that ran, to its end or until it broke.
+    fn entry(
+        &self,
+        index: usize,
+        cell: &CellPlan,
+        measured: Measured,
+        before: Option<Residency>,
+        after: Option<Residency>,
+    ) -> CellReport {
+        let plan = self.bench.plan;
+        let evidence = measured
+            .outcomes
+            .first()
+            .map(|outcome| outcome.evidence.clone());
+        let verification = verification(plan, cell, &measured.outcomes);
+        let failure = first_failure(plan, cell, &measured.outcomes);
+        let mut entry = CellReport::without_numbers(index, cell, "nothing was transferred");
+        entry.effective_path = evidence
+            .as_ref()
+            .and_then(|evidence| evidence.effective_path);
+        if let Some(mut numbers) = numbers(plan, cell, measured) {
+            numbers.page_cache_share = before.map(Residency::share);
+            numbers.page_cache_share_after = after.map(Residency::share);
+            numbers.page_cache_method = before.map(|residency| method(residency.method));
+            numbers.buffers_backing = self.backing;
+            (entry.status, entry.reason) = (CellStatus::Ok, None);
+            if let Some(evidence) = &evidence {
+                entry.warnings = warnings::of_cell(plan, cell, evidence, &numbers);
+            }
+            entry.measurement = Some(numbers);
+        }
+        if let Some(reason) = failure.or_else(|| broken_demand(plan, cell, evidence.as_ref())) {
+            entry.status = CellStatus::Failed;
+            entry.errno = reason.errno;
+            entry.reason = Some(reason.text);
+        }
+        entry.evidence = evidence;
+        entry.verification = verification;
+        entry
+    }
+}
+
+/// What the user sees while a cell runs.
+fn phase(plan: &MatrixPlan, cell: &CellPlan) -> Event {
+    let size = cell.io_size;
+    let label = format!(
+        "{} {} {size}, {} threads, depth {}",
+        cell.path, cell.op, cell.threads, cell.queue_depth
+    );
+    match plan.span {
+        Span::Seconds(seconds) => Event::PhaseStarted {
+            label,
+            total: Some(((seconds + plan.warmup_seconds) * 1e3) as u64),
+            unit: Unit::Milliseconds,
+        },
+        Span::Passes(_) => Event::PhaseStarted {
+            label,
+            total: Some(cell.requested_bytes),
+            unit: Unit::Bytes,
+        },
+    }
+}
+
+/// The distinct files of a cell.
+fn files_of<'a>(plan: &'a MatrixPlan, cell: &CellPlan) -> Vec<&'a FilePlan> {
+    let mut indices: Vec<usize> = plan.crews[cell.crew]
+        .workers
+        .iter()
+        .map(|worker| worker.file)
+        .collect();
+    indices.sort_unstable();
+    indices.dedup();
+    indices
+        .into_iter()
+        .map(|index| &plan.files[index])
+        .collect()
+}
+
+/// How residency was found, in the report's words.
+fn method(method: Method) -> String {
+    match method {
+        Method::Cachestat => "cachestat".to_string(),
+        Method::Mincore => "mincore".to_string(),
+    }
+}
+
+/// Why a cell does not count.
+struct Reason {
+    text: String,
+    errno: Option<i32>,
+}
+
+/// The entry of a cell that could not even be set up.
+fn failed(index: usize, cell: &CellPlan, error: &MatrixError) -> CellReport {
+    let mut entry = CellReport::without_numbers(index, cell, &error.to_string());
+    if let MatrixError::Transfer(transfer) = error {
+        entry.errno = transfer.errno();
+        if let TransferError::Unavailable { remedy, .. } = transfer {
+            entry.status = CellStatus::Unavailable;
+            entry.remedy = Some(remedy.clone());
+        }
+    }
+    entry
+}
+
+/// A demand of the user's that the run did not meet.
+fn broken_demand(
+    plan: &MatrixPlan,
+    cell: &CellPlan,
+    evidence: Option<&Evidence>,
+) -> Option<Reason> {
+    let evidence = evidence?;
+    if plan.require_direct && evidence.direct_io == DirectIo::Refused {
+        let text = "the file system refused O_DIRECT, which --require-direct forbids".to_string();
+        return Some(Reason { text, errno: None });
+    }
+    let fell_back = evidence.effective_path != Some(cell.path);
+    (plan.require_gds && cell.path.needs_cufile() && fell_back).then(|| Reason {
+        text: format!("{}, which --require-gds forbids", evidence.summary),
+        errno: None,
+    })
+}
+
+/// The first worker's failure, with the file and the place.
+fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Option<Reason> {
+    let workers = &plan.crews[cell.crew].workers;
+    let (worker, failure) = workers
+        .iter()
+        .zip(outcomes)
+        .find_map(|(worker, outcome)| Some((worker, outcome.failure.as_ref()?)))?;
+    let file = plan.files[worker.file].path.display();
+    Some(match failure {
+        WorkerFailure::Transfer { visit, error } => Reason {
+            text: format!(
+                "{} of {} bytes at offset {} of {file}: {error}",
+                cell.op, visit.len, visit.offset
+            ),
+            errno: error.errno(),
+        },
+        WorkerFailure::Short { visit, moved } => Reason {
+            text: format!(
+                "{file} is too small or was truncated: {moved} of {} bytes at offset {}; \
+                 remove it to have it laid out again",
+                visit.len, visit.offset
+            ),
+            errno: None,
+        },
+        WorkerFailure::Mismatch { visit, mismatch } => Reason {
+            text: format!(
+                "{file} holds {:#04x} at offset {}, {:#04x} was expected; lay it out again with \
+                 the same --seed, or look for corruption",
+                mismatch.found,
+                visit.offset + mismatch.at as u64,
+                mismatch.expected
+            ),
+            errno: None,
+        },
+        WorkerFailure::Sync { error } => Reason {
+            text: format!("fsync of {file} failed, its data may be lost: {error}"),
+            errno: error.raw_os_error(),
+        },
+    })
+}
+
+/// What comparing with the pattern gave, where it was asked for.
+fn verification(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Option<Verification> {
+    if !plan.verify || cell.op.direction() == Direction::Write || cell.path == PathKind::Null {
+        return None;
+    }
+    let workers = &plan.crews[cell.crew].workers;
+    let mut verification = Verification {
+        checked_bytes: outcomes.iter().map(|outcome| outcome.verified_bytes).sum(),
+        ..Verification::default()
+    };
+    for (worker, outcome) in workers.iter().zip(outcomes) {
+        if let Some(WorkerFailure::Mismatch { visit, mismatch }) = &outcome.failure {
+            verification.mismatched_transfers += 1;
+            verification.first.get_or_insert_with(|| Mismatch {
+                file: plan.files[worker.file].path.clone(),
+                offset_bytes: visit.offset + mismatch.at as u64,
+                expected: format!("{:02x}", mismatch.expected),
+                found: format!("{:02x}", mismatch.found),
+            });
+        }
+    }
+    Some(verification)
+}
+
+/// The numbers of a cell; `None` when no transfer was completed.
+fn numbers(plan: &MatrixPlan, cell: &CellPlan, measured: Measured) -> Option<Measurement> {
+    let Measured {
+        outcomes,
+        cpu,
+        device,
+        device_names,
+        device_bytes,
+        interval,
+        ..
+    } = measured;
+    let started = outcomes.iter().map(|outcome| outcome.started).min()?;
+    let elapsed = |outcome: &Outcome| (outcome.ended - started).as_secs_f64();
+    let (last_thread, last_done_seconds) = (0u32..)
+        .zip(outcomes.iter().map(elapsed))
+        .max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let first_done_seconds = outcomes.iter().map(elapsed).min_by(f64::total_cmp)?;
+    let fsync_seconds = outcomes
+        .iter()
+        .filter_map(|outcome| outcome.sync)
+        .map(|sync| sync.as_secs_f64());
+    let fsync_seconds = fsync_seconds.max_by(f64::total_cmp);
+    let evidence = &outcomes.first()?.evidence;
+    let engine = evidence.engine.as_ref().map(|facts| facts.engine);
+    let duration_seconds = last_done_seconds.max(1e-9);
+    let jobs = jobs(plan, cell, &outcomes, duration_seconds);
+    let mut all = Recorder::new(interval.as_nanos() as u64);
+    outcomes
+        .into_iter()
+        .for_each(|outcome| all.merge(outcome.recorder));
+    let latency_us = all.latency.summary()?;
+    let (interval_seconds, interval_bytes) = all.series.bytes(last_done_seconds);
+    let per_interval = (interval_seconds / interval.as_secs_f64()).round() as usize;
+    let gib = all.bytes as f64 / (1u64 << 30) as f64;
+    Some(Measurement {
+        throughput_bytes_per_second: all.bytes as f64 / duration_seconds,
+        iops: all.operations as f64 / duration_seconds,
+        latency_us,
+        latency_histogram: all.latency.to_base64(),
+        operations: all.operations,
+        bytes: all.bytes,
+        duration_seconds,
+        first_done_seconds,
+        last_done_seconds,
+        last_done_thread: Some(last_thread),
+        cpu_user_seconds: cpu.user_seconds,
+        cpu_system_seconds: cpu.system_seconds,
+        cpu_seconds_per_gib: if gib > 0.0 {
+            cpu.total_seconds() / gib
+        } else {
+            0.0
+        },
+        interval_seconds,
+        interval_device_bytes: device_bytes
+            .map(|sums| differences(&sums, per_interval.max(1), interval_bytes.len())),
+        interval_bytes,
+        device_names,
+        device_read_bytes: device.map(|counters| counters.read_bytes),
+        device_written_bytes: device.map(|counters| counters.written_bytes),
+        page_cache_share: None,
+        page_cache_share_after: None,
+        page_cache_method: None,
+        fsync_seconds,
+        engine,
+        memory: if cell.path.ends_in_accelerator() {
+            measured.accelerator
+        } else {
+            "host memory".to_string()
+        },
+        memory_emulated: cell.path.ends_in_accelerator() && plan.memory.emulated,
+        buffers_backing: BufferBacking::SmallPages,
+        peak_rss_bytes: peak_rss_bytes(),
+        jobs,
+        interrupted: measured.interrupted,
+    })
+}
+
+/// Growth of a running sum over every `step` samples, exactly `count` values long.
+fn differences(sums: &[u64], step: usize, count: usize) -> Vec<u64> {
+    let at = |i: usize| sums.get(i).or(sums.last()).copied().unwrap_or(0);
+    (0..count)
+        .map(|i| {
+            let before = if i == 0 { 0 } else { at(i * step - 1) };
+            at((i + 1) * step - 1).saturating_sub(before)
+        })
+        .collect()
+}
+
+/// What each job did, when there is more than one.
+fn jobs(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome], seconds: f64) -> Vec<JobReport> {
+    if plan.job_names.len() < 2 {
+        return Vec::new();
+    }
+    let workers = &plan.crews[cell.crew].workers;
+    let of_job = |(job, name): (usize, &String)| {
+        let mut all = Recorder::new(1_000_000_000);
+        let mut threads = 0;
+        for (_, outcome) in workers
+            .iter()
+            .zip(outcomes)
+            .filter(|(worker, _)| worker.job == job)
+        {
+            all.merge(outcome.recorder.clone());
+            threads += 1;
+        }
+        JobReport {
+            name: name.clone(),
+            threads,
+            operations: all.operations,
+            bytes: all.bytes,
+            throughput_bytes_per_second: all.bytes as f64 / seconds,
+            latency_us_mean: all.latency.summary().map_or(0.0, |latency| latency.mean),
+        }
+    };
+    plan.job_names.iter().enumerate().map(of_job).collect()
+}
