@@ -12,6 +12,7 @@ pub mod accelerator;
 pub mod cufile;
 pub mod engine;
 pub mod error;
+pub mod limits;
 pub mod page_cache;
 pub mod paths;
 pub mod probe;
@@ -20,6 +21,7 @@ pub mod slot;
 pub mod storage;
 pub mod telemetry;
 pub mod thread;
+pub mod timer;
 
 pub use accelerator::{Accelerator, AcceleratorBuffer, HostStandIn};
 pub use error::TransferError;

@@ -14,6 +14,7 @@ mod accelerator;
 mod interleave;
 mod loader;
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod simulation;
 mod tally;
 mod workers;

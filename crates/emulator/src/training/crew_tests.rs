@@ -1,0 +1,205 @@
+//! The threads over real files: every path that needs no GPU reads all of them, and trouble ends
+//! the run without hanging it.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
+use stormlp_transfer::{HostStandIn, engine};
+
+use super::crew::{Crew, CrewSpec, CrewTally};
+use super::error::TrainError;
+use super::machine::{
+    BlockTally, Halt, Interleave, InterleaveConfig, Landed, Leftover, Loader, Pace, PhaseSpec,
+    ReadRequest, Share, Unit, Workers, WorkersConfig,
+};
+use super::source::{DataFile, Extent, Extents, ReadPlan, Source};
+
+const FILES: u64 = 12;
+const FILE_BYTES: u64 = 700_001;
+
+/// Twelve files, one sample each, or three records each.
+struct Files {
+    files: Vec<DataFile>,
+    _folder: tempfile::TempDir,
+}
+
+impl Files {
+    fn new() -> Self {
+        let folder = tempfile::tempdir_in(".").unwrap();
+        let files = (0..FILES).map(|number| {
+            let path = folder.path().join(format!("{number}"));
+            fs::write(&path, vec![number as u8; FILE_BYTES as usize]).unwrap();
+            DataFile {
+                path,
+                bytes: FILE_BYTES,
+            }
+        });
+        Self {
+            files: files.collect(),
+            _folder: folder,
+        }
+    }
+}
+
+impl Source for Files {
+    fn files(&self) -> &[DataFile] {
+        &self.files
+    }
+
+    fn plan(&self, request: &ReadRequest) -> ReadPlan {
+        let (file, offset, bytes, landed) = match request.read.unit {
+            Unit::Sample(nth) => {
+                let landed = Landed {
+                    samples: 1,
+                    ..Landed::default()
+                };
+                (nth % FILES, 0, FILE_BYTES, landed)
+            }
+            Unit::Records { file, from } => {
+                let record = from.record + 1;
+                let mut cursor = from;
+                cursor.record = record;
+                let landed = Landed {
+                    samples: 1,
+                    cursor,
+                    ended: record == 3,
+                };
+                (file, from.record * 200_000, 200_000, landed)
+            }
+            Unit::Group { .. } => panic!("no row groups here"),
+        };
+        ReadPlan {
+            file: file as usize,
+            extents: Extents::One(Extent { offset, bytes }),
+            keep_open: matches!(request.read.unit, Unit::Records { .. }),
+            landed,
+        }
+    }
+}
+
+fn phase(accelerators: usize, steps: u64) -> PhaseSpec {
+    let share = Share {
+        batches: steps,
+        files: FILES,
+        ..Share::default()
+    };
+    PhaseSpec {
+        steps,
+        barrier: true,
+        fetch_after_last: false,
+        exclude_start_steps: 1,
+        exclude_end_steps: 0,
+        checkpoint_steps: None,
+        compute: Pace::Constant(200_000),
+        preprocess: Pace::Constant(0),
+        shares: vec![share; accelerators],
+    }
+}
+
+fn whole_files() -> Loader {
+    Loader::Workers(Workers::new(WorkersConfig {
+        read_threads: 4,
+        prefetch_size: 2,
+        batch_size: 2,
+        leftover: Leftover::Drop,
+        group_window: 1,
+    }))
+}
+
+fn records() -> Loader {
+    Loader::Interleave(Interleave::new(InterleaveConfig {
+        read_threads: 4,
+        batch_size: 2,
+        shuffle_size: 2,
+        batches_ahead: 2,
+        keep_every: 1,
+        repeat: true,
+    }))
+}
+
+type Outcome = (Vec<Vec<BlockTally>>, CrewTally, Option<TrainError>);
+
+fn run(path: PathKind, engine: EngineKind, loader: &Loader, files: Files) -> Outcome {
+    let spec = CrewSpec {
+        path,
+        engine,
+        accelerator: Arc::new(HostStandIn),
+        memory: MemoryKind::Host,
+        concurrent_reads: 8,
+        streams: 24,
+    };
+    let crew = Crew::start(&spec, vec![loader.clone(), loader.clone()], false).unwrap();
+    crew.shared.begin(Arc::new(files), phase(2, 6));
+    let halt = crew.shared.wait(Duration::from_secs(60));
+    assert_eq!(halt, Some(Halt::PhaseOver), "the run hangs");
+    let blocks = crew.shared.with(|machine, _| machine.blocks());
+    let failure = crew.shared.take_failure();
+    (blocks, crew.stop(), failure)
+}
+
+/// Engines this machine allows.
+fn engines() -> Vec<EngineKind> {
+    let mut engines = vec![EngineKind::Psync];
+    match engine::probe_uring() {
+        Ok(_) => engines.extend([EngineKind::Uring, EngineKind::TokioUring]),
+        Err(error) => eprintln!("skipped io_uring: {error}"),
+    }
+    engines
+}
+
+#[test]
+fn every_path_and_engine_reads_whole_files() {
+    let paths = [
+        PathKind::Null,
+        PathKind::Buffered,
+        PathKind::Cpu,
+        PathKind::PageCache,
+        PathKind::CpuGpu,
+        PathKind::CpuAsyncGpu,
+    ];
+    for engine in engines() {
+        for path in paths {
+            let (blocks, tally, failure) = run(path, engine, &whole_files(), Files::new());
+            assert!(failure.is_none(), "{path} {engine}: {failure:?}");
+            for block in blocks {
+                assert_eq!((block[0].steps, block[0].complete), (6, true));
+            }
+            assert_eq!(tally.reads, 24, "{path} {engine}");
+            assert_eq!(tally.bytes, 24 * FILE_BYTES, "{path} {engine}");
+        }
+    }
+}
+
+#[test]
+fn streams_are_read_record_by_record() {
+    for engine in engines() {
+        let (blocks, tally, failure) = run(PathKind::Buffered, engine, &records(), Files::new());
+        assert!(failure.is_none(), "{engine}: {failure:?}");
+        assert!(blocks.iter().all(|block| block[0].steps == 6));
+        assert_eq!(tally.bytes, tally.reads * 200_000);
+        assert!(tally.reads >= 24, "{}", tally.reads);
+    }
+}
+
+#[test]
+fn a_truncated_file_ends_the_run_and_is_named() {
+    let files = Files::new();
+    let bad = files.files[7].path.clone();
+    fs::write(&bad, b"short").unwrap();
+    let (_, _, failure) = run(PathKind::Buffered, EngineKind::Psync, &whole_files(), files);
+    let message = failure.unwrap().to_string();
+    assert!(message.contains(&bad.display().to_string()), "{message}");
+    assert!(message.contains("has 5 bytes, but had 700001"), "{message}");
+}
+
+#[test]
+fn a_missing_file_ends_the_run_and_is_named() {
+    let files = Files::new();
+    let bad = files.files[7].path.clone();
+    fs::remove_file(&bad).unwrap();
+    let (_, _, failure) = run(PathKind::Buffered, EngineKind::Psync, &whole_files(), files);
+    let message = failure.unwrap().to_string();
+    assert!(message.contains(&bad.display().to_string()), "{message}");
+}

@@ -1,0 +1,44 @@
+//! What can end a training run.
+
+use std::io;
+use std::path::PathBuf;
+
+use stormlp_transfer::TransferError;
+
+/// Why a run could not start or had to end.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// A file could not be opened or read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What storage answered.
+        source: TransferError,
+    },
+    /// A file ends before it should, or is longer.
+    #[error(
+        "{path} has {found_bytes} bytes, but had {expected_bytes} when the run began; check the \
+         dataset with `stormlp datagen --verify`"
+    )]
+    Length {
+        /// The file.
+        path: PathBuf,
+        /// Its length when the dataset was scanned.
+        expected_bytes: u64,
+        /// What was found now.
+        found_bytes: u64,
+    },
+    /// A transfer path could not be built or broke.
+    #[error("the transfer path failed: {0}")]
+    Path(#[source] TransferError),
+    /// A thread of the run panicked: a fault of stormlp.
+    #[error("an I/O thread panicked; this is a fault of stormlp")]
+    Panicked,
+    /// A thread could not be started.
+    #[error("cannot start a thread: {source}")]
+    Thread {
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,101 @@
+//! Files that stay open from one read to the next, as a record reader's do.
+//!
+//! A stream may be read by any I/O thread. All of them read through duplicates of one open file,
+//! so that the kernel's readahead sees one sequential reader, as it would under TensorFlow.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use stormlp_transfer::FileId;
+
+/// Which stream of which accelerator: its number there is never used twice.
+pub(super) type StreamKey = (u32, u64);
+
+/// The streams of a run that are open now.
+#[derive(Debug, Default)]
+pub(super) struct Handles(Mutex<HashMap<StreamKey, Arc<File>>>);
+
+impl Handles {
+    /// The stream's file, opened by `open` when nobody has it yet.
+    pub(super) fn get<E>(
+        &self,
+        key: StreamKey,
+        open: impl FnOnce() -> Result<File, E>,
+    ) -> Result<Arc<File>, E> {
+        let mut handles = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = handles.get(&key) {
+            return Ok(Arc::clone(file));
+        }
+        let file = Arc::new(open()?);
+        handles.insert(key, Arc::clone(&file));
+        Ok(file)
+    }
+
+    /// Closes a stream that has ended.
+    pub(super) fn close(&self, key: StreamKey) {
+        let mut handles = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        handles.remove(&key);
+    }
+
+    /// Closes every stream.
+    pub(super) fn clear(&self) {
+        let mut handles = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        handles.clear();
+    }
+}
+
+/// The streams that one I/O thread has attached to its path; the oldest makes room.
+#[derive(Debug)]
+pub(super) struct Attached {
+    limit: usize,
+    ids: HashMap<StreamKey, FileId>,
+    order: VecDeque<StreamKey>,
+}
+
+impl Attached {
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            limit: limit.max(1),
+            ids: HashMap::new(),
+            order: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn get(&self, key: StreamKey) -> Option<FileId> {
+        self.ids.get(&key).copied()
+    }
+
+    /// Adds a stream; when that is one too many, says which file to detach. A stream `busy` in
+    /// this thread is never the one.
+    pub(super) fn insert(
+        &mut self,
+        key: StreamKey,
+        id: FileId,
+        busy: impl Fn(FileId) -> bool,
+    ) -> Option<FileId> {
+        self.ids.insert(key, id);
+        self.order.push_back(key);
+        if self.ids.len() <= self.limit {
+            return None;
+        }
+        for _ in 0..self.order.len() {
+            let oldest = self.order.pop_front()?;
+            match self.ids.get(&oldest) {
+                None => {}
+                Some(id) if busy(*id) || oldest == key => self.order.push_back(oldest),
+                Some(_) => return self.ids.remove(&oldest),
+            }
+        }
+        None
+    }
+
+    pub(super) fn remove(&mut self, key: StreamKey) -> Option<FileId> {
+        let id = self.ids.remove(&key)?;
+        // Streams end about in the order in which they began, so it is near the front.
+        if let Some(at) = self.order.iter().position(|other| *other == key) {
+            self.order.remove(at);
+        }
+        Some(id)
+    }
+}

@@ -1,0 +1,450 @@
+//! The I/O threads: few, each with a transfer path of its own and a fixed pool of buffers.
+//!
+//! A thread takes a read, opens the file, asks for it chunk by chunk and drops the payload as it
+//! lands. While chunks come straight from the page cache it stays with one read; when one has to
+//! wait for the device it takes the next. It sleeps in the path's wait while something is in
+//! flight, and parked otherwise.
+
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use stormlp_model::evidence::Evidence;
+use stormlp_model::histogram::LatencyHistogram;
+use stormlp_model::operation::Direction;
+use stormlp_model::path::PathKind;
+use stormlp_transfer::storage::{self, Access};
+use stormlp_transfer::timer::Waker;
+use stormlp_transfer::{
+    Completion, FileId, PathSpec, Slot, Transfer, TransferError, TransferPath, build_path,
+};
+
+use super::error::TrainError;
+use super::handles::{Attached, Handles};
+use super::job::{Chunk, Cut, DIRECT_ALIGN, Job};
+use super::machine::ReadRequest;
+use super::shared::{Bed, Finished, Shared, Sleeper, Turn};
+use super::source::{DataFile, ReadPlan, Source};
+
+/// After so many chunks in a row that came at once, look after those that did not.
+const POLLS_BETWEEN_WAITS: u32 = 16;
+
+/// What one I/O thread saw.
+#[derive(Debug, Clone)]
+pub(super) struct IoTally {
+    pub(super) evidence: Option<Evidence>,
+    pub(super) bytes: u64,
+    pub(super) reads: u64,
+    /// From taking a read to its last byte, files opened and closed included.
+    pub(super) latency: LatencyHistogram,
+}
+
+/// How the I/O threads work; the same for all.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct IoRules {
+    pub(super) kind: PathKind,
+    /// Chunks of one read in flight.
+    pub(super) window: u32,
+    pub(super) chunk_bytes: u64,
+    /// Files that may be attached at one time for streams.
+    pub(super) max_streams: usize,
+}
+
+/// A read in progress, with the dataset it belongs to.
+struct RunningJob {
+    job: Job,
+    source: Arc<dyn Source>,
+}
+
+/// One I/O thread's own state.
+struct IoThread {
+    index: usize,
+    rules: IoRules,
+    path: Box<dyn TransferPath>,
+    shared: Arc<Shared>,
+    handles: Arc<Handles>,
+    attached: Attached,
+    slots: Vec<Slot>,
+    jobs: Vec<Option<RunningJob>>,
+    /// By slot number: the chunk in flight.
+    chunks: Vec<Option<Chunk>>,
+    flying: usize,
+    wakeable: bool,
+    null_file: Option<FileId>,
+    finished: Vec<Finished>,
+    done: Vec<Completion>,
+    tally: IoTally,
+}
+
+/// The life of an I/O thread: builds its path and works until the run is over.
+pub(super) fn run(
+    index: usize,
+    rules: IoRules,
+    spec: PathSpec,
+    shared: &Arc<Shared>,
+    handles: Arc<Handles>,
+) -> IoTally {
+    let _guard = PanicGuard(shared);
+    let waker = match Waker::new() {
+        Ok(waker) => Arc::new(waker),
+        Err(error) => return give_up(shared, TrainError::Path(error)),
+    };
+    shared.register_io(
+        index,
+        Sleeper {
+            thread: thread::current(),
+            waker: Arc::clone(&waker),
+        },
+    );
+    let path = match build_path(spec) {
+        Ok(path) => path,
+        Err(error) => return give_up(shared, TrainError::Path(error)),
+    };
+    let mut io = IoThread::new(index, rules, path, shared, handles);
+    match io.work(&waker) {
+        Ok(()) => {}
+        Err(error) => shared.fail(error),
+    }
+    io.tally.evidence = Some(io.path.evidence());
+    io.tally
+}
+
+/// Ends the run when its thread panics: nobody waits for reads that never come.
+struct PanicGuard<'a>(&'a Shared);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fail(TrainError::Panicked);
+        }
+    }
+}
+
+fn give_up(shared: &Shared, error: TrainError) -> IoTally {
+    shared.fail(error);
+    IoTally::new()
+}
+
+impl IoTally {
+    fn new() -> Self {
+        Self {
+            evidence: None,
+            bytes: 0,
+            reads: 0,
+            latency: LatencyHistogram::new(),
+        }
+    }
+}
+
+impl IoThread {
+    fn new(
+        index: usize,
+        rules: IoRules,
+        mut path: Box<dyn TransferPath>,
+        shared: &Arc<Shared>,
+        handles: Arc<Handles>,
+    ) -> Self {
+        let slots = path.take_slots();
+        let numbers = slots.iter().map(Slot::index).max().map_or(0, |max| max + 1);
+        Self {
+            index,
+            rules,
+            path,
+            shared: Arc::clone(shared),
+            handles,
+            attached: Attached::new(rules.max_streams),
+            jobs: Vec::with_capacity(slots.len()),
+            chunks: vec![None; numbers],
+            flying: 0,
+            wakeable: false,
+            null_file: None,
+            finished: Vec::with_capacity(slots.len()),
+            done: Vec::with_capacity(slots.len()),
+            slots,
+            tally: IoTally::new(),
+        }
+    }
+
+    fn work(&mut self, waker: &Waker) -> Result<(), TrainError> {
+        self.wakeable = self.path.wake_on(waker.as_fd()).map_err(TrainError::Path)?;
+        loop {
+            let want = !self.slots.is_empty();
+            let bed = match (self.flying, want && self.wakeable) {
+                (0, _) => Bed::Parked,
+                (_, true) => Bed::InPath,
+                (_, false) => Bed::Busy,
+            };
+            match self.shared.turn(self.index, &mut self.finished, want, bed) {
+                Turn::Quit => return self.drain(),
+                Turn::Read(request, source) => {
+                    self.start(request, source)?;
+                    self.reap(0)?;
+                }
+                Turn::Nothing if self.flying == 0 => thread::park(),
+                Turn::Nothing => self.reap(1)?,
+            }
+        }
+    }
+
+    /// Takes what is over, waiting for `min`, and goes on with those reads for as long as their
+    /// chunks come at once.
+    fn reap(&mut self, mut min: usize) -> Result<(), TrainError> {
+        let mut polls = 0u32;
+        loop {
+            let mut done = std::mem::take(&mut self.done);
+            self.path.wait(min, &mut done).map_err(TrainError::Path)?;
+            let moved = !done.is_empty();
+            for completion in done.drain(..) {
+                self.land(completion)?;
+            }
+            self.done = done;
+            if !moved {
+                return Ok(());
+            }
+            if !self.finished.is_empty() && self.flying > 0 {
+                // Others wait for these; the read that is going on may take a while.
+                self.shared
+                    .turn(self.index, &mut self.finished, false, Bed::Busy);
+            }
+            polls += 1;
+            let look = polls.is_multiple_of(POLLS_BETWEEN_WAITS) && self.flying > 1;
+            min = usize::from(look);
+        }
+    }
+
+    /// Begins a read.
+    fn start(&mut self, request: ReadRequest, source: Arc<dyn Source>) -> Result<(), TrainError> {
+        let started = self.shared.now();
+        let plan = source.plan(&request);
+        let data_file = &source.files()[plan.file];
+        let (file_bytes, file) = (data_file.bytes, self.open(&request, &plan, data_file)?);
+        let job = Job::new(request, plan, file, file_bytes, started);
+        let free = self.jobs.iter().position(Option::is_none);
+        let index = free.unwrap_or_else(|| {
+            self.jobs.push(None);
+            self.jobs.len() - 1
+        });
+        self.jobs[index] = Some(RunningJob { job, source });
+        self.feed(index)
+    }
+
+    /// Asks for chunks of a read while there is room, and ends it when all have come.
+    fn feed(&mut self, index: usize) -> Result<(), TrainError> {
+        let cut = Cut {
+            chunk_bytes: self.rules.chunk_bytes,
+            direct: self.rules.kind.wants_direct(),
+        };
+        while let Some(running) = &mut self.jobs[index]
+            && running.job.flying < self.rules.window
+            && let Some(slot) = self.slots.pop()
+        {
+            let Some(chunk) = running.job.next_chunk(cut) else {
+                self.slots.push(slot);
+                if running.job.flying == 0 {
+                    return self.finish(index);
+                }
+                break;
+            };
+            running.job.flying += 1;
+            self.submit(index, slot, chunk)?;
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, index: usize, slot: Slot, chunk: Chunk) -> Result<(), TrainError> {
+        let Some(file) = self.jobs[index]
+            .as_ref()
+            .and_then(|running| running.job.file)
+        else {
+            return Ok(());
+        };
+        self.chunks[slot.index()] = Some(chunk);
+        self.flying += 1;
+        let transfer = Transfer {
+            direction: Direction::Read,
+            file,
+            offset: chunk.offset,
+            len: chunk.len,
+            slot,
+            tag: index as u64,
+        };
+        self.path
+            .submit(transfer)
+            .map_err(|rejected| self.read_error(index, rejected.error))
+    }
+
+    /// A chunk is over.
+    fn land(&mut self, completion: Completion) -> Result<(), TrainError> {
+        let Completion { slot, tag, result } = completion;
+        let index = tag as usize;
+        self.flying -= 1;
+        let (Some(chunk), Some(running)) =
+            (self.chunks[slot.index()].take(), self.jobs[index].as_mut())
+        else {
+            self.slots.push(slot);
+            return Ok(());
+        };
+        let got = match result {
+            Ok(got) => got,
+            Err(error) => return Err(self.read_error(index, error)),
+        };
+        if got >= chunk.expected {
+            running.job.flying -= 1;
+            running.job.bytes += chunk.expected as u64;
+            self.slots.push(slot);
+            return self.feed(index);
+        }
+        let misaligned = self.rules.kind.wants_direct() && got as u64 % DIRECT_ALIGN != 0;
+        if got == 0 || misaligned {
+            return Err(self.short(index, chunk.offset + got as u64));
+        }
+        // A short read in the middle of a file is the kernel's right: ask for the rest.
+        running.job.bytes += got as u64;
+        let rest = Chunk {
+            offset: chunk.offset + got as u64,
+            len: chunk.len - got,
+            expected: chunk.expected - got,
+        };
+        self.submit(index, slot, rest)
+    }
+
+    /// Ends a read whose chunks have all come.
+    fn finish(&mut self, index: usize) -> Result<(), TrainError> {
+        let Some(RunningJob { job, .. }) = self.jobs[index].take() else {
+            return Ok(());
+        };
+        self.close(&job)?;
+        self.tally.bytes += job.bytes;
+        self.tally.reads += 1;
+        let took = self.shared.now() - job.started;
+        self.tally.latency.record_ns(took);
+        self.finished.push(Finished {
+            request: job.request,
+            landed: job.plan.landed,
+        });
+        Ok(())
+    }
+
+    /// Opens the file of a read, or finds it open.
+    fn open(
+        &mut self,
+        request: &ReadRequest,
+        plan: &ReadPlan,
+        file: &DataFile,
+    ) -> Result<Option<FileId>, TrainError> {
+        let named = |source| TrainError::Read {
+            path: file.path.clone(),
+            source,
+        };
+        if self.rules.kind == PathKind::Null {
+            if self.null_file.is_none() {
+                let nothing = storage::open(Path::new("/dev/null"), Access::Read, false);
+                let id = self.path.attach(nothing.map_err(named)?).map_err(named)?;
+                self.null_file = Some(id);
+            }
+            return Ok(self.null_file);
+        }
+        let direct = self.rules.kind.wants_direct();
+        if !plan.keep_open {
+            let id = self.path.attach(open_checked(file, direct)?);
+            return id.map(Some).map_err(named);
+        }
+        let key = (request.accelerator, request.read.lane);
+        if let Some(id) = self.attached.get(key) {
+            return Ok(Some(id));
+        }
+        let shared = self.handles.get(key, || open_checked(file, direct))?;
+        let own = shared
+            .try_clone()
+            .map_err(|e| named(TransferError::file("duplicate", &file.path, e)))?;
+        let id = self.path.attach(own).map_err(named)?;
+        let busy = |id: FileId| {
+            let mut running = self.jobs.iter().flatten();
+            running.any(|running| running.job.file == Some(id))
+        };
+        if let Some(oldest) = self.attached.insert(key, id, busy) {
+            self.path.detach(oldest).map_err(named)?;
+        }
+        Ok(Some(id))
+    }
+
+    /// Closes the file of a read, unless its stream goes on.
+    fn close(&mut self, job: &Job) -> Result<(), TrainError> {
+        let Some(id) = job.file else {
+            return Ok(());
+        };
+        if self.rules.kind == PathKind::Null {
+            return Ok(());
+        }
+        if job.plan.keep_open {
+            if !job.plan.landed.ended {
+                return Ok(());
+            }
+            let key = (job.request.accelerator, job.request.read.lane);
+            self.attached.remove(key);
+            self.handles.close(key);
+        }
+        self.path.detach(id).map_err(TrainError::Path)
+    }
+
+    fn read_error(&self, index: usize, source: TransferError) -> TrainError {
+        match self.data_file(index) {
+            Some(file) => TrainError::Read {
+                path: file.path,
+                source,
+            },
+            None => TrainError::Path(source),
+        }
+    }
+
+    fn short(&self, index: usize, found_bytes: u64) -> TrainError {
+        let file = self.data_file(index);
+        let (path, expected_bytes) = file.map_or_else(Default::default, |f| (f.path, f.bytes));
+        TrainError::Length {
+            path,
+            expected_bytes,
+            found_bytes,
+        }
+    }
+
+    fn data_file(&self, index: usize) -> Option<DataFile> {
+        let running = self.jobs[index].as_ref()?;
+        let file = running.source.files().get(running.job.plan.file)?;
+        Some(file.clone())
+    }
+
+    /// Waits for what is still in flight, so that no buffer goes while the kernel writes to it.
+    fn drain(&mut self) -> Result<(), TrainError> {
+        while self.flying > 0 {
+            self.done.clear();
+            self.path
+                .wait(1, &mut self.done)
+                .map_err(TrainError::Path)?;
+            self.flying -= self.done.len();
+        }
+        self.done.clear();
+        Ok(())
+    }
+}
+
+/// Opens a file and checks that it is as long as it was.
+fn open_checked(file: &DataFile, direct: bool) -> Result<File, TrainError> {
+    let named = |source| TrainError::Read {
+        path: file.path.clone(),
+        source,
+    };
+    let open = storage::open(&file.path, Access::Read, direct).map_err(named)?;
+    let metadata = open
+        .metadata()
+        .map_err(|e| named(TransferError::file("look at", &file.path, e)))?;
+    if metadata.len() == file.bytes {
+        return Ok(open);
+    }
+    Err(TrainError::Length {
+        path: file.path.clone(),
+        expected_bytes: file.bytes,
+        found_bytes: metadata.len(),
+    })
+}

@@ -1,0 +1,176 @@
+//! One read in progress: its stretches cut into chunks, and what has come of them.
+
+use stormlp_transfer::FileId;
+
+use super::machine::{Nanos, ReadRequest};
+use super::source::{Extent, ReadPlan};
+
+/// Direct I/O wants offsets and lengths in multiples of this.
+pub(super) const DIRECT_ALIGN: u64 = 4096;
+
+/// A piece of a stretch that fits a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Chunk {
+    pub(super) offset: u64,
+    /// Bytes to ask for.
+    pub(super) len: usize,
+    /// Bytes that must come: fewer than `len` only at the end of a file under direct I/O.
+    pub(super) expected: usize,
+}
+
+/// How stretches are cut.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cut {
+    pub(super) chunk_bytes: u64,
+    pub(super) direct: bool,
+}
+
+/// One read in progress.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) request: ReadRequest,
+    pub(super) plan: ReadPlan,
+    /// The file as the path knows it; `None` once it is closed.
+    pub(super) file: Option<FileId>,
+    pub(super) file_bytes: u64,
+    pub(super) started: Nanos,
+    /// Chunks in flight.
+    pub(super) flying: u32,
+    /// Bytes that have come.
+    pub(super) bytes: u64,
+    next_extent: usize,
+    at: u64,
+}
+
+impl Job {
+    pub(super) fn new(
+        request: ReadRequest,
+        plan: ReadPlan,
+        file: Option<FileId>,
+        file_bytes: u64,
+        started: Nanos,
+    ) -> Self {
+        Self {
+            request,
+            plan,
+            file,
+            file_bytes,
+            started,
+            flying: 0,
+            bytes: 0,
+            next_extent: 0,
+            at: 0,
+        }
+    }
+
+    /// The next chunk to ask for.
+    pub(super) fn next_chunk(&mut self, cut: Cut) -> Option<Chunk> {
+        loop {
+            let extent = *self.plan.extents.as_slice().get(self.next_extent)?;
+            let Extent { offset, bytes } = aligned(extent, cut.direct);
+            let end = offset + bytes;
+            let start = offset + self.at;
+            if start >= end {
+                self.next_extent += 1;
+                self.at = 0;
+                continue;
+            }
+            let len = (end - start).min(cut.chunk_bytes);
+            self.at += len;
+            return Some(Chunk {
+                offset: start,
+                len: len as usize,
+                expected: len.min(self.file_bytes.saturating_sub(start)) as usize,
+            });
+        }
+    }
+}
+
+/// The stretch widened to what direct I/O takes.
+fn aligned(extent: Extent, direct: bool) -> Extent {
+    if !direct {
+        return extent;
+    }
+    let offset = extent.offset / DIRECT_ALIGN * DIRECT_ALIGN;
+    let end = (extent.offset + extent.bytes).next_multiple_of(DIRECT_ALIGN);
+    Extent {
+        offset,
+        bytes: end - offset,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::training::machine::{Landed, LaneRead, Unit};
+    use crate::training::source::Extents;
+    use proptest::prelude::*;
+
+    fn job(extents: Extents, file_bytes: u64) -> Job {
+        let request = ReadRequest {
+            accelerator: 0,
+            phase: 1,
+            read: LaneRead {
+                lane: 0,
+                unit: Unit::Sample(0),
+            },
+        };
+        let plan = ReadPlan {
+            file: 0,
+            extents,
+            keep_open: false,
+            landed: Landed::default(),
+        };
+        Job::new(request, plan, None, file_bytes, 0)
+    }
+
+    fn chunks(mut job: Job, cut: Cut) -> Vec<Chunk> {
+        std::iter::from_fn(|| job.next_chunk(cut)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_cover_their_stretches_in_order(
+            stretches in prop::collection::vec((0u64..100_000, 0u64..50_000), 0..5),
+            chunk_blocks in 1u64..8,
+            direct: bool,
+        ) {
+            let extents: Vec<Extent> = stretches
+                .iter()
+                .map(|(offset, bytes)| Extent { offset: *offset, bytes: *bytes })
+                .collect();
+            let file_bytes = extents.iter().map(|e| e.offset + e.bytes).max().unwrap_or(0);
+            let cut = Cut { chunk_bytes: chunk_blocks * DIRECT_ALIGN, direct };
+            let got = chunks(job(Extents::Many(extents.clone()), file_bytes), cut);
+            let asked: u64 = got.iter().map(|c| c.len as u64).sum();
+            let wanted: u64 = extents.iter().map(|e| aligned(*e, direct).bytes).sum();
+            prop_assert_eq!(asked, wanted);
+            for chunk in &got {
+                prop_assert!(chunk.len as u64 <= cut.chunk_bytes && chunk.len > 0);
+                prop_assert!(chunk.offset + chunk.expected as u64 <= file_bytes);
+                if direct {
+                    prop_assert!(chunk.offset % DIRECT_ALIGN == 0);
+                    prop_assert!(chunk.len as u64 % DIRECT_ALIGN == 0);
+                } else {
+                    prop_assert_eq!(chunk.expected, chunk.len);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_file_may_come_short_under_direct_io() {
+        let whole = Extents::One(Extent {
+            offset: 0,
+            bytes: 10_000,
+        });
+        let cut = Cut {
+            chunk_bytes: 8192,
+            direct: true,
+        };
+        let got = chunks(job(whole, 10_000), cut);
+        let lens: Vec<_> = got.iter().map(|c| (c.offset, c.len, c.expected)).collect();
+        assert_eq!(lens, [(0, 8192, 8192), (8192, 4096, 1808)]);
+    }
+}

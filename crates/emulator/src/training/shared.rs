@@ -1,0 +1,285 @@
+//! The machine in real time: one lock around it, and who is to be woken when it moved.
+//!
+//! I/O threads hand in what they finished and take the next read in one turn of the lock; the
+//! pacer ends computations. Nobody wakes a thread while holding the lock.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use stormlp_transfer::timer::Waker;
+
+use super::error::TrainError;
+use super::machine::{Halt, Landed, Machine, Nanos, PhaseSpec, ReadRequest, Waits};
+use super::source::Source;
+
+/// A read that is over.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Finished {
+    pub(super) request: ReadRequest,
+    pub(super) landed: Landed,
+}
+
+/// What an I/O thread is to do next.
+pub(super) enum Turn {
+    /// Make this read.
+    Read(ReadRequest, Arc<dyn Source>),
+    /// Nothing was taken. A thread that wanted something is on the list of those to be woken.
+    Nothing,
+    /// The run is over.
+    Quit,
+}
+
+/// Where an I/O thread that finds nothing to do will sleep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bed {
+    /// Parked: it has nothing in flight.
+    Parked,
+    /// In its path's wait, which its waker ends.
+    InPath,
+    /// Not at all: it has no room for another read, or its wait cannot be ended.
+    Busy,
+}
+
+/// How a sleeping I/O thread is woken.
+pub(super) struct Sleeper {
+    pub(super) thread: Thread,
+    pub(super) waker: Arc<Waker>,
+}
+
+struct State {
+    machine: Machine,
+    source: Option<Arc<dyn Source>>,
+    /// The I/O threads that sleep, and where.
+    asleep: Vec<(usize, Bed)>,
+    sleepers: Vec<Option<Sleeper>>,
+    pacer: Option<Thread>,
+    /// What the pacer's timer is armed for; 0 while it is awake.
+    armed: Nanos,
+    quit: bool,
+    failure: Option<TrainError>,
+}
+
+/// Everything the threads of a run share.
+pub(super) struct Shared {
+    state: Mutex<State>,
+    moved: Condvar,
+    epoch: Instant,
+}
+
+/// Who is to be woken once the lock is free.
+#[derive(Default)]
+struct Wakes {
+    parked: Option<Thread>,
+    in_path: Option<Arc<Waker>>,
+    pacer: Option<Thread>,
+    main: bool,
+}
+
+impl Shared {
+    pub(super) fn new(machine: Machine, io_threads: usize) -> Self {
+        Self {
+            state: Mutex::new(State {
+                machine,
+                source: None,
+                asleep: Vec::with_capacity(io_threads),
+                sleepers: (0..io_threads).map(|_| None).collect(),
+                pacer: None,
+                armed: 0,
+                quit: false,
+                failure: None,
+            }),
+            moved: Condvar::new(),
+            epoch: Instant::now(),
+        }
+    }
+
+    /// Nanoseconds since the run was set up.
+    pub(super) fn now(&self) -> Nanos {
+        self.epoch.elapsed().as_nanos() as Nanos
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere is reported when its thread is joined; the tallies are still good.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says how I/O thread `index` is woken.
+    pub(super) fn register_io(&self, index: usize, sleeper: Sleeper) {
+        self.lock().sleepers[index] = Some(sleeper);
+    }
+
+    /// Hands in finished reads and takes the next one, if `want` and there is one; else the
+    /// thread will sleep in `bed`.
+    pub(super) fn turn(
+        &self,
+        index: usize,
+        finished: &mut Vec<Finished>,
+        want: bool,
+        bed: Bed,
+    ) -> Turn {
+        let now = self.now();
+        let mut state = self.lock();
+        for Finished { request, landed } in finished.drain(..) {
+            state.machine.on_read_complete(request, landed, now);
+        }
+        state.asleep.retain(|(sleeper, _)| *sleeper != index);
+        let turn = if state.quit {
+            Turn::Quit
+        } else if let Some((request, source)) = want.then(|| state.take(now)).flatten() {
+            Turn::Read(request, source)
+        } else {
+            if bed != Bed::Busy {
+                state.asleep.push((index, bed));
+            }
+            Turn::Nothing
+        };
+        let wakes = state.wakes();
+        drop(state);
+        self.wake(wakes);
+        turn
+    }
+
+    /// Ends the run because of `error`; what was measured stays.
+    pub(super) fn fail(&self, error: TrainError) {
+        let now = self.now();
+        let mut state = self.lock();
+        if state.failure.is_none() {
+            state.failure = Some(error);
+        }
+        state.machine.abort(now);
+        let wakes = state.wakes();
+        drop(state);
+        self.wake(wakes);
+    }
+
+    /// One turn of the pacer: ends what is due and says until when it may sleep.
+    pub(super) fn pace(&self) -> Option<Nanos> {
+        let mut state = self.lock();
+        if state.quit {
+            return None;
+        }
+        state.armed = 0;
+        let now = self.now();
+        state.machine.on_deadline(now, || self.now());
+        state.armed = state.machine.next_deadline().unwrap_or(Nanos::MAX);
+        let until = state.armed;
+        let wakes = state.wakes();
+        drop(state);
+        self.wake(wakes);
+        Some(until)
+    }
+
+    /// Says which thread paces.
+    pub(super) fn register_pacer(&self, thread: Thread) {
+        self.lock().pacer = Some(thread);
+    }
+
+    /// Does something to the machine, then wakes whom that concerns.
+    pub(super) fn with<T>(&self, act: impl FnOnce(&mut Machine, Nanos) -> T) -> T {
+        let mut state = self.lock();
+        let now = self.now();
+        let answer = act(&mut state.machine, now);
+        let wakes = state.wakes();
+        drop(state);
+        self.wake(wakes);
+        answer
+    }
+
+    /// Begins a phase over `source`.
+    pub(super) fn begin(&self, source: Arc<dyn Source>, spec: PhaseSpec) {
+        self.lock().source = Some(source);
+        self.with(|machine, now| machine.begin(spec, now));
+    }
+
+    /// Waits until the machine halts, at most for `patience`.
+    pub(super) fn wait(&self, patience: Duration) -> Option<Halt> {
+        let state = self.lock();
+        let waited = self
+            .moved
+            .wait_timeout_while(state, patience, |state| state.machine.halt().is_none());
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.machine.halt()
+    }
+
+    /// Where the waiting went until now.
+    pub(super) fn waits(&self) -> Waits {
+        let now = self.now();
+        self.lock().machine.waits(now)
+    }
+
+    /// The error that ended the run, once.
+    pub(super) fn take_failure(&self) -> Option<TrainError> {
+        self.lock().failure.take()
+    }
+
+    /// Whether an error ended the run.
+    pub(super) fn failed(&self) -> bool {
+        self.lock().failure.is_some()
+    }
+
+    /// Lets every thread end.
+    pub(super) fn quit(&self) {
+        let mut state = self.lock();
+        state.quit = true;
+        let pacer = state.pacer.take();
+        let sleepers: Vec<_> = state.sleepers.iter_mut().filter_map(Option::take).collect();
+        drop(state);
+        if let Some(pacer) = pacer {
+            pacer.unpark();
+        }
+        for sleeper in sleepers {
+            sleeper.thread.unpark();
+            sleeper.waker.wake();
+        }
+    }
+
+    fn wake(&self, wakes: Wakes) {
+        if let Some(thread) = wakes.parked {
+            thread.unpark();
+        }
+        if let Some(waker) = wakes.in_path {
+            waker.wake();
+        }
+        if let Some(pacer) = wakes.pacer {
+            pacer.unpark();
+        }
+        if wakes.main {
+            self.moved.notify_all();
+        }
+    }
+}
+
+impl State {
+    fn take(&mut self, now: Nanos) -> Option<(ReadRequest, Arc<dyn Source>)> {
+        let source = self.source.as_ref()?;
+        let request = self.machine.next_read(now)?;
+        Some((request, Arc::clone(source)))
+    }
+
+    /// Whom the machine's new state concerns. One I/O thread at a time is woken: it takes a read
+    /// and wakes the next one if more are waiting.
+    fn wakes(&mut self) -> Wakes {
+        let mut wakes = Wakes {
+            main: self.machine.halt().is_some(),
+            ..Wakes::default()
+        };
+        if self.machine.reads_waiting() > 0
+            && let Some((index, bed)) = self.asleep.pop()
+            && let Some(sleeper) = &self.sleepers[index]
+        {
+            match bed {
+                Bed::InPath => wakes.in_path = Some(Arc::clone(&sleeper.waker)),
+                Bed::Parked | Bed::Busy => wakes.parked = Some(sleeper.thread.clone()),
+            }
+        }
+        if self
+            .machine
+            .next_deadline()
+            .is_some_and(|at| at < self.armed)
+        {
+            wakes.pacer = self.pacer.clone();
+        }
+        wakes
+    }
+}

@@ -1,0 +1,64 @@
+//! Which bytes a read is: the seam between the loaders, which count samples, and the files.
+
+use std::path::PathBuf;
+
+use super::machine::{Landed, ReadRequest};
+
+/// A stretch of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Bytes from the start of the file.
+    pub offset: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+}
+
+/// The stretches of one read, in the order in which they are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Extents {
+    /// One stretch.
+    One(Extent),
+    /// Several, as the columns of a row group.
+    Many(Vec<Extent>),
+}
+
+impl Extents {
+    /// The stretches.
+    pub fn as_slice(&self) -> &[Extent] {
+        match self {
+            Self::One(extent) => std::slice::from_ref(extent),
+            Self::Many(extents) => extents,
+        }
+    }
+}
+
+/// What an I/O thread is to do for a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadPlan {
+    /// Number of the file.
+    pub file: usize,
+    /// What to read of it.
+    pub extents: Extents,
+    /// Whether more reads of this lane go to the same file, so that it stays open.
+    pub keep_open: bool,
+    /// What the read brings once all of it is there.
+    pub landed: Landed,
+}
+
+/// A file of the dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataFile {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// How long it is; a file of another length at the time of the run is an error.
+    pub bytes: u64,
+}
+
+/// A dataset in the order of one epoch.
+pub trait Source: Send + Sync {
+    /// The files by number.
+    fn files(&self) -> &[DataFile];
+
+    /// What a request stands for.
+    fn plan(&self, request: &ReadRequest) -> ReadPlan;
+}
