@@ -1,10 +1,15 @@
 //! What every command is given besides its arguments: the stop token, the clock's date and where
 //! progress goes.
 
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use anyhow::Context;
+use stormlp_model::facts::HostFacts;
 use stormlp_model::stop::StopToken;
+use stormlp_transfer::probe;
 
+use crate::exit::Failure;
 use crate::progress::Progress;
 
 /// The surroundings of one run of the program.
@@ -32,6 +37,29 @@ impl Session {
     /// An observer that draws progress on stderr.
     pub(crate) fn progress(&self) -> Progress {
         Progress::new(self.quiet)
+    }
+
+    /// This machine with its GPU libraries, which are tried in `directory` where one is given.
+    ///
+    /// # Errors
+    /// When the path of this executable cannot be told.
+    pub(crate) fn host_facts(&self, directory: Option<&Path>) -> Result<HostFacts, Failure> {
+        Ok(probe::host_facts_with_libraries(
+            &self.executable()?,
+            directory,
+        ))
+    }
+
+    /// This executable, for starting it again as the child that opens libraries.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub(crate) fn executable(&self) -> Result<PathBuf, Failure> {
+        std::env::current_exe()
+            .context(
+                "cannot tell where this executable lies, which is started again to open libraries",
+            )
+            .map_err(Failure::machine)
     }
 
     /// The command line as it was typed, quoted for a shell where that is needed.

@@ -21,6 +21,8 @@ pub struct GpuFacts {
     pub cuda: LibraryFacts,
     /// The GPUDirect Storage library.
     pub cufile: LibraryFacts,
+    /// What cuFile's driver says of itself: properties, routes, settings that bear on them.
+    pub cufile_says: Vec<String>,
     /// The nvidia-fs kernel module.
     pub nvidia_fs: Fact<NvidiaFs>,
     /// Whether the kernel has the symbols that cuFile's peer-to-peer mode looks for.

@@ -1,6 +1,8 @@
 //! GPUs, their drivers and libraries, and the platform between GPU and storage.
 
+use stormlp_model::facts::Availability;
 use stormlp_model::machine::{Fact, GpuFacts, LibraryFacts, Machine, PciGpu};
+use stormlp_model::path::PathKind;
 use stormlp_model::units::ByteSize;
 
 use super::lines::Lines;
@@ -29,7 +31,16 @@ pub(super) fn section(machine: &Machine, lines: &mut Lines) {
     }
     drivers(gpu, lines);
     library("CUDA driver library", &gpu.cuda, lines);
-    library("libcufile", &gpu.cufile, lines);
+    match (&gpu.cufile.version, machine.host.support(PathKind::Gds)) {
+        // The whole story stands with the path already.
+        (Fact::Unknown(told), Availability::Unavailable { reason, .. }) if *told == reason => {
+            lines.row("libcufile", "none that works: see the path gds");
+        }
+        _ => library("libcufile", &gpu.cufile, lines),
+    }
+    for said in &gpu.cufile_says {
+        lines.row("", said);
+    }
     platform(gpu, lines);
 }
 
@@ -90,7 +101,7 @@ fn library(name: &str, library: &LibraryFacts, lines: &mut Lines) {
     let value = match (&library.version, &library.found_at) {
         (version, Fact::Known(path)) => format!("{} from {}", shown(version), path.display()),
         (Fact::Known(version), Fact::Unknown(_)) => version.clone(),
-        (Fact::Unknown(reason), Fact::Unknown(_)) => format!("none ({reason})"),
+        (Fact::Unknown(reason), Fact::Unknown(_)) => format!("none: {reason}"),
     };
     lines.row(name, value);
 }

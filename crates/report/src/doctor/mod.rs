@@ -50,8 +50,19 @@ fn head(machine: &Machine, lines: &mut Lines) {
 
 fn paths(machine: &Machine, lines: &mut Lines) {
     lines.heading("Transfer paths");
-    for support in &machine.host.paths {
-        lines.availability(support.path.name(), &support.availability);
+    let supports = &machine.host.paths;
+    for (i, support) in supports.iter().enumerate() {
+        // Several paths fail for one reason; it is told once.
+        let told = supports[..i].iter().find(|earlier| {
+            !support.availability.is_available() && earlier.availability == support.availability
+        });
+        match told {
+            Some(earlier) => lines.row(
+                support.path.name(),
+                format!("no: for the same reason as {}", earlier.path),
+            ),
+            None => lines.availability(support.path.name(), &support.availability),
+        }
     }
     let standing_in = machine
         .host

@@ -71,9 +71,10 @@ fn gpu() -> GpuFacts {
             found_at: Fact::Known(PathBuf::from("libcuda.so.1")),
         },
         cufile: LibraryFacts {
-            version: Fact::unknown("libcufile.so.0: no such file"),
-            found_at: Fact::unknown("libcufile.so.0: no such file"),
+            version: Fact::unknown("libcufile.so.0 was not found"),
+            found_at: Fact::unknown("libcufile.so.0 was not found"),
         },
+        cufile_says: Vec::new(),
         nvidia_fs: Fact::<NvidiaFs>::unknown("/proc/driver/nvidia-fs/version: no such file"),
         kernel_p2pdma: Fact::Known(true),
         iommu_groups: Fact::Known(0),
@@ -196,12 +197,9 @@ fn a_server_is_described_whole() {
       cpu-gpu                   yes
       cpu-async-gpu             yes
       page-cache                yes
-      gds-async                 no: libcufile.so.0 was not found
-                                    help: install gds-tools
-      gds-batch                 no: libcufile.so.0 was not found
-                                    help: install gds-tools
-      gds-batch-stream          no: libcufile.so.0 was not found
-                                    help: install gds-tools
+      gds-async                 no: for the same reason as gds
+      gds-batch                 no: for the same reason as gds
+      gds-batch-stream          no: for the same reason as gds
       null                      yes
 
     GPUs and direct storage
@@ -211,7 +209,7 @@ fn a_server_is_described_whole() {
       NVIDIA driver             570.124.06, open kernel module
       nvidia-fs                 not loaded (/proc/driver/nvidia-fs/version: no such file)
       CUDA driver library       12.8 from libcuda.so.1
-      libcufile                 none (libcufile.so.0: no such file)
+      libcufile                 none that works: see the path gds
       kernel P2PDMA for cuFile  yes
       IOMMU                     does not translate (no groups); kernel arguments: iommu=off
       ACS                       0000:3a:00.0 ReqRedir+ CmpltRedir+

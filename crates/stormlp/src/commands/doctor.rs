@@ -38,8 +38,8 @@ enum Format {
 }
 
 /// Looks at the machine and prints what it found. What is missing is a finding, not a failure.
-pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
-    let machine = probe::machine(&args.directory);
+pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+    let machine = probe::machine(&session.executable()?, &args.directory);
     match args.format {
         Format::Text => output::print(&doctor::text(&machine)),
         Format::Json => {

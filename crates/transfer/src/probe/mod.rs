@@ -7,6 +7,7 @@ mod cgroup;
 mod cpu;
 mod direct;
 mod gpu;
+mod libraries;
 mod memory;
 mod mounts;
 mod platform;
@@ -18,48 +19,64 @@ mod uring;
 
 use std::path::Path;
 
-use stormlp_model::facts::{Availability, HostFacts, PathSupport};
+use stormlp_model::facts::HostFacts;
 use stormlp_model::head::FORMAT_VERSION;
 use stormlp_model::machine::{
     BlockDevice, BuildFacts, Fact, Filesystem, GpuFacts, LibraryFacts, Machine, advice,
 };
-use stormlp_model::path::PathKind;
 
+use self::libraries::Libraries;
 use self::root::Root;
 
-/// What plans and reports need to know of this machine; takes a few milliseconds.
+/// What plans and reports need to know of this machine, without opening any GPU library: the
+/// cuFile paths are said to be unavailable. Takes a few milliseconds.
 pub fn host_facts() -> HostFacts {
-    let root = Root::system();
+    gather(&Root::system(), &Libraries::not_asked())
+}
+
+/// The same with the GPU libraries, which a child of `executable` opens and tries in `directory`.
+///
+/// `executable` is this program: it must hand [`crate::cufile::probe::ARGUMENT`] on. Takes some
+/// tens of milliseconds where there are libraries, and [`crate::cufile::probe::TIME_LIMIT`] at
+/// most.
+pub fn host_facts_with_libraries(executable: &Path, directory: Option<&Path>) -> HostFacts {
+    gather(&Root::system(), &Libraries::ask(executable, directory))
+}
+
+fn gather(root: &Root, libraries: &Libraries) -> HostFacts {
     let uname = rustix::system::uname();
-    let memory_bytes = memory::total_bytes(&root);
+    let memory_bytes = memory::total_bytes(root);
+    let accelerators = Vec::new();
     HostFacts {
         hostname: uname.nodename().to_string_lossy().into_owned(),
         kernel: uname.release().to_string_lossy().into_owned(),
-        cpu_model: cpu::model(&root).unwrap_or("unknown".to_string()),
+        cpu_model: cpu::model(root).unwrap_or("unknown".to_string()),
         cpus: cpu::allowed(),
         memory_bytes,
-        memory_limit_bytes: cgroup::memory_limit_bytes(&root).filter(|&l| l < memory_bytes),
+        memory_limit_bytes: cgroup::memory_limit_bytes(root).filter(|&l| l < memory_bytes),
         locked_memory_limit_bytes: memory::locked_limit_bytes(),
         open_files_limit: memory::open_files_limit(),
-        io_uring: uring::availability(&root),
-        accelerators: Vec::new(),
-        paths: PathKind::ALL.into_iter().map(path_support).collect(),
+        io_uring: uring::availability(root),
+        paths: libraries::paths(libraries, &accelerators),
+        accelerators,
         stormlp_version: env!("CARGO_PKG_VERSION").to_string(),
         release_build: !cfg!(debug_assertions),
     }
 }
 
-/// Everything there is to know of this machine and of the storage behind `directory`.
-pub fn machine(directory: &Path) -> Machine {
+/// Everything there is to know of this machine and of the storage behind `directory`;
+/// `executable` as in [`host_facts_with_libraries`].
+pub fn machine(executable: &Path, directory: &Path) -> Machine {
     let root = Root::system();
+    let libraries = Libraries::ask(executable, Some(directory));
     let mut machine = Machine {
         format_version: FORMAT_VERSION,
-        host: host_facts(),
+        host: gather(&root, &libraries),
         build: build(),
         processors: cpu::facts(&root),
         memory: memory::facts(&root),
         io_uring: uring::facts(&root),
-        gpu: gpu_facts(&root),
+        gpu: gpu_facts(&root, &libraries),
         storage: storage::facts(&root, directory),
         warnings: Vec::new(),
     };
@@ -80,14 +97,15 @@ pub fn build() -> BuildFacts {
     }
 }
 
-fn gpu_facts(root: &Root) -> GpuFacts {
+fn gpu_facts(root: &Root, libraries: &Libraries) -> GpuFacts {
     GpuFacts {
         devices: gpu::devices(root),
         driver_version: gpu::driver_version(root),
         driver_open: gpu::driver_open(root),
         driver_registry: gpu::driver_registry(root),
         cuda: not_probed(),
-        cufile: not_probed(),
+        cufile: libraries.cufile_library(),
+        cufile_says: libraries.cufile_says(),
         nvidia_fs: gpu::nvidia_fs(root),
         kernel_p2pdma: platform::kernel_p2pdma(root),
         iommu_groups: platform::iommu_groups(root),
@@ -114,24 +132,16 @@ pub fn block_devices(directory: &Path) -> Fact<Vec<BlockDevice>> {
     storage::devices(&Root::system(), directory)
 }
 
-/// Paths that the CPU drives run everywhere; the others need cuFile.
-fn path_support(path: PathKind) -> PathSupport {
-    let availability = if path.needs_cufile() {
-        Availability::unavailable("cuFile was not probed", "run `stormlp doctor`")
-    } else {
-        Availability::Available
-    };
-    PathSupport { path, availability }
-}
-
 #[cfg(test)]
 mod tests {
+    use stormlp_model::path::PathKind;
+
     use super::*;
 
     #[test]
     fn a_whole_machine_survives_json() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let machine = machine(folder.path());
+        let machine = machine(Path::new("/does/not/exist"), folder.path());
         let json = serde_json::to_string(&machine).expect("plain data");
         let back: Machine = serde_json::from_str(&json).expect("the same data");
         assert_eq!(back, machine);

@@ -80,7 +80,7 @@ fn within<T: Send + 'static>(
 }
 
 /// The folder itself, or the nearest one above that exists, without links.
-fn nearest(directory: &Path) -> Fact<PathBuf> {
+pub(crate) fn nearest(directory: &Path) -> Fact<PathBuf> {
     let absolute = match std::path::absolute(directory) {
         Ok(path) => path,
         Err(error) => return Fact::unknown(format!("{}: {error}", directory.display())),

@@ -1,0 +1,167 @@
+//! What the GPU libraries can do here, and so which transfer paths can run.
+//!
+//! The libraries are opened in a child process only ([`crate::cufile::probe`]): a driver stack
+//! that hangs or crashes must not take this process with it.
+
+use std::path::{Path, PathBuf};
+
+use stormlp_model::facts::{AcceleratorFacts, Availability, PathSupport};
+use stormlp_model::machine::{Fact, LibraryFacts};
+use stormlp_model::path::PathKind;
+
+use crate::cufile::probe::{self, CuFileProbe, TIME_LIMIT};
+
+/// What was found out about the libraries, or why nobody asked.
+#[derive(Debug, Clone)]
+pub(crate) enum Libraries {
+    /// Nothing was opened, for a reason and with a remedy.
+    NotAsked(Availability),
+    /// What the child said.
+    Asked(Box<CuFileProbe>),
+}
+
+impl Libraries {
+    /// Nobody asked for the libraries.
+    pub(crate) fn not_asked() -> Self {
+        Self::NotAsked(Availability::unavailable(
+            "cuFile was not probed",
+            "run `stormlp doctor`",
+        ))
+    }
+
+    /// Asks a child of `executable`, which is this program, about the libraries and `directory`.
+    pub(crate) fn ask(executable: &Path, directory: Option<&Path>) -> Self {
+        if cfg!(target_feature = "crt-static") {
+            // Not even tried: a static process that opens a shared C library crashes.
+            return Self::NotAsked(Availability::unavailable(
+                "this is a static build, which can open no library",
+                "use the dynamically linked build",
+            ));
+        }
+        // A folder that is yet to be made is judged by the nearest one above it.
+        let directory = directory.and_then(|path| super::storage::nearest(path).known().cloned());
+        Self::Asked(Box::new(probe::run(
+            executable,
+            directory.as_deref(),
+            TIME_LIMIT,
+        )))
+    }
+
+    /// Whether cuFile works with ordinary host memory.
+    pub(crate) fn cufile(&self) -> Availability {
+        match self {
+            Self::NotAsked(why) => why.clone(),
+            Self::Asked(probe) => probe.availability(),
+        }
+    }
+
+    /// libcufile for the doctor.
+    pub(crate) fn cufile_library(&self) -> LibraryFacts {
+        let reason = match self.cufile() {
+            Availability::Available => "it does not say".to_string(),
+            Availability::Unavailable { reason, .. } => reason,
+        };
+        let (version, path): (Option<String>, Option<PathBuf>) = match self {
+            Self::NotAsked(_) => (None, None),
+            Self::Asked(probe) => (probe.library_version.clone(), probe.library_path.clone()),
+        };
+        LibraryFacts {
+            version: version.map_or_else(|| Fact::unknown(&reason), Fact::Known),
+            found_at: path.map_or_else(|| Fact::unknown(&reason), Fact::Known),
+        }
+    }
+
+    /// What cuFile's driver says of itself: properties, routes, parameters.
+    pub(crate) fn cufile_says(&self) -> Vec<String> {
+        match self {
+            Self::NotAsked(_) => Vec::new(),
+            Self::Asked(probe) => [&probe.properties, &probe.routes, &probe.parameters]
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect(),
+        }
+    }
+}
+
+/// For each path whether it can run. Paths that the CPU drives run everywhere, cuFile's where
+/// the library works, and those on streams need CUDA as well.
+pub(crate) fn paths(libraries: &Libraries, gpus: &[AcceleratorFacts]) -> Vec<PathSupport> {
+    let cufile = libraries.cufile();
+    let support = |path: PathKind| {
+        let availability = if !path.needs_cufile() {
+            Availability::Available
+        } else if cufile.is_available() && needs_stream(path) && gpus.is_empty() {
+            Availability::unavailable(
+                "it works on CUDA streams, and CUDA has no GPU here",
+                "a GPU and its driver; `gds` and `gds-batch` work on host memory too",
+            )
+        } else {
+            cufile.clone()
+        };
+        PathSupport { path, availability }
+    };
+    PathKind::ALL.into_iter().map(support).collect()
+}
+
+fn needs_stream(path: PathKind) -> bool {
+    matches!(path, PathKind::GdsAsync | PathKind::GdsBatchStream)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn working() -> Libraries {
+        // What the child prints is what travels; the JSON stands for it.
+        let probe = serde_json::json!({
+            "driver": {"status": "available"}, "folder": {"status": "available"},
+            "library_version": "1.20", "library_path": "/lib/libcufile.so.0",
+            "nvfs_version": null, "compat_mode_allowed": true,
+            "properties": ["compat"], "routes": [], "parameters": ["x = 1"],
+        });
+        Libraries::Asked(Box::new(serde_json::from_value(probe).unwrap()))
+    }
+
+    fn runs(paths: &[PathSupport]) -> Vec<&'static str> {
+        let available = paths.iter().filter(|p| p.availability.is_available());
+        available.map(|p| p.path.name()).collect()
+    }
+
+    #[test]
+    fn without_libraries_the_cpu_still_drives_its_paths() {
+        let paths = paths(&Libraries::not_asked(), &[]);
+        let expected = [
+            "cpu",
+            "buffered",
+            "cpu-gpu",
+            "cpu-async-gpu",
+            "page-cache",
+            "null",
+        ];
+        assert_eq!(runs(&paths), expected);
+    }
+
+    #[test]
+    fn streams_need_a_gpu_and_batches_do_not() {
+        let paths = paths(&working(), &[]);
+        assert!(runs(&paths).contains(&"gds") && runs(&paths).contains(&"gds-batch"));
+        assert!(!runs(&paths).contains(&"gds-async"));
+        assert!(!runs(&paths).contains(&"gds-batch-stream"));
+    }
+
+    #[test]
+    fn the_library_that_answered_is_named() {
+        let library = working().cufile_library();
+        assert_eq!(library.version, Fact::Known("1.20".to_string()));
+        assert_eq!(working().cufile_says(), ["compat", "x = 1"]);
+        assert!(
+            Libraries::not_asked()
+                .cufile_library()
+                .version
+                .known()
+                .is_none()
+        );
+    }
+}
