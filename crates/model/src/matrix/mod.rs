@@ -4,12 +4,21 @@
 //! the data folders into a [`MatrixPlan`] in which every number is decided; running the plan
 //! gives a [`MatrixReport`]. All three are plain data.
 
+mod cells;
+mod check;
 mod choice;
+mod files;
+mod hints;
 mod inventory;
 mod manifest;
 mod plan;
+mod problem;
 mod report;
 mod request;
+mod resolve;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
 
 pub use choice::{
     BufferBacking, CacheState, DeviceId, EngineChoice, Fill, IoSize, PathChoice, Span,
@@ -19,7 +28,9 @@ pub use manifest::{Content, DataManifest, MANIFEST_NAME, ManifestError, Manifest
 pub use plan::{
     CellPlan, Crew, FileAction, FilePlan, FolderPlan, MatrixPlan, MemoryPlan, WorkerPlan,
 };
+pub use problem::{Problem, ProblemKind, Problems};
 pub use report::{
     CellReport, CellStatus, JobReport, MatrixReport, Measurement, Mismatch, Verification,
 };
 pub use request::{JobRequest, MatrixRequest, SharedFile, Target};
+pub use resolve::{ASSUMED_BYTES_PER_SECOND, resolve};

@@ -1,0 +1,298 @@
+//! The cells of a matrix: which combinations there are, and which of them this machine can run.
+//!
+//! The paths are the innermost axis and repetitions come next, so that what is compared runs in
+//! turn and a machine that drifts does so under all of them.
+
+use super::choice::{DeviceId, IoSize, Span};
+use super::files::FileTable;
+use super::inventory::Inventory;
+use super::plan::{CellPlan, Crew, MemoryPlan};
+use super::problem::Problems;
+use super::request::MatrixRequest;
+use super::resolve::{ASSUMED_BYTES_PER_SECOND, requested_bytes, worker_io_size};
+use crate::facts::{Availability, HostFacts};
+use crate::operation::Operation;
+use crate::path::{MemoryKind, PathKind};
+use crate::units::{ByteSize, short_size};
+
+/// Between the end of one cell and the start of the next, in seconds.
+const CELL_OVERHEAD_SECONDS: f64 = 0.05;
+/// Buffers begin and end on pages.
+const PAGE_BYTES: u64 = 4096;
+
+/// What cells are made from.
+pub(super) struct Context<'a> {
+    pub(super) request: &'a MatrixRequest,
+    pub(super) facts: &'a HostFacts,
+    pub(super) inventory: &'a Inventory,
+    pub(super) memory: &'a MemoryPlan,
+    pub(super) table: &'a FileTable,
+    pub(super) crews: &'a [Crew],
+}
+
+/// All cells in the order they run.
+pub(super) fn all(context: &Context<'_>, problems: &mut Problems) -> Vec<CellPlan> {
+    let request = context.request;
+    let paths = without_repeats(&request.paths.paths());
+    let mut cells = Vec::new();
+    for op in without_repeats(&request.ops) {
+        for io_size in without_repeats(&request.io_sizes) {
+            for crew in 0..context.crews.len() {
+                for repeat in 1..=request.repeat {
+                    for path in &paths {
+                        cells.push(context.cell(*path, op, io_size, crew, repeat));
+                    }
+                }
+            }
+        }
+    }
+    for cell in cells.iter().filter(|cell| cell.availability.is_available()) {
+        context.check(cell, problems);
+    }
+    context.check_paths(&cells, problems);
+    cells
+}
+
+fn without_repeats<T: PartialEq + Copy>(list: &[T]) -> Vec<T> {
+    let mut once = Vec::new();
+    for item in list {
+        if !once.contains(item) {
+            once.push(*item);
+        }
+    }
+    once
+}
+
+/// Host buffers and accelerator buffers of one thread.
+fn buffers(path: PathKind, queue_depth: u64) -> (u64, u64) {
+    match path {
+        PathKind::Cpu | PathKind::Buffered | PathKind::Null => (queue_depth, 0),
+        PathKind::CpuGpu | PathKind::PageCache => (queue_depth, queue_depth),
+        // One more of each, so that a copy overlaps with the next read at every depth.
+        PathKind::CpuAsyncGpu => (queue_depth + 1, queue_depth + 1),
+        PathKind::Gds | PathKind::GdsAsync | PathKind::GdsBatch | PathKind::GdsBatchStream => {
+            (0, queue_depth)
+        }
+    }
+}
+
+/// Host memory for the buffers of the largest cell; the stand-in's accelerator buffers are
+/// host memory too.
+pub(super) fn region_bytes(cells: &[CellPlan], crews: &[Crew]) -> u64 {
+    let of_cell = |cell: &CellPlan| {
+        let (host, accelerator) = buffers(cell.path, u64::from(cell.queue_depth));
+        crews[cell.crew].workers.iter().fold(0u64, |sum, worker| {
+            let emulated = worker.device == DeviceId::Host;
+            let count = host + if emulated { accelerator } else { 0 };
+            sum.saturating_add(count.saturating_mul(cell.slot_bytes))
+        })
+    };
+    let runnable = cells.iter().filter(|c| c.availability.is_available());
+    runnable.map(of_cell).max().unwrap_or(0)
+}
+
+impl Context<'_> {
+    fn cell(
+        &self,
+        path: PathKind,
+        op: Operation,
+        io_size: IoSize,
+        crew_index: usize,
+        repeat: u32,
+    ) -> CellPlan {
+        let crew = &self.crews[crew_index];
+        let largest = (crew.workers.iter())
+            .map(|worker| worker_io_size(worker, io_size).max_bytes)
+            .fold(0, u64::max);
+        let requested_bytes = requested_bytes(self.request.span, crew);
+        let measured = match self.request.span {
+            Span::Seconds(seconds) => seconds,
+            Span::Passes(_) => requested_bytes as f64 / ASSUMED_BYTES_PER_SECOND,
+        };
+        CellPlan {
+            path,
+            op,
+            io_size,
+            threads: crew.workers.len() as u32,
+            queue_depth: self.request.queue_depth,
+            repeat,
+            crew: crew_index,
+            availability: self.availability(path, crew),
+            direct: path.wants_direct() && self.refuses_direct(crew).is_none(),
+            slot_bytes: largest.next_multiple_of(PAGE_BYTES),
+            requested_bytes,
+            estimated_seconds: self.request.warmup_seconds + measured + CELL_OVERHEAD_SECONDS,
+        }
+    }
+
+    /// Whether a path can run here, with the memory that was chosen.
+    fn availability(&self, path: PathKind, crew: &Crew) -> Availability {
+        let support = self.facts.support(path);
+        let kind = self.memory.kind;
+        let on_host = crew.workers.iter().any(|w| w.device == DeviceId::Host);
+        let on_gpu = crew.workers.iter().any(|w| w.device != DeviceId::Host);
+        let host_kind = matches!(kind, MemoryKind::Host | MemoryKind::Mmap);
+        if !support.is_available() {
+            support
+        } else if path.needs_cufile() && on_host && !host_kind {
+            Availability::unavailable(
+                "cuFile is here, but no GPU for it to transfer to",
+                "--memory host measures cuFile on host memory",
+            )
+        } else if path.has_bounce_buffer() && on_gpu && (host_kind || kind == MemoryKind::Pinned) {
+            Availability::unavailable(
+                format!("--memory {} is for the cuFile paths", kind.name()),
+                "leave --memory out, or use --device host",
+            )
+        } else {
+            Availability::Available
+        }
+    }
+
+    /// Why a file of the crew cannot be opened with `O_DIRECT`, when one cannot.
+    fn refuses_direct(&self, crew: &Crew) -> Option<(String, &str, &str)> {
+        crew.workers.iter().find_map(|worker| {
+            let file = &self.table.files[worker.file];
+            let (direct, _) = self.direct(worker.file)?;
+            match direct {
+                Availability::Available => None,
+                Availability::Unavailable { reason, remedy } => Some((
+                    file.path.display().to_string(),
+                    reason.as_str(),
+                    remedy.as_str(),
+                )),
+            }
+        })
+    }
+
+    /// Whether a file takes `O_DIRECT`, and its alignment in bytes.
+    fn direct(&self, file: usize) -> Option<(&Availability, u64)> {
+        let file = &self.table.files[file];
+        match file.folder {
+            Some(index) => {
+                let folder = self.inventory.folder(&self.table.folders[index].path)?;
+                Some((&folder.direct, folder.direct_alignment_bytes))
+            }
+            None => {
+                let facts = self.inventory.file(&file.path)?;
+                Some((&facts.direct, facts.direct_alignment_bytes))
+            }
+        }
+    }
+
+    /// Whether a cell that this machine can run makes sense.
+    fn check(&self, cell: &CellPlan, problems: &mut Problems) {
+        let crew = &self.crews[cell.crew];
+        for worker in &crew.workers {
+            let io_size = worker_io_size(worker, cell.io_size);
+            if io_size.max_bytes > worker.length_bytes {
+                problems.plan(
+                    format!(
+                        "an I/O size of {} is larger than a thread's part of {} ({}, {} threads)",
+                        ByteSize(io_size.max_bytes),
+                        self.table.files[worker.file].path.display(),
+                        ByteSize(worker.length_bytes),
+                        cell.threads
+                    ),
+                    format!(
+                        "use a larger --file-size or an --io-size up to {}",
+                        short_size(worker.length_bytes)
+                    ),
+                );
+            }
+        }
+        if cell.path.wants_direct() {
+            match self.refuses_direct(crew) {
+                None => self.check_alignment(cell, problems),
+                Some((path, reason, remedy)) if self.request.require_direct => problems.machine(
+                    format!("--require-direct: {path} cannot be opened with O_DIRECT: {reason}"),
+                    remedy,
+                ),
+                Some(_) => {}
+            }
+        }
+        let batch = matches!(cell.path, PathKind::GdsBatch | PathKind::GdsBatchStream);
+        if self.request.read_percent.is_some() && !batch {
+            problems.plan(
+                format!("a mix of reads and writes on path {}", cell.path),
+                "mixed runs are for --path gds-batch and gds-batch-stream",
+            );
+        }
+    }
+
+    /// Whether offsets and sizes are what `O_DIRECT` takes; cuFile copes with any.
+    fn check_alignment(&self, cell: &CellPlan, problems: &mut Problems) {
+        if cell.path.needs_cufile() {
+            return;
+        }
+        for worker in &self.crews[cell.crew].workers {
+            let Some((_, alignment)) = self.direct(worker.file) else {
+                continue;
+            };
+            let alignment = alignment.max(1);
+            let size = worker_io_size(worker, cell.io_size);
+            let mut numbers = vec![
+                ("an I/O size", size.min_bytes),
+                ("a step of I/O sizes", size.step_bytes),
+                ("an offset", worker.start_bytes),
+            ];
+            if cell.op.is_random() {
+                let random = match self.request.unaligned {
+                    true => 1,
+                    false => self.request.random_alignment_bytes,
+                };
+                numbers.push(("an alignment of random offsets", random));
+            }
+            for (what, bytes) in numbers {
+                if !bytes.is_multiple_of(alignment) {
+                    problems.plan(
+                        format!(
+                            "{what} of {bytes} bytes is no multiple of {alignment}, as O_DIRECT \
+                             on path {} needs",
+                            cell.path
+                        ),
+                        "use multiples of 4K, or the paths buffered and page-cache",
+                    );
+                }
+            }
+        }
+    }
+
+    /// Whether any of the paths can run, and the ones that must can.
+    fn check_paths(&self, cells: &[CellPlan], problems: &mut Problems) {
+        let runnable = |cell: &&CellPlan| cell.availability.is_available();
+        if self.request.require_gds && !cells.iter().filter(runnable).any(|c| c.path.needs_cufile())
+        {
+            let (reason, remedy) = first_reason(cells.iter().filter(|c| c.path.needs_cufile()));
+            problems.machine(format!("--require-gds: {reason}"), remedy);
+        } else if !cells.iter().any(|cell| runnable(&cell)) {
+            let (reason, remedy) = first_reason(cells.iter());
+            problems.machine(
+                format!("none of the requested paths can run here: {reason}"),
+                remedy,
+            );
+        }
+    }
+}
+
+/// The reasons why cells cannot run, each path once, and the first remedy.
+fn first_reason<'a>(cells: impl Iterator<Item = &'a CellPlan>) -> (String, String) {
+    let mut reasons: Vec<String> = Vec::new();
+    let mut remedies = String::new();
+    for cell in cells {
+        if let Availability::Unavailable { reason, remedy } = &cell.availability {
+            let line = format!("{}: {reason}", cell.path);
+            if !reasons.contains(&line) {
+                reasons.push(line);
+            }
+            if remedies.is_empty() {
+                remedies.clone_from(remedy);
+            }
+        }
+    }
+    if reasons.is_empty() {
+        reasons.push("no cuFile path is among --path".to_string());
+        remedies.push_str("add --path gds");
+    }
+    (reasons.join("; "), remedies)
+}

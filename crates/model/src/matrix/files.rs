@@ -1,0 +1,503 @@
+//! Which files a matrix uses, how large they are and what has to be written first.
+//!
+//! Sizes when none was given: what is already there is used as it is; else 1 GiB for each
+//! thread, at most 8 GiB and a quarter of the free space in all. Size accounting of files that
+//! were named outright follows gdsio: see [`SharedFile`].
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::inventory::{FileFacts, FileKind, FolderFacts, Inventory};
+use super::manifest::{Content, ManifestFile};
+use super::plan::{FileAction, FilePlan, FolderPlan};
+use super::problem::Problems;
+use super::request::{JobRequest, MatrixRequest, Target};
+use crate::facts::Availability;
+use crate::operation::Direction;
+use crate::units::{ByteSize, GIB, KIB, MIB, short_size};
+
+#[cfg(doc)]
+use super::request::SharedFile;
+
+/// Size of each thread's file when there is room for all of them.
+const DEFAULT_FILE_BYTES: u64 = GIB;
+/// What stormlp lays out in all when it is not told.
+const DEFAULT_TOTAL_BYTES: u64 = 8 * GIB;
+
+/// The files of a matrix, for as many threads as its largest cell has.
+#[derive(Debug, Default)]
+pub(super) struct FileTable {
+    /// The folders.
+    pub(super) folders: Vec<FolderPlan>,
+    /// The files.
+    pub(super) files: Vec<FilePlan>,
+    /// For each job the indices of its files: one for each thread, or a single shared one.
+    pub(super) of_job: Vec<Vec<usize>>,
+    /// For each job how many bytes of each of its files are used, from its offset on.
+    pub(super) used_bytes: Vec<u64>,
+}
+
+impl FileTable {
+    /// Bytes to be written before the first cell.
+    pub(super) fn layout_bytes(&self) -> u64 {
+        self.files
+            .iter()
+            .filter(|file| file.action == FileAction::Fill)
+            .fold(0, |sum, file| sum.saturating_add(file.bytes))
+    }
+}
+
+/// What the operations of a request ask of a file's content.
+#[derive(Debug, Clone, Copy)]
+struct Needs {
+    /// Something must have been written everywhere.
+    content: bool,
+    /// The pattern of this seed must be everywhere.
+    pattern: Option<u64>,
+    /// Cells write.
+    writes: bool,
+}
+
+impl Needs {
+    fn of(request: &MatrixRequest) -> Self {
+        let reads = request
+            .ops
+            .iter()
+            .any(|op| op.direction() == Direction::Read);
+        let mixed = request.read_percent.is_some();
+        Self {
+            // Random writes on unwritten space would measure the allocation of blocks.
+            content: reads || mixed || request.ops.iter().any(|op| op.is_random()),
+            pattern: (request.verify && reads).then_some(request.seed),
+            writes: mixed
+                || request
+                    .ops
+                    .iter()
+                    .any(|op| op.direction() == Direction::Write),
+        }
+    }
+
+    /// Whether a file that holds `content` will do.
+    fn met_by(self, content: Content) -> bool {
+        match (self.pattern, content) {
+            (Some(seed), content) => content == Content::Pattern { seed },
+            (None, Content::Unwritten) => !self.content,
+            (None, Content::Pattern { .. } | Content::Other) => true,
+        }
+    }
+}
+
+/// Decides on all files of a request; `threads_of` says how many threads each job has at most.
+pub(super) fn decide(
+    request: &MatrixRequest,
+    inventory: &Inventory,
+    threads_of: &[u32],
+    problems: &mut Problems,
+) -> FileTable {
+    let mut table = FileTable::default();
+    let folder_files: u64 = (request.jobs.iter().zip(threads_of))
+        .filter(|(job, _)| matches!(job.target, Target::Folder(_)))
+        .map(|(_, threads)| u64::from(*threads))
+        .sum();
+    for (job, threads) in request.jobs.iter().zip(threads_of) {
+        let decided = match &job.target {
+            Target::Folder(path) => match inventory.folder(path) {
+                Some(facts) => {
+                    let job = FolderJob {
+                        request,
+                        job,
+                        facts,
+                        threads: *threads,
+                        sharers: folder_files,
+                    };
+                    job.decide(&mut table, problems)
+                }
+                None => not_scanned(path, problems),
+            },
+            Target::File(path) => match inventory.file(path) {
+                Some(facts) => named_file(request, job, facts, *threads, &mut table, problems),
+                None => not_scanned(path, problems),
+            },
+        };
+        let (files, used_bytes) = decided.unwrap_or_default();
+        table.of_job.push(files);
+        table.used_bytes.push(used_bytes);
+    }
+    check_space(inventory, &table, problems);
+    table
+}
+
+/// Files of a job and how much of each is used; `None` when that is a problem.
+type Decided = Option<(Vec<usize>, u64)>;
+
+fn not_scanned(path: &Path, problems: &mut Problems) -> Decided {
+    problems.machine(
+        format!("{} was not examined", path.display()),
+        "run the command again",
+    );
+    None
+}
+
+/// A job with a file for each thread.
+struct FolderJob<'a> {
+    request: &'a MatrixRequest,
+    job: &'a JobRequest,
+    facts: &'a FolderFacts,
+    threads: u32,
+    /// Files of all folder jobs together.
+    sharers: u64,
+}
+
+impl FolderJob<'_> {
+    fn decide(&self, table: &mut FileTable, problems: &mut Problems) -> Decided {
+        if let Availability::Unavailable { reason, remedy } = &self.facts.writable
+            && (!self.all_there() || Needs::of(self.request).writes)
+        {
+            let path = self.facts.path.display();
+            problems.machine(format!("{path} cannot hold the files: {reason}"), remedy);
+            return None;
+        }
+        let used_bytes = self.used_bytes(problems)?;
+        let folder = self.folder_index(table);
+        let files = (0..self.threads)
+            .filter_map(|thread| self.file(thread, used_bytes, folder, table, problems))
+            .collect();
+        Some((files, used_bytes))
+    }
+
+    fn offset_bytes(&self) -> u64 {
+        self.job.offset_bytes.unwrap_or(self.request.offset_bytes)
+    }
+
+    fn name(&self, thread: u32) -> String {
+        format!("{}.{thread}", self.request.file_stem)
+    }
+
+    fn found_bytes(&self, name: &str) -> Option<u64> {
+        let found = self.facts.files.iter().find(|file| file.name == name);
+        found.map(|file| file.bytes)
+    }
+
+    /// The manifest's entry of a file, when it still describes what is there.
+    fn own(&self, name: &str) -> Option<&ManifestFile> {
+        let entry = self.facts.manifest.as_ref()?.file(name)?;
+        (self.found_bytes(name) == Some(entry.bytes)).then_some(entry)
+    }
+
+    fn all_there(&self) -> bool {
+        (0..self.threads).all(|thread| self.found_bytes(&self.name(thread)).is_some())
+    }
+
+    /// How much of each file is used.
+    fn used_bytes(&self, problems: &mut Problems) -> Option<u64> {
+        if let Some(bytes) = self.request.file_size_bytes {
+            return Some(bytes);
+        }
+        let largest_io = largest_io_bytes(self.request, self.job);
+        let there = (0..self.threads)
+            .map(|thread| {
+                let name = self.name(thread);
+                match self.facts.manifest.as_ref().and_then(|m| m.file(&name)) {
+                    Some(_) => self.own(&name).map(|entry| entry.bytes),
+                    None => self.found_bytes(&name),
+                }
+            })
+            .collect::<Option<Vec<u64>>>();
+        let there = there.and_then(|sizes| sizes.into_iter().min());
+        if let Some(bytes) = there.and_then(|bytes| bytes.checked_sub(self.offset_bytes()))
+            && bytes >= largest_io
+        {
+            return Some(bytes);
+        }
+        let own_bytes: u64 = self.facts.manifest.as_ref().map_or(0, |manifest| {
+            manifest.files.iter().map(|file| file.bytes).sum()
+        });
+        let room = (self.facts.free_bytes / 4 + own_bytes).min(DEFAULT_TOTAL_BYTES);
+        let bytes = round_down((room / self.sharers.max(1)).min(DEFAULT_FILE_BYTES));
+        if bytes < largest_io + self.offset_bytes() {
+            problems.machine(
+                format!(
+                    "{} has {} free; {} files of a quarter of that hold no transfer of {}",
+                    self.facts.path.display(),
+                    ByteSize(self.facts.free_bytes),
+                    self.sharers,
+                    ByteSize(largest_io)
+                ),
+                format!(
+                    "free some space, or name the size: --file-size {}",
+                    short_size(largest_io)
+                ),
+            );
+            return None;
+        }
+        Some(bytes - self.offset_bytes())
+    }
+
+    fn folder_index(&self, table: &mut FileTable) -> usize {
+        let known = table.folders.iter().position(|f| f.path == self.facts.path);
+        known.unwrap_or_else(|| {
+            table.folders.push(FolderPlan {
+                path: self.facts.path.clone(),
+                create: !self.facts.exists,
+            });
+            table.folders.len() - 1
+        })
+    }
+
+    /// Decides on the file of one thread.
+    fn file(
+        &self,
+        thread: u32,
+        used_bytes: u64,
+        folder: usize,
+        table: &mut FileTable,
+        problems: &mut Problems,
+    ) -> Option<usize> {
+        let name = self.name(thread);
+        let path = self.facts.path.join(&name);
+        if let Some(known) = table.files.iter().position(|file| file.path == path) {
+            return Some(known);
+        }
+        let needed = used_bytes.checked_add(self.offset_bytes());
+        let Some(needed) = needed else {
+            problems.plan("offset and size overflow", "use a smaller --offset");
+            return None;
+        };
+        let needs = Needs::of(self.request);
+        let listed = self.facts.manifest.as_ref().and_then(|m| m.file(&name));
+        let (action, bytes, content, made_here) = match (self.own(&name), self.found_bytes(&name)) {
+            (Some(own), _) if own.bytes >= needed && needs.met_by(own.content) => {
+                (FileAction::Use, own.bytes, Some(own.content), true)
+            }
+            (None, Some(bytes)) if listed.is_none() => {
+                self.check_foreign(&path, bytes, needed, problems)?;
+                (FileAction::Use, bytes, None, false)
+            }
+            _ if needs.content => {
+                let seed = self.request.seed;
+                (
+                    FileAction::Fill,
+                    needed,
+                    Some(Content::Pattern { seed }),
+                    true,
+                )
+            }
+            _ => (FileAction::Allocate, needed, Some(Content::Unwritten), true),
+        };
+        table.files.push(FilePlan {
+            path,
+            bytes,
+            action,
+            content,
+            folder: Some(folder),
+            made_here,
+            block_device: false,
+        });
+        Some(table.files.len() - 1)
+    }
+
+    /// A file that no manifest lists: gdsio's own files are used as they are, but a file that
+    /// merely has the name of one of ours is somebody's data.
+    fn check_foreign(
+        &self,
+        path: &Path,
+        bytes: u64,
+        needed: u64,
+        problems: &mut Problems,
+    ) -> Option<()> {
+        let path = path.display();
+        if self.request.file_stem != "gdsio" {
+            problems.plan(
+                format!("{path} exists, and no manifest says that stormlp made it"),
+                "use another --dir, or name the file with --file",
+            );
+            return None;
+        }
+        if bytes < needed {
+            problems.machine(
+                format!(
+                    "{path} is too small: it has {}, {} are needed",
+                    ByteSize(bytes),
+                    ByteSize(needed)
+                ),
+                "remove it, so that it is laid out anew, or use a smaller size",
+            );
+            return None;
+        }
+        Some(())
+    }
+}
+
+/// Decides on a file or block device that was named outright.
+fn named_file(
+    request: &MatrixRequest,
+    job: &JobRequest,
+    facts: &FileFacts,
+    threads: u32,
+    table: &mut FileTable,
+    problems: &mut Problems,
+) -> Decided {
+    let offset = job.offset_bytes.unwrap_or(request.offset_bytes);
+    let path = facts.path.display();
+    let needs = Needs::of(request);
+    check_access(request, facts, needs, problems)?;
+    let wanted = request.file_size_bytes;
+    let (action, bytes, used) = match facts.kind {
+        FileKind::Missing => {
+            let Some(used) =
+                wanted.or_else(|| needs.writes.then(|| default_shared(facts, threads)))
+            else {
+                problems.machine(
+                    format!("{path} does not exist"),
+                    "correct the name, or give --file-size to have it made",
+                );
+                return None;
+            };
+            let action = match needs.content {
+                true => FileAction::Fill,
+                false => FileAction::Allocate,
+            };
+            (action, used.saturating_add(offset), used)
+        }
+        _ => {
+            let there = facts.bytes.saturating_sub(offset);
+            let used = wanted.unwrap_or(there);
+            if used > there || used == 0 {
+                problems.machine(
+                    format!(
+                        "{path} is too small: it has {}, {} are needed",
+                        ByteSize(facts.bytes),
+                        ByteSize(used.max(1).saturating_add(offset))
+                    ),
+                    "use a smaller --file-size or --offset, or a larger file",
+                );
+                return None;
+            }
+            (FileAction::Use, facts.bytes, used)
+        }
+    };
+    let known = table.files.iter().position(|file| file.path == facts.path);
+    let index = known.unwrap_or_else(|| {
+        table.files.push(FilePlan {
+            path: facts.path.clone(),
+            bytes,
+            action,
+            content: match action {
+                FileAction::Use => None,
+                FileAction::Allocate => Some(Content::Unwritten),
+                FileAction::Fill => Some(Content::Pattern { seed: request.seed }),
+            },
+            folder: None,
+            made_here: facts.kind == FileKind::Missing,
+            block_device: facts.kind == FileKind::BlockDevice,
+        });
+        table.files.len() - 1
+    });
+    Some((vec![index], used))
+}
+
+/// Whether a named file may be used the way the request wants to.
+fn check_access(
+    request: &MatrixRequest,
+    facts: &FileFacts,
+    needs: Needs,
+    problems: &mut Problems,
+) -> Option<()> {
+    let path = facts.path.display();
+    let before = problems.iter().count();
+    if facts.kind == FileKind::Other {
+        problems.plan(
+            format!("{path} is neither a file nor a block device"),
+            "use --dir for a folder",
+        );
+    }
+    if facts.kind == FileKind::BlockDevice && needs.writes && !request.overwrite_block_devices {
+        problems.plan(
+            format!("{path} is a block device; writing would destroy what is on it"),
+            "add --destroy-data-on-block-devices if that is what you want",
+        );
+    }
+    for (wanted, access, verb) in [
+        (true, &facts.readable, "read"),
+        (needs.writes, &facts.writable, "written"),
+    ] {
+        if let (true, Availability::Unavailable { reason, remedy }) = (wanted, access) {
+            problems.machine(format!("{path} cannot be {verb}: {reason}"), remedy);
+        }
+    }
+    (problems.iter().count() == before).then_some(())
+}
+
+/// Size of a file that is made for several threads when none was given.
+fn default_shared(facts: &FileFacts, threads: u32) -> u64 {
+    let room = (facts.free_bytes / 4).min(DEFAULT_TOTAL_BYTES);
+    round_down(room.min(DEFAULT_FILE_BYTES * u64::from(threads)))
+}
+
+/// The largest transfer of a job.
+pub(super) fn largest_io_bytes(request: &MatrixRequest, job: &JobRequest) -> u64 {
+    match job.io_size {
+        Some(size) => size.max_bytes,
+        None => (request.io_sizes.iter().map(|size| size.max_bytes).max()).unwrap_or(0),
+    }
+}
+
+/// Whole MiB, or whole pages below that.
+fn round_down(bytes: u64) -> u64 {
+    let unit = if bytes >= MIB { MIB } else { 4 * KIB };
+    bytes - bytes % unit
+}
+
+/// Compares what is to be written with the room there is, for each file system.
+fn check_space(inventory: &Inventory, table: &FileTable, problems: &mut Problems) {
+    struct Need<'a> {
+        free: u64,
+        bytes: u64,
+        files: u64,
+        at: &'a Path,
+    }
+    let mut needs: BTreeMap<u64, Need<'_>> = BTreeMap::new();
+    for file in &table.files {
+        if file.action == FileAction::Use {
+            continue;
+        }
+        let parent = file.path.parent().unwrap_or(Path::new("."));
+        let (id, free, replaced) = match file.folder {
+            Some(_) => match inventory.folder(parent) {
+                Some(folder) => {
+                    let name = file.path.file_name().unwrap_or_default();
+                    let old = folder.files.iter().find(|f| name == f.name.as_str());
+                    let old = old.map_or(0, |f| f.bytes);
+                    (folder.file_system_id, folder.free_bytes, old)
+                }
+                None => continue,
+            },
+            None => match inventory.file(&file.path) {
+                Some(facts) => (facts.file_system_id, facts.free_bytes, 0),
+                None => continue,
+            },
+        };
+        let need = needs.entry(id).or_insert(Need {
+            free,
+            bytes: 0,
+            files: 0,
+            at: parent,
+        });
+        need.bytes = need
+            .bytes
+            .saturating_add(file.bytes.saturating_sub(replaced));
+        need.files += 1;
+    }
+    for need in needs.values().filter(|need| need.bytes > need.free) {
+        let fits = round_down(need.free / 10 * 9 / need.files);
+        problems.machine(
+            format!(
+                "the files need {} in {}, where {} are free",
+                ByteSize(need.bytes),
+                need.at.display(),
+                ByteSize(need.free)
+            ),
+            format!("--file-size {} would fit", short_size(fits)),
+        );
+    }
+}

@@ -1,0 +1,118 @@
+//! What the reader should know before a matrix runs.
+
+use super::choice::{CacheState, EngineChoice, Span};
+use super::files::FileTable;
+use super::plan::{CellPlan, MemoryPlan};
+use super::request::MatrixRequest;
+use crate::facts::{Availability, HostFacts};
+use crate::operation::Direction;
+use crate::path::{EngineKind, PathKind};
+use crate::units::ByteSize;
+use crate::warning::{Warning, WarningKind};
+
+/// All warnings that follow from the plan alone.
+pub(super) fn all(
+    request: &MatrixRequest,
+    facts: &HostFacts,
+    table: &FileTable,
+    memory: &MemoryPlan,
+    engine: EngineKind,
+    cells: &[CellPlan],
+) -> Vec<Warning> {
+    let runnable: Vec<&CellPlan> = (cells.iter())
+        .filter(|cell| cell.availability.is_available())
+        .collect();
+    let mut warnings = Vec::new();
+    if !facts.release_build {
+        warnings.push(Warning::new(
+            WarningKind::DebugBuild,
+            "this is not a release build",
+            "measure with `cargo build --release`",
+        ));
+    }
+    if memory.emulated && runnable.iter().any(|c| c.path.ends_in_accelerator()) {
+        warnings.push(Warning::new(
+            WarningKind::Emulated,
+            "accelerator memory is emulated: host memory stands in for it, and a copy to it is \
+             a copy within host memory",
+            "run on a machine with a GPU to measure transfers to one",
+        ));
+    }
+    if let (EngineChoice::Auto, Availability::Unavailable { reason, remedy }) =
+        (request.engine, &facts.io_uring)
+    {
+        warnings.push(Warning::new(
+            WarningKind::EngineFellBack,
+            format!("the CPU's paths run on psync threads, because io_uring is refused: {reason}"),
+            remedy,
+        ));
+    }
+    if let Some(cell) = (runnable.iter()).find(|c| c.path.wants_direct() && !c.direct) {
+        warnings.push(Warning::new(
+            WarningKind::NotDirect,
+            format!(
+                "the file system refuses O_DIRECT, which path {} asks for",
+                cell.path
+            ),
+            "its results include the page cache; --require-direct makes this an error",
+        ));
+    }
+    warnings.extend(queue_depth(request, engine, &runnable));
+    warnings.extend(fits_in_memory(request, facts, table, &runnable));
+    warnings
+}
+
+/// A queue depth that some paths cannot use.
+fn queue_depth(
+    request: &MatrixRequest,
+    engine: EngineKind,
+    runnable: &[&CellPlan],
+) -> Option<Warning> {
+    let blocking = |cell: &&&CellPlan| match cell.path {
+        PathKind::Gds => true,
+        PathKind::Cpu | PathKind::Buffered | PathKind::CpuGpu | PathKind::PageCache => {
+            engine == EngineKind::Psync
+        }
+        _ => false,
+    };
+    let cell = runnable.iter().find(blocking)?;
+    (request.queue_depth > 1).then(|| {
+        Warning::new(
+            WarningKind::NoEffect,
+            format!(
+                "path {} makes blocking calls, so a queue depth of {} has one transfer in \
+                 flight and the others waiting",
+                cell.path, request.queue_depth
+            ),
+            "use more --threads there, and read its latencies with the wait in mind",
+        )
+    })
+}
+
+/// Timed reads through the page cache over files that stay there.
+fn fits_in_memory(
+    request: &MatrixRequest,
+    facts: &HostFacts,
+    table: &FileTable,
+    runnable: &[&CellPlan],
+) -> Option<Warning> {
+    let through_cache =
+        |cell: &&&CellPlan| cell.path.uses_page_cache() && cell.op.direction() == Direction::Read;
+    let cell = runnable.iter().find(through_cache)?;
+    let bytes: u64 = table.files.iter().map(|file| file.bytes).sum();
+    let memory = facts.usable_memory_bytes();
+    let timed = matches!(request.span, Span::Seconds(_));
+    (timed && request.cache == CacheState::Cold && bytes < memory).then(|| {
+        Warning::new(
+            WarningKind::FitsInMemory,
+            format!(
+                "the files ({}) fit in memory ({}): once path {} has gone over them, it reads \
+                 from memory",
+                ByteSize(bytes),
+                ByteSize(memory),
+                cell.path
+            ),
+            "use --passes 1, or a larger --file-size",
+        )
+    })
+}

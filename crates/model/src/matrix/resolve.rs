@@ -1,0 +1,285 @@
+//! From a request to a plan: every number is decided here, and every problem is found.
+
+use super::check;
+use super::choice::{DeviceId, EngineChoice, IoSize, Span};
+use super::files::{self, FileTable, largest_io_bytes};
+use super::inventory::Inventory;
+use super::plan::{CellPlan, Crew, MatrixPlan, MemoryPlan, WorkerPlan};
+use super::problem::Problems;
+use super::request::{JobRequest, MatrixRequest, SharedFile, Target};
+use super::{cells, hints};
+use crate::facts::{Availability, HostFacts};
+use crate::path::EngineKind;
+use crate::units::{ByteSize, GIB};
+
+/// Throughput that estimates of time assume, in bytes per second.
+pub const ASSUMED_BYTES_PER_SECOND: f64 = GIB as f64;
+
+/// Decides every number of a matrix.
+///
+/// # Errors
+/// All problems of the request on this machine, not only the first.
+pub fn resolve(
+    request: &MatrixRequest,
+    facts: &HostFacts,
+    inventory: &Inventory,
+) -> Result<MatrixPlan, Problems> {
+    let mut problems = Problems::default();
+    check::numbers(request, &mut problems);
+    if !problems.is_empty() {
+        // Lists that are empty or absurd make every later check meaningless.
+        return Err(problems);
+    }
+    let engine = engine(request, facts, &mut problems);
+    let memory = memory(request, facts, &mut problems);
+    let thread_counts = thread_counts(request);
+    let most = thread_counts.iter().copied().max().unwrap_or(1);
+    let threads_of = job_threads(&request.jobs, most);
+    let table = files::decide(request, inventory, &threads_of, &mut problems);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let crews: Vec<Crew> = (thread_counts.iter())
+        .map(|threads| crew(request, &table, &memory, *threads))
+        .collect();
+    let cells = cells::all(
+        &cells::Context {
+            request,
+            facts,
+            inventory,
+            memory: &memory,
+            table: &table,
+            crews: &crews,
+        },
+        &mut problems,
+    );
+    let region_bytes = cells::region_bytes(&cells, &crews);
+    check_memory(region_bytes, facts, &mut problems);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let warnings = hints::all(request, facts, &table, &memory, engine, &cells);
+    Ok(plan(
+        request,
+        Decided {
+            engine,
+            memory,
+            table,
+            crews,
+            cells,
+            region_bytes,
+            warnings,
+        },
+    ))
+}
+
+/// What the parts of the resolution came to.
+struct Decided {
+    engine: EngineKind,
+    memory: MemoryPlan,
+    table: FileTable,
+    crews: Vec<Crew>,
+    cells: Vec<CellPlan>,
+    region_bytes: u64,
+    warnings: Vec<crate::warning::Warning>,
+}
+
+/// Puts the plan together.
+fn plan(request: &MatrixRequest, decided: Decided) -> MatrixPlan {
+    let layout_bytes = decided.table.layout_bytes();
+    let cell_seconds: f64 = (decided.cells.iter())
+        .filter(|cell| cell.availability.is_available())
+        .map(|cell| cell.estimated_seconds)
+        .sum();
+    MatrixPlan {
+        name: request.name.clone(),
+        paths: request.paths.clone(),
+        span: request.span,
+        warmup_seconds: request.warmup_seconds,
+        repeat: request.repeat,
+        cache: request.cache,
+        engine: decided.engine,
+        submit_batch: request.submit_batch,
+        memory: decided.memory,
+        register: request.register,
+        verify: request.verify,
+        seed: request.seed,
+        random_alignment_bytes: match request.unaligned {
+            true => 1,
+            false => request.random_alignment_bytes,
+        },
+        fill: request.fill,
+        fsync: request.fsync,
+        keep: request.keep,
+        require_gds: request.require_gds,
+        require_direct: request.require_direct,
+        read_percent: request.read_percent,
+        folders: decided.table.folders,
+        files: decided.table.files,
+        layout_bytes,
+        job_names: request.jobs.iter().map(|job| job.name.clone()).collect(),
+        crews: decided.crews,
+        cells: decided.cells,
+        region_bytes: decided.region_bytes,
+        estimated_seconds: cell_seconds + layout_bytes as f64 / ASSUMED_BYTES_PER_SECOND,
+        warnings: decided.warnings,
+    }
+}
+
+/// The engine of the CPU's paths.
+fn engine(request: &MatrixRequest, facts: &HostFacts, problems: &mut Problems) -> EngineKind {
+    let wanted = match request.engine {
+        EngineChoice::Psync => return EngineKind::Psync,
+        EngineChoice::TokioUring => EngineKind::TokioUring,
+        EngineChoice::Auto | EngineChoice::Uring => EngineKind::Uring,
+    };
+    match (&facts.io_uring, request.engine) {
+        (Availability::Available, _) => wanted,
+        (Availability::Unavailable { .. }, EngineChoice::Auto) => EngineKind::Psync,
+        (Availability::Unavailable { reason, remedy }, _) => {
+            problems.machine(
+                format!("--engine {wanted} cannot run here: {reason}"),
+                format!("{remedy}; or use --engine psync"),
+            );
+            wanted
+        }
+    }
+}
+
+/// The devices and the memory on them.
+fn memory(request: &MatrixRequest, facts: &HostFacts, problems: &mut Problems) -> MemoryPlan {
+    let of_jobs = request.jobs.iter().filter_map(|job| job.device);
+    let mut devices: Vec<DeviceId> = request.devices.clone();
+    let jobs_have_all = request.jobs.iter().all(|job| job.device.is_some());
+    if devices.is_empty() && !jobs_have_all {
+        devices.push(match facts.accelerators.first() {
+            Some(first) => DeviceId::Cuda(first.index),
+            None => DeviceId::Host,
+        });
+    }
+    for device in of_jobs {
+        if !devices.contains(&device) {
+            devices.push(device);
+        }
+    }
+    for device in &devices {
+        if let DeviceId::Cuda(index) = device
+            && !facts.accelerators.iter().any(|a| a.index == *index)
+        {
+            problems.machine(
+                format!(
+                    "there is no {device}; CUDA shows {} devices on this machine",
+                    facts.accelerators.len()
+                ),
+                "`stormlp doctor` lists them; --device host measures with emulated memory",
+            );
+        }
+    }
+    MemoryPlan {
+        emulated: devices.contains(&DeviceId::Host),
+        devices,
+        kind: request.memory,
+    }
+}
+
+/// The numbers of threads of the matrix: as listed, or what the jobs add up to.
+fn thread_counts(request: &MatrixRequest) -> Vec<u32> {
+    let fixed: Option<u32> = request.jobs.iter().map(|job| job.threads).sum();
+    if let Some(sum) = fixed {
+        return vec![sum];
+    }
+    let mut counts = Vec::new();
+    for threads in &request.threads {
+        if !counts.contains(threads) {
+            counts.push(*threads);
+        }
+    }
+    counts
+}
+
+/// Threads of each job in a cell of `threads`: its own number, or its share dealt in turn.
+fn job_threads(jobs: &[JobRequest], threads: u32) -> Vec<u32> {
+    let open = jobs.iter().filter(|job| job.threads.is_none()).count() as u32;
+    let mut dealt = 0;
+    (jobs.iter())
+        .map(|job| {
+            job.threads.unwrap_or_else(|| {
+                let share = threads / open + u32::from(dealt < threads % open);
+                dealt += 1;
+                share
+            })
+        })
+        .collect()
+}
+
+/// The threads of a cell and their parts of the files.
+fn crew(request: &MatrixRequest, table: &FileTable, memory: &MemoryPlan, threads: u32) -> Crew {
+    let mut workers = Vec::new();
+    for (job_index, count) in job_threads(&request.jobs, threads).into_iter().enumerate() {
+        let job = &request.jobs[job_index];
+        let offset = job.offset_bytes.unwrap_or(request.offset_bytes);
+        let (files, used) = (&table.of_job[job_index], table.used_bytes[job_index]);
+        for thread in 0..count {
+            let split =
+                matches!(job.target, Target::File(_)) && request.shared_file == SharedFile::Split;
+            let (skip, length_bytes) = match split {
+                true => part(used, count, thread, largest_io_bytes(request, job)),
+                false => (0, used),
+            };
+            let device = job
+                .device
+                .unwrap_or_else(|| memory.devices[workers.len() % memory.devices.len()]);
+            workers.push(WorkerPlan {
+                job: job_index,
+                file: files[thread as usize % files.len()],
+                start_bytes: offset + skip,
+                length_bytes,
+                device,
+                numa_node: job.numa_node,
+                io_size: job.io_size,
+            });
+        }
+    }
+    Crew { workers }
+}
+
+/// Start and length of one thread's part of a shared file: whole transfers where they fit, so
+/// that parts stay aligned.
+fn part(bytes: u64, threads: u32, thread: u32, io_bytes: u64) -> (u64, u64) {
+    let even = bytes / u64::from(threads);
+    let unit = if even >= io_bytes { io_bytes } else { 4096 };
+    let length = even - even % unit.max(1);
+    (length * u64::from(thread), length)
+}
+
+/// Whether the buffers fit in the memory a run can count on.
+fn check_memory(region_bytes: u64, facts: &HostFacts, problems: &mut Problems) {
+    let most = facts.usable_memory_bytes() / 10 * 8;
+    if region_bytes > most {
+        problems.machine(
+            format!(
+                "the buffers of the largest cell need {}; this machine has {} to spare",
+                ByteSize(region_bytes),
+                ByteSize(most)
+            ),
+            "use fewer --threads, a smaller --queue-depth or a smaller --io-size",
+        );
+    }
+}
+
+/// Bytes a crew is asked to move.
+pub(super) fn requested_bytes(span: Span, crew: &Crew) -> u64 {
+    let once: u64 = crew
+        .workers
+        .iter()
+        .fold(0, |sum, worker| sum.saturating_add(worker.length_bytes));
+    match span {
+        Span::Seconds(_) => once,
+        Span::Passes(passes) => once.saturating_mul(u64::from(passes)),
+    }
+}
+
+/// The size of a worker's transfers in a cell.
+pub(super) fn worker_io_size(worker: &WorkerPlan, cell: IoSize) -> IoSize {
+    worker.io_size.unwrap_or(cell)
+}
