@@ -225,4 +225,32 @@ mod tests {
             }
         });
     }
+
+    #[test]
+    fn a_write_to_the_eventfd_ends_a_wait_with_nothing_done() {
+        use rustix::event::{EventfdFlags, eventfd};
+        each_engine(|engine| {
+            let wake = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+            if !engine.wake_on(std::os::fd::AsFd::as_fd(&wake)).unwrap() {
+                return;
+            }
+            let (reader, _writer) = std::io::pipe().unwrap();
+            let id = engine
+                .attach(File::from(std::os::fd::OwnedFd::from(reader)))
+                .unwrap();
+            let buffer = engine.take_buffers().pop().unwrap();
+            // A read of an empty pipe would keep the wait going for ever.
+            engine.submit(io(Direction::Read, id, 0, buffer)).unwrap();
+            for _ in 0..3 {
+                rustix::io::write(&wake, &1u64.to_ne_bytes()).unwrap();
+                let mut done = Vec::new();
+                engine.wait(1, &mut done).unwrap();
+                assert!(done.is_empty());
+            }
+            drop(_writer);
+            let mut done = Vec::new();
+            engine.wait(1, &mut done).unwrap();
+            assert_eq!(done.pop().unwrap().result.unwrap(), 0);
+        });
+    }
 }

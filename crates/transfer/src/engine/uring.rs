@@ -353,5 +353,10 @@ impl Drop for UringEngine {
             }
             self.reap(&mut done);
         }
+        // Closing the ring unregisters buffers later, in the background; done here, the locked
+        // memory is free for the next ring.
+        if self.facts.registered_buffers {
+            let _ = self.ring.submitter().unregister_buffers();
+        }
     }
 }

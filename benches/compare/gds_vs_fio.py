@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Runs `stormlp gds` and fio in turn on one file and prints medians and ratios.
+
+    benches/compare/gds_vs_fio.py --stormlp target/release/stormlp --dir /mnt/nvme --pairs 5
+
+Both sides read the same file in the same minute, A B A B, so that a noisy disk or neighbour
+disturbs both alike. CPU per I/O is each side's own user and system time over its measured run.
+Nothing is asserted: the figures are for people to read.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+
+def fio(file, size, seconds, *options):
+    """One fio job; IOPS, bytes/s and CPU microseconds per I/O."""
+    command = ["fio", "--name=x", f"--filename={file}", f"--size={size}", "--time_based",
+               f"--runtime={seconds}", "--randrepeat=0", "--norandommap", "--group_reporting",
+               "--output-format=json", *options]
+    job = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["jobs"][0]
+    read = job["read"]
+    cpu_seconds = (job["usr_cpu"] + job["sys_cpu"]) / 100 * job["job_runtime"] / 1000
+    return {"iops": read["iops"], "bytes": read["bw_bytes"],
+            "cpu_us": cpu_seconds * 1e6 / max(read["total_ios"], 1)}
+
+
+def stormlp(binary, cpu, *options):
+    """One cell; IOPS, bytes/s and CPU microseconds per I/O."""
+    pin = ["taskset", "-c", str(cpu)] if cpu is not None else []
+    with tempfile.TemporaryDirectory() as results:
+        command = [*pin, binary, "gds", "--format", "json", "--results-dir", results, *options]
+        run = subprocess.run(command, capture_output=True, text=True)
+    if run.returncode != 0:
+        sys.exit(f"{' '.join(command)}\nended with {run.returncode}:\n{run.stderr}")
+    cell = json.loads(run.stdout)["cells"][0]
+    cpu_seconds = cell["cpu_user_seconds"] + cell["cpu_system_seconds"]
+    return {"iops": cell["iops"], "bytes": cell["throughput_bytes_per_second"],
+            "cpu_us": cpu_seconds * 1e6 / cell["operations"]}
+
+
+def warm(file):
+    """Reads the file once, right before a measurement: idle page cache is reclaimed."""
+    with open(file, "rb", buffering=0) as f:
+        while f.read(1 << 20):
+            pass
+
+
+def compare(title, pairs, ours, theirs, before=None):
+    """Runs both sides in turn and prints a block of medians and ratios."""
+    mine, others = [], []
+    for _ in range(pairs):
+        for side, runs in ((ours, mine), (theirs, others)):
+            if before:
+                before()
+            runs.append(side())
+    print(f"\n{title}")
+    for key, unit, scale in (("iops", "IOPS", 1), ("bytes", "MiB/s", 1 << 20),
+                             ("cpu_us", "us CPU per I/O", 1)):
+        a = [run[key] / scale for run in mine]
+        b = [run[key] / scale for run in others]
+        ratios = [x / y for x, y in zip(a, b) if y]
+        spread = "n/a"
+        if ratios:
+            spread = f"{statistics.median(ratios):.2f} [{min(ratios):.2f}-{max(ratios):.2f}]"
+        print(f"  {unit:>15}: stormlp {statistics.median(a):>12.2f}   "
+              f"fio {statistics.median(b):>12.2f}   ratio {spread}", flush=True)
+
+
+def null_ceiling(args):
+    """The harness alone: transfers per second on one core, latencies recorded."""
+    for depth in (1, 32):
+        options = ["--path", "null", "--op", "randread", "--io-size", "4K", "--threads", "1",
+                   "--queue-depth", str(depth), "--duration", str(args.seconds),
+                   "--file", args.file, "--cache", "as-is"]
+        ours, theirs = [], []
+        for _ in range(args.pairs):
+            ours.append(stormlp(args.stormlp, 0, *options)["iops"] / 1e6)
+            theirs.append(fio(args.file, args.size, args.seconds, "--ioengine=null", "--bs=4k",
+                              "--rw=randread", f"--iodepth={depth}")["iops"] / 1e6)
+        ours, theirs = statistics.median(ours), statistics.median(theirs)
+        print(f"\nnull path, depth {depth}: stormlp {ours:.1f} M/s, fio's null engine "
+              f"{theirs:.1f} M/s, ratio {ours / theirs:.1f}", flush=True)
+
+
+def arguments():
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--stormlp", default="target/release/stormlp")
+    parser.add_argument("--dir", default=".", help="where the 4 GiB test file lies or is made")
+    parser.add_argument("--size", default="4g")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=3, help="length of one run")
+    args = parser.parse_args()
+    args.file = os.path.join(args.dir, "compare.dat")
+    if not os.path.exists(args.file):
+        subprocess.run(["fio", "--name=x", f"--filename={args.file}", f"--size={args.size}",
+                        "--rw=write", "--bs=1M", "--ioengine=psync", "--end_fsync=1",
+                        "--output=/dev/null"], check=True)
+    return args
+
+
+def main():
+    args = arguments()
+
+    def ours(cpu, path, op, size, threads, depth, *more):
+        return lambda: stormlp(args.stormlp, cpu, "--path", path, "--op", op, "--io-size", size,
+                               "--threads", str(threads), "--queue-depth", str(depth),
+                               "--duration", str(args.seconds), "--file", args.file, *more)
+
+    def theirs(*options):
+        return lambda: fio(args.file, args.size, args.seconds, *options)
+
+    def heat():
+        warm(args.file)
+
+    uring = ["--ioengine=io_uring"]
+    fixed = ["--fixedbufs", "--registerfiles"]
+    hot = ["--rw=randread", "--bs=4k", "--iodepth=32", "--direct=0", "--invalidate=0",
+           "--cpus_allowed=0", *uring, *fixed]
+    hot_ours = ours(0, "buffered", "randread", "4K", 1, 32, "--cache", "as-is")
+    compare("4 KiB random read, page cache warm, one pinned thread, depth 32; fio's defaults",
+            args.pairs, hot_ours, theirs(*hot), heat)
+    compare("the same; fio submitting in batches of 8", args.pairs, hot_ours,
+            theirs(*hot, "--iodepth_batch_submit=8", "--iodepth_batch_complete_max=32"), heat)
+    compare("4 KiB random read, O_DIRECT, one thread, depth 32; fio with registered buffers and files",
+            args.pairs, ours(None, "cpu", "randread", "4K", 1, 32),
+            theirs("--rw=randread", "--bs=4k", "--iodepth=32", "--direct=1", *uring, *fixed))
+    compare("1 MiB sequential read, O_DIRECT, one thread, depth 8; fio as users run it",
+            args.pairs, ours(None, "cpu", "read", "1M", 1, 8),
+            theirs("--rw=read", "--bs=1M", "--iodepth=8", "--direct=1", *uring))
+    compare("1 MiB sequential read, page cache warm, two threads; fio's two psync jobs",
+            args.pairs, ours(None, "buffered", "read", "1M", 2, 1, "--cache", "as-is"),
+            theirs("--rw=read", "--bs=1M", "--direct=0", "--invalidate=0", "--ioengine=psync",
+                   "--numjobs=2", "--offset_increment=50%"), heat)
+    null_ceiling(args)
+
+
+if __name__ == "__main__":
+    main()
