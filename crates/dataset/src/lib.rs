@@ -4,6 +4,9 @@
 //! generator writes through `stormlp-transfer`, readers are handed bytes by whoever moved them.
 
 pub mod content;
+pub mod dataset;
 pub mod format;
+pub mod generate;
+pub mod manifest;
 pub mod names;
 pub mod sizes;

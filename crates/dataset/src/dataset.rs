@@ -1,0 +1,433 @@
+//! One dataset: every file's name, size, shape and content, decided before a byte is written.
+
+use crate::content::{Content, FileContent};
+use crate::format::indexed_binary::IndexedBinary;
+use crate::format::npy::Npy;
+use crate::format::npz::Npz;
+use crate::format::parquet::{Column, Parquet};
+use crate::format::raw::Raw;
+use crate::format::tfrecord::Tfrecord;
+use crate::format::{FileSpec, Format};
+use crate::names::{Naming, Split};
+use crate::sizes::{FileSizes, SampleShape, SizeDraw, SizeRule};
+
+/// The formats, by the names that workloads use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FormatKind {
+    /// Zip of numpy arrays.
+    Npz,
+    /// One numpy array.
+    Npy,
+    /// TensorFlow's records.
+    Tfrecord,
+    /// v3.0's raw bytes under `.jpeg`.
+    Jpeg,
+    /// v3.0's raw bytes under `.png`.
+    Png,
+    /// Concatenated samples with an index.
+    IndexedBinary,
+    /// Row groups of columns.
+    Parquet {
+        /// The columns; none is one list of bytes as long as the record.
+        columns: Vec<Column>,
+        /// Rows in a row group.
+        row_group_rows: u64,
+    },
+}
+
+impl FormatKind {
+    /// The name in workloads, and the suffix of the files.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Npz => "npz",
+            Self::Npy => "npy",
+            Self::Tfrecord => "tfrecord",
+            Self::Jpeg => "jpeg",
+            Self::Png => "png",
+            Self::IndexedBinary => "indexed_binary",
+            Self::Parquet { .. } => "parquet",
+        }
+    }
+}
+
+/// What a dataset is made of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recipe {
+    /// The format.
+    pub format: FormatKind,
+    /// `file_prefix`.
+    pub prefix: String,
+    /// Training files.
+    pub train_files: u64,
+    /// Subfolders of the training files; 0 and 1 mean none.
+    pub train_subfolders: u64,
+    /// Evaluation files.
+    pub valid_files: u64,
+    /// Subfolders of the evaluation files.
+    pub valid_subfolders: u64,
+    /// Samples in each file.
+    pub samples_per_file: u64,
+    /// How large a sample is.
+    pub size: SizeRule,
+    /// Whose random numbers decide sizes.
+    pub draw: SizeDraw,
+    /// What fills the samples.
+    pub content: Content,
+    /// The seed of the content. It does not change sizes: those are DLIO's.
+    pub seed: u64,
+}
+
+/// Why a recipe makes no dataset.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct RecipeError(String);
+
+/// Every file of a dataset, addressed by one index: training files first.
+pub struct Dataset {
+    recipe: Recipe,
+    format: Box<dyn Format>,
+    train: Naming,
+    valid: Naming,
+    sizes: FileSizes,
+}
+
+/// More files than this are a mistake, not a dataset: their sizes alone fill memory.
+const MAX_FILES: u64 = 1 << 32;
+
+impl Dataset {
+    /// Decides every file of `recipe`.
+    ///
+    /// # Errors
+    /// When the recipe asks for nothing, or for what the format cannot hold; the message says
+    /// which key to change.
+    pub fn new(recipe: Recipe) -> Result<Self, RecipeError> {
+        check(&recipe)?;
+        let files = recipe.train_files + recipe.valid_files;
+        let sizes = FileSizes::draw(&recipe.size, files, recipe.draw);
+        let (format, sizes) = build_format(&recipe, sizes)?;
+        let naming = |split, files, subfolders| Naming {
+            split,
+            prefix: recipe.prefix.clone(),
+            suffix: recipe.format.name(),
+            files,
+            subfolders,
+        };
+        let dataset = Self {
+            train: naming(Split::Train, recipe.train_files, recipe.train_subfolders),
+            valid: naming(Split::Valid, recipe.valid_files, recipe.valid_subfolders),
+            recipe,
+            format,
+            sizes,
+        };
+        dataset.check_sizes()?;
+        Ok(dataset)
+    }
+
+    /// Files in all.
+    #[must_use]
+    pub fn files(&self) -> u64 {
+        self.recipe.train_files + self.recipe.valid_files
+    }
+
+    /// What it is made of.
+    #[must_use]
+    pub fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
+    /// The format's writer and reader.
+    #[must_use]
+    pub fn format(&self) -> &dyn Format {
+        &*self.format
+    }
+
+    /// The naming of one half.
+    #[must_use]
+    pub fn naming(&self, split: Split) -> &Naming {
+        match split {
+            Split::Train => &self.train,
+            Split::Valid => &self.valid,
+        }
+    }
+
+    /// The half that file `index` belongs to, and its number there.
+    #[must_use]
+    pub fn place(&self, index: u64) -> (Split, u64) {
+        match index.checked_sub(self.recipe.train_files) {
+            None => (Split::Train, index),
+            Some(within) => (Split::Valid, within),
+        }
+    }
+
+    /// The path of file `index`, relative to the dataset folder.
+    #[must_use]
+    pub fn path(&self, index: u64) -> String {
+        let (split, within) = self.place(index);
+        self.naming(split).path(within)
+    }
+
+    /// What file `index` holds.
+    #[must_use]
+    pub fn file(&self, index: u64) -> FileSpec {
+        FileSpec {
+            samples: self.recipe.samples_per_file,
+            shape: self.sizes.shape(index),
+            nominal: self.sizes.nominal().clone(),
+            content: FileContent {
+                kind: self.recipe.content,
+                seed: self.recipe.seed,
+                file: index,
+            },
+        }
+    }
+
+    /// The size of file `index` in bytes: exact, but for parquet, whose framing is estimated
+    /// from above.
+    #[must_use]
+    pub fn expected_bytes(&self, index: u64) -> u64 {
+        let file = self.file(index);
+        self.format.file_bytes(&file).unwrap_or_else(|| {
+            let payload = file.shape.bytes().saturating_mul(file.samples);
+            payload.saturating_add(payload / 16).saturating_add(1 << 20)
+        })
+    }
+
+    /// Whether [`Self::expected_bytes`] is exact.
+    #[must_use]
+    pub fn sizes_are_exact(&self) -> bool {
+        !matches!(self.recipe.format, FormatKind::Parquet { .. })
+    }
+
+    /// Whether a data file alone does not say how many samples it holds.
+    #[must_use]
+    pub fn samples_are_hidden(&self) -> bool {
+        matches!(self.recipe.format, FormatKind::IndexedBinary)
+    }
+
+    /// Bytes of all files, exact or estimated like each of them.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        if self.sizes.is_constant() {
+            return self.expected_bytes(0).saturating_mul(self.files());
+        }
+        (0..self.files()).fold(0, |sum: u64, index| {
+            sum.saturating_add(self.expected_bytes(index))
+        })
+    }
+
+    fn check_sizes(&self) -> Result<(), RecipeError> {
+        let constant = self.sizes.is_constant();
+        let last = if constant { 1 } else { self.files() };
+        let exact = self.sizes_are_exact();
+        for index in 0..last {
+            if exact && self.format.file_bytes(&self.file(index)).is_none() {
+                let bytes = self.sizes.shape(index).bytes();
+                return Err(RecipeError(format!(
+                    "{} samples of {bytes} bytes do not fit in a {} file: lower \
+                     num_samples_per_file or record_length_bytes",
+                    self.recipe.samples_per_file,
+                    self.recipe.format.name()
+                )));
+            }
+        }
+        if self.total_bytes() >= 1 << 62 {
+            let message = "the dataset is larger than any storage: lower num_files_train";
+            return Err(RecipeError(message.to_string()));
+        }
+        Ok(())
+    }
+}
+
+fn check(recipe: &Recipe) -> Result<(), RecipeError> {
+    let fail = |message: String| Err(RecipeError(message));
+    let Recipe {
+        train_files: train,
+        valid_files: valid,
+        prefix,
+        ..
+    } = recipe;
+    if train
+        .checked_add(*valid)
+        .is_none_or(|files| files > MAX_FILES)
+    {
+        return fail(format!(
+            "{train} + {valid} files: at most {MAX_FILES} can be made"
+        ));
+    }
+    if train + valid == 0 {
+        return fail("no files: num_files_train must be 1 or more".to_string());
+    }
+    if recipe.samples_per_file == 0 {
+        return fail("no samples: num_samples_per_file must be 1 or more".to_string());
+    }
+    if matches!(recipe.format, FormatKind::Jpeg | FormatKind::Png) && recipe.samples_per_file > 1 {
+        return fail(format!(
+            "a {} file holds one sample: num_samples_per_file is {}",
+            recipe.format.name(),
+            recipe.samples_per_file
+        ));
+    }
+    if prefix.is_empty() || prefix.starts_with('.') || prefix.contains(['/', '\0']) {
+        return fail(format!(
+            "file_prefix `{prefix}` is not the start of a file name"
+        ));
+    }
+    for (key, subfolders, files) in [
+        ("num_subfolders_train", recipe.train_subfolders, train),
+        ("num_subfolders_eval", recipe.valid_subfolders, valid),
+    ] {
+        if subfolders > 1 && subfolders > *files {
+            return fail(format!(
+                "{key} is {subfolders}, more than the {files} files to put there"
+            ));
+        }
+    }
+    check_size(&recipe.size)
+}
+
+fn check_size(size: &SizeRule) -> Result<(), RecipeError> {
+    let fail = |message: String| Err(RecipeError(message));
+    match size {
+        SizeRule::Length {
+            mean_bytes,
+            stdev_bytes,
+        } => {
+            if !mean_bytes.is_finite() || *mean_bytes < 1.0 || *mean_bytes > 1e15 {
+                return fail(format!(
+                    "record_length_bytes is {mean_bytes}: it must be 1 to 1e15"
+                ));
+            }
+            if !stdev_bytes.is_finite() || *stdev_bytes < 0.0 || *stdev_bytes > 1e15 {
+                return fail(format!(
+                    "record_length_bytes_stdev is {stdev_bytes}: it must be 0 to 1e15"
+                ));
+            }
+        }
+        SizeRule::Shape {
+            dims,
+            element_bytes,
+        } => {
+            let empty = dims.is_empty() || dims.contains(&0) || *element_bytes == 0;
+            if empty {
+                return fail(format!("record_dims {dims:?} hold no element"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The format; rows of parquet have the size of their columns, whatever the record length says.
+fn build_format(
+    recipe: &Recipe,
+    sizes: FileSizes,
+) -> Result<(Box<dyn Format>, FileSizes), RecipeError> {
+    Ok(match &recipe.format {
+        FormatKind::Npz => (Box::new(Npz), sizes),
+        FormatKind::Npy => (Box::new(Npy), sizes),
+        FormatKind::Tfrecord => (Box::new(Tfrecord), sizes),
+        FormatKind::Jpeg | FormatKind::Png => (Box::new(Raw), sizes),
+        FormatKind::IndexedBinary => (Box::new(IndexedBinary), sizes),
+        FormatKind::Parquet {
+            columns,
+            row_group_rows,
+        } => {
+            let record_bytes = match &recipe.size {
+                SizeRule::Length { mean_bytes, .. } => *mean_bytes as u64,
+                SizeRule::Shape { .. } => sizes.nominal().bytes(),
+            };
+            let parquet = Parquet::new(columns.clone(), *row_group_rows, record_bytes)
+                .map_err(|error| RecipeError(error.to_string()))?;
+            let row = SizeRule::Shape {
+                dims: vec![parquet.row_bytes()],
+                element_bytes: 1,
+            };
+            let sizes = FileSizes::draw(&row, 0, SizeDraw::Shared);
+            (Box::new(parquet), sizes)
+        }
+    })
+}
+
+/// The shape of a sample as text, for messages: `12107 × 12107 bytes`.
+#[must_use]
+pub fn shape_text(shape: &SampleShape) -> String {
+    let dims: Vec<String> = shape.dims.iter().map(u64::to_string).collect();
+    format!("{} × {} bytes", dims.join(" × "), shape.element_bytes)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+pub(crate) mod tests {
+    use super::{Dataset, FormatKind, Recipe};
+    use crate::content::Content;
+    use crate::names::Split;
+    use crate::sizes::{SizeDraw, SizeRule};
+
+    pub(crate) fn recipe(format: FormatKind, files: u64) -> Recipe {
+        Recipe {
+            format,
+            prefix: "img".to_string(),
+            train_files: files,
+            train_subfolders: 0,
+            valid_files: 0,
+            valid_subfolders: 0,
+            samples_per_file: 1,
+            size: SizeRule::Length {
+                mean_bytes: 40_000.0,
+                stdev_bytes: 10_000.0,
+            },
+            draw: SizeDraw::Shared,
+            content: Content::Random,
+            seed: 42,
+        }
+    }
+
+    fn refusal(change: impl FnOnce(&mut Recipe)) -> String {
+        let mut recipe = recipe(FormatKind::Npz, 4);
+        change(&mut recipe);
+        Dataset::new(recipe).err().unwrap().to_string()
+    }
+
+    #[test]
+    fn evaluation_files_continue_the_index() {
+        let mut recipe = recipe(FormatKind::Npz, 3);
+        recipe.valid_files = 2;
+        let dataset = Dataset::new(recipe).unwrap();
+        assert_eq!(dataset.files(), 5);
+        assert_eq!(dataset.place(2), (Split::Train, 2));
+        assert_eq!(dataset.path(3), "valid/img_0_of_2.npz");
+        assert_eq!(dataset.file(4).content.file, 4);
+        let sum: u64 = (0..5).map(|index| dataset.expected_bytes(index)).sum();
+        assert_eq!(dataset.total_bytes(), sum);
+    }
+
+    #[test]
+    fn recipes_for_nothing_are_refused() {
+        assert!(refusal(|recipe| recipe.train_files = 0).contains("num_files_train"));
+        assert!(refusal(|recipe| recipe.train_files = u64::MAX).contains("at most"));
+        assert!(refusal(|recipe| recipe.samples_per_file = 0).contains("num_samples_per_file"));
+        assert!(refusal(|recipe| recipe.samples_per_file = u64::MAX).contains("do not fit"));
+        assert!(refusal(|recipe| recipe.prefix = "../x".to_string()).contains("file_prefix"));
+        assert!(refusal(|recipe| recipe.train_subfolders = 9).contains("num_subfolders_train"));
+        for bytes in [-1.0, 0.0, f64::NAN, f64::INFINITY, 1e30] {
+            let text = refusal(|recipe| {
+                recipe.size = SizeRule::Length {
+                    mean_bytes: bytes,
+                    stdev_bytes: 0.0,
+                };
+            });
+            assert!(text.starts_with("record_length_bytes is"), "{text}");
+        }
+    }
+
+    #[test]
+    fn parquet_rows_have_the_size_of_their_columns() {
+        let format = FormatKind::Parquet {
+            columns: Vec::new(),
+            row_group_rows: 8,
+        };
+        let dataset = Dataset::new(recipe(format, 1)).unwrap();
+        assert_eq!(dataset.file(0).shape.bytes(), 40_000);
+        assert!(!dataset.sizes_are_exact());
+    }
+}

@@ -1,0 +1,106 @@
+//! Why a dataset was not made.
+
+use std::io;
+use std::path::PathBuf;
+
+use stormlp_model::units::ByteSize;
+use stormlp_transfer::TransferError;
+use stormlp_transfer::storage::LockError;
+
+use crate::manifest::ManifestError;
+
+/// Why a dataset was not made, or is not what it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum GenerateError {
+    /// The folder holds files.
+    #[error("{} holds {what}", folder.display())]
+    Occupied {
+        /// The dataset folder.
+        folder: PathBuf,
+        /// What is there: a whole dataset, an unfinished one, files of unknown origin.
+        what: String,
+        /// Whether `--resume` would continue it.
+        resumable: bool,
+    },
+    /// The folder holds another dataset than the one to be continued.
+    #[error(
+        "{} holds another dataset: it was made with {theirs}, this run asks for {ours}",
+        folder.display()
+    )]
+    Another {
+        /// The dataset folder.
+        folder: PathBuf,
+        /// What differs, as it is there.
+        theirs: String,
+        /// What differs, as it is asked for.
+        ours: String,
+    },
+    /// Another run has the folder.
+    #[error(transparent)]
+    Locked(#[from] LockError),
+    /// The dataset does not fit.
+    #[error(
+        "{} has {} free, the dataset needs {}",
+        folder.display(), ByteSize(*free_bytes), ByteSize(*needed_bytes)
+    )]
+    Space {
+        /// The dataset folder.
+        folder: PathBuf,
+        /// What is free.
+        free_bytes: u64,
+        /// What is needed beyond what is there.
+        needed_bytes: u64,
+    },
+    /// Something that has to stand before the first file could not be set up: a folder, the
+    /// buffers, the I/O engine.
+    #[error("{0}")]
+    Setup(String),
+    /// The manifest or the journal failed.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// Writing or reading a file failed.
+    #[error("{action} {file}: {source}")]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        file: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The format could not hold a file.
+    #[error("{0}")]
+    Format(String),
+    /// The user stopped the run.
+    #[error("stopped with {made} of {files} files made")]
+    Stopped {
+        /// Files that are whole, those of earlier runs included.
+        made: u64,
+        /// Files of the dataset.
+        files: u64,
+    },
+}
+
+impl GenerateError {
+    pub(super) fn file(action: &'static str, file: &str, source: io::Error) -> Self {
+        Self::File {
+            action,
+            file: file.to_string(),
+            source,
+        }
+    }
+
+    pub(super) fn setup(error: &TransferError) -> Self {
+        Self::Setup(error.to_string())
+    }
+
+    /// Whether the storage was full.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Space { .. } => true,
+            Self::File { source, .. } => source.kind() == io::ErrorKind::StorageFull,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The threads' buffers and paths to storage: one region for all, one path each.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use stormlp_model::path::{EngineKind, PathKind};
+use stormlp_transfer::engine::probe_uring;
+use stormlp_transfer::{HostBuffer, HostStandIn, PathSpec, Region, build_path, storage};
+
+use super::error::GenerateError;
+use super::sink::Lane;
+
+/// Bytes of one buffer: one request of a size that every device takes well.
+pub(super) const CHUNK_BYTES: usize = 2 << 20;
+/// Buffers, and so writes in flight, of one thread.
+pub(super) const DEPTH: usize = 8;
+
+/// How files are opened and moved, decided before the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Way {
+    pub(super) engine: EngineKind,
+    pub(super) direct: bool,
+}
+
+impl Way {
+    /// The engine asked for, or the best that this kernel allows; `O_DIRECT` where the folder's
+    /// file system has it.
+    pub(super) fn choose(folder: &Path, engine: Option<EngineKind>) -> Result<Self, GenerateError> {
+        let engine = engine.unwrap_or_else(|| match probe_uring() {
+            Ok(_) => EngineKind::Uring,
+            Err(_) => EngineKind::Psync,
+        });
+        Ok(Self {
+            engine,
+            direct: has_direct(folder)?,
+        })
+    }
+
+    fn kind(self) -> PathKind {
+        if self.direct {
+            PathKind::Cpu
+        } else {
+            PathKind::Buffered
+        }
+    }
+
+    /// A thread's lane; called on that thread.
+    pub(super) fn lane(self, buffers: Vec<HostBuffer>) -> Result<Lane, GenerateError> {
+        let spec = PathSpec {
+            kind: self.kind(),
+            engine: self.engine,
+            host: buffers,
+            accelerator_buffers: Vec::new(),
+            accelerator: Arc::new(HostStandIn),
+            submit_batch: 1,
+            max_files: 1,
+            register_buffers: true,
+        };
+        let path = build_path(spec).map_err(|error| GenerateError::setup(&error))?;
+        Ok(Lane::new(path))
+    }
+}
+
+/// Tries `O_DIRECT` on a file in the folder.
+fn has_direct(folder: &Path) -> Result<bool, GenerateError> {
+    let probe = storage::temporary_name(&folder.join("stormlp-probe"));
+    let opened = storage::open(&probe, storage::Access::Create, true);
+    // Whatever came of it, the file is of no further use.
+    let _ = std::fs::remove_file(&probe);
+    match opened {
+        Ok(_) => Ok(true),
+        Err(error) if storage::is_direct_refused(&error) => Ok(false),
+        Err(error) => Err(GenerateError::setup(&error)),
+    }
+}
+
+/// The buffers of all threads.
+pub(super) fn buffers(threads: usize) -> Result<Vec<Vec<HostBuffer>>, GenerateError> {
+    let bytes = threads * DEPTH * CHUNK_BYTES;
+    let mut region = Region::new(bytes).map_err(|error| GenerateError::setup(&error))?;
+    let mut carve = || {
+        region
+            .carve(CHUNK_BYTES, CHUNK_BYTES)
+            .ok_or_else(|| GenerateError::Setup(format!("a region of {bytes} bytes ran out")))
+    };
+    (0..threads)
+        .map(|_| (0..DEPTH).map(|_| carve()).collect())
+        .collect()
+}

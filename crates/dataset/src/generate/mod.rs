@@ -1,0 +1,151 @@
+//! Making datasets: parallel over files, direct to storage, and resumable.
+//!
+//! [`run`] decides nothing: a [`GeneratePlan`] says which dataset goes where and what may happen
+//! to files that are there. Each file is written under a temporary name and renamed when it is
+//! whole; then it gets its line in the journal, so a killed run leaves nothing that looks
+//! finished and is not.
+
+mod crew;
+mod error;
+mod file;
+mod lanes;
+mod run;
+mod sink;
+mod survey;
+mod verify;
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use stormlp_model::path::EngineKind;
+use stormlp_model::warning::Warning;
+
+use crate::dataset::Dataset;
+use crate::manifest::{MADE_BY, ManifestHead};
+
+pub use error::GenerateError;
+pub use run::run;
+pub use verify::{Verification, verify};
+
+/// What may happen to what the folder holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Existing {
+    /// Nothing: an occupied folder is an error.
+    Refuse,
+    /// Whole files of the same dataset stay, all others are made.
+    Resume,
+    /// The dataset that is there is removed.
+    Overwrite,
+}
+
+/// A dataset and where it goes.
+pub struct GeneratePlan {
+    /// The dataset folder; samples lie in its `train/` and `valid/`.
+    pub folder: PathBuf,
+    /// The workload's name, for the manifest.
+    pub workload: String,
+    /// The profile that decided sizes, for the manifest.
+    pub profile: String,
+    /// The dataset.
+    pub dataset: Dataset,
+    /// What may happen to what is there.
+    pub existing: Existing,
+    /// Threads; 0 takes [`default_threads`].
+    pub threads: usize,
+    /// The I/O engine; `None` takes io_uring where the kernel allows it, else `pwrite`.
+    pub engine: Option<EngineKind>,
+}
+
+impl GeneratePlan {
+    /// A plan for a folder that must be empty.
+    #[must_use]
+    pub fn new(folder: PathBuf, workload: &str, profile: &str, dataset: Dataset) -> Self {
+        Self {
+            folder,
+            workload: workload.to_string(),
+            profile: profile.to_string(),
+            dataset,
+            existing: Existing::Refuse,
+            threads: 0,
+            engine: None,
+        }
+    }
+
+    /// The head of the manifest that the run will write.
+    #[must_use]
+    pub fn manifest_head(&self) -> ManifestHead {
+        let recipe = self.dataset.recipe();
+        ManifestHead {
+            format_version: ManifestHead::version(),
+            made_by: MADE_BY.to_string(),
+            workload: self.workload.clone(),
+            profile: self.profile.clone(),
+            format: recipe.format.name().to_string(),
+            train_files: recipe.train_files,
+            valid_files: recipe.valid_files,
+            samples_per_file: recipe.samples_per_file,
+            content: recipe.content.name().to_string(),
+            seed: recipe.seed,
+            recipe: format!("{recipe:?}"),
+        }
+    }
+
+    /// The threads that the run will take.
+    #[must_use]
+    pub fn thread_count(&self) -> usize {
+        let threads = match self.threads {
+            0 => default_threads(),
+            given => given,
+        };
+        threads.min(usize::try_from(self.dataset.files()).unwrap_or(usize::MAX))
+    }
+}
+
+/// Threads when none are asked for: two for each CPU, since a thread waits for storage at the
+/// end of every file, and at most 16, which bounds the buffers to 256 MiB.
+#[must_use]
+pub fn default_threads() -> usize {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    (2 * cpus).clamp(2, 16)
+}
+
+/// What a run did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GenerateReport {
+    /// The dataset folder.
+    pub folder: PathBuf,
+    /// The workload's name.
+    pub workload: String,
+    /// The profile that decided sizes.
+    pub profile: String,
+    /// The files' format.
+    pub format: String,
+    /// Data files in the dataset.
+    pub files: u64,
+    /// Data files made by this run.
+    pub files_made: u64,
+    /// Data files that were whole already.
+    pub files_kept: u64,
+    /// Names of files that were there but cut off or altered, and were made again (the first
+    /// hundred).
+    pub remade: Vec<String>,
+    /// Bytes of all data files.
+    pub bytes: u64,
+    /// Bytes of data files written by this run.
+    pub bytes_written: u64,
+    /// Seconds from the first file to the last.
+    pub seconds: f64,
+    /// CPU seconds of this process in user mode, over the same time.
+    pub cpu_user_seconds: f64,
+    /// CPU seconds of this process in the kernel, over the same time.
+    pub cpu_system_seconds: f64,
+    /// Threads that wrote.
+    pub threads: usize,
+    /// The engine that wrote.
+    pub engine: EngineKind,
+    /// Whether files were written with `O_DIRECT`.
+    pub direct: bool,
+    /// What the user should know.
+    pub warnings: Vec<Warning>,
+}

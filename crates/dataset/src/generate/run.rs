@@ -1,0 +1,254 @@
+//! The run: folders, threads, progress, and the manifest at the end.
+
+use std::collections::HashMap;
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use stormlp_model::event::{Event, Observer, Unit};
+use stormlp_model::stop::StopToken;
+use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_transfer::HostBuffer;
+use stormlp_transfer::storage::FolderLock;
+use stormlp_transfer::telemetry::CpuTimes;
+
+use super::crew;
+use super::error::GenerateError;
+use super::file::{self, Context, Trouble};
+use super::lanes::{self, Way};
+use super::survey::{self, Survey};
+use super::{GeneratePlan, GenerateReport};
+use crate::dataset::FormatKind;
+use crate::manifest::{Journal, Manifest, ManifestFile, finish};
+use crate::names::Split;
+
+/// Names of remade files that a report lists.
+const MAX_REMADE_NAMES: usize = 100;
+
+/// Makes the dataset of `plan`. Files that are whole stay whole whatever happens: an error or a
+/// stop leaves a folder that [`Existing::Resume`](super::Existing::Resume) continues.
+///
+/// # Errors
+/// When the folder is occupied, locked or too small, when storage fails, or the user stops.
+pub fn run(
+    plan: &GeneratePlan,
+    observer: &dyn Observer,
+    stop: &StopToken,
+) -> Result<GenerateReport, GenerateError> {
+    let create =
+        |source| GenerateError::Setup(format!("cannot create {}: {source}", plan.folder.display()));
+    fs::create_dir_all(&plan.folder).map_err(create)?;
+    let _lock = FolderLock::take(&plan.folder)?;
+    let head = plan.manifest_head();
+    let survey = survey::survey(plan, &head)?;
+    survey::check_space(plan, &survey)?;
+    make_folders(plan)?;
+    let way = Way::choose(&plan.folder, plan.engine)?;
+    let whole: Vec<ManifestFile> = survey.kept.values().cloned().collect();
+    let journal = Journal::begin(&plan.folder, &head, &whole)?;
+    let crew = Crew::new(plan, &survey, &journal, way, stop);
+    let cpu = CpuTimes::of_process();
+    let started = Instant::now();
+    crew.work(observer)?;
+    let seconds = started.elapsed().as_secs_f64();
+    let cpu = CpuTimes::of_process().since(cpu);
+    let Outcome { made, failure } = crew.outcome();
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    let bytes_written = made.values().map(|file| file.bytes).sum();
+    let files_made = made.len() as u64;
+    let files_kept = survey.kept.len() as u64;
+    let mut all = survey.kept;
+    all.extend(made);
+    let mut files: Vec<(u64, ManifestFile)> = all.into_iter().collect();
+    files.sort_unstable_by_key(|(index, _)| *index);
+    let files: Vec<ManifestFile> = files.into_iter().map(|(_, file)| file).collect();
+    let bytes = files.iter().map(|file| file.bytes).sum();
+    finish(&plan.folder, &Manifest { head, files })?;
+    let mut remade = survey.damaged;
+    remade.truncate(MAX_REMADE_NAMES);
+    Ok(GenerateReport {
+        folder: plan.folder.clone(),
+        workload: plan.workload.clone(),
+        profile: plan.profile.clone(),
+        format: plan.dataset.recipe().format.name().to_string(),
+        files: plan.dataset.files(),
+        files_made,
+        files_kept,
+        remade,
+        bytes,
+        bytes_written,
+        seconds,
+        cpu_user_seconds: cpu.user_seconds,
+        cpu_system_seconds: cpu.system_seconds,
+        threads: plan.thread_count(),
+        engine: way.engine,
+        direct: way.direct,
+        warnings: warnings(plan, way),
+    })
+}
+
+fn warnings(plan: &GeneratePlan, way: Way) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if !way.direct {
+        warnings.push(Warning::new(
+            WarningKind::NotDirect,
+            format!("{} does not take O_DIRECT", plan.folder.display()),
+            "files were written through the page cache and may still be in memory",
+        ));
+    }
+    warnings
+}
+
+fn make_folders(plan: &GeneratePlan) -> Result<(), GenerateError> {
+    let mut folders = Vec::new();
+    for split in [Split::Train, Split::Valid] {
+        folders.extend(plan.dataset.naming(split).folders());
+        if plan.dataset.recipe().format == FormatKind::Tfrecord {
+            folders.push(format!("index/{}", split.folder()));
+        }
+    }
+    for folder in folders {
+        fs::create_dir_all(plan.folder.join(&folder))
+            .map_err(|source| GenerateError::file("create", &folder, source))?;
+    }
+    Ok(())
+}
+
+/// What the threads came to.
+struct Outcome {
+    made: HashMap<u64, ManifestFile>,
+    failure: Option<GenerateError>,
+}
+
+/// The threads and what they share: a counter of files, a journal, the first failure.
+struct Crew<'a> {
+    plan: &'a GeneratePlan,
+    survey: &'a Survey,
+    journal: &'a Journal,
+    way: Way,
+    stop: &'a StopToken,
+    next: AtomicUsize,
+    written: AtomicU64,
+    failed: AtomicBool,
+    outcome: Mutex<Outcome>,
+}
+
+impl<'a> Crew<'a> {
+    fn new(
+        plan: &'a GeneratePlan,
+        survey: &'a Survey,
+        journal: &'a Journal,
+        way: Way,
+        stop: &'a StopToken,
+    ) -> Self {
+        Self {
+            plan,
+            survey,
+            journal,
+            way,
+            stop,
+            next: AtomicUsize::new(0),
+            written: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+            outcome: Mutex::new(Outcome {
+                made: HashMap::new(),
+                failure: None,
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Outcome> {
+        // A thread that panicked has ended the run already; what it left is still whole.
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn outcome(self) -> Outcome {
+        self.outcome
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes all files; tells progress from the calling thread.
+    fn work(&self, observer: &dyn Observer) -> Result<(), GenerateError> {
+        let files = self.survey.to_make.len();
+        if files == 0 {
+            return Ok(());
+        }
+        let threads = self.plan.thread_count().min(files);
+        let buffers = lanes::buffers(threads)?;
+        observer.event(&Event::PhaseStarted {
+            label: format!(
+                "writing {files} {} files",
+                self.plan.dataset.recipe().format.name()
+            ),
+            total: Some(self.total_bytes()),
+            unit: Unit::Bytes,
+        });
+        let done = || self.written.load(Ordering::Relaxed);
+        crew::work(buffers, observer, done, |buffers| self.thread(buffers));
+        observer.event(&Event::PhaseFinished);
+        Ok(())
+    }
+
+    fn total_bytes(&self) -> u64 {
+        let bytes = |index: &u64| self.plan.dataset.expected_bytes(*index);
+        self.survey.to_make.iter().map(bytes).sum()
+    }
+
+    /// One thread: file after file, until there are none, one failed or the user stops.
+    fn thread(&self, buffers: Vec<HostBuffer>) {
+        let mut lane = match self.way.lane(buffers) {
+            Ok(lane) => lane,
+            Err(error) => return self.fail(error),
+        };
+        let context = Context {
+            folder: &self.plan.folder,
+            dataset: &self.plan.dataset,
+            way: self.way,
+            stop: self.stop,
+            written: &self.written,
+        };
+        while !self.failed.load(Ordering::Relaxed) {
+            let place = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(&index) = self.survey.to_make.get(place) else {
+                return;
+            };
+            if self.stop.is_stopped() {
+                return self.stopped();
+            }
+            match file::make(&context, &mut lane, index) {
+                Ok(file) => {
+                    if let Err(error) = self.journal.add(&file) {
+                        return self.fail(error.into());
+                    }
+                    self.lock().made.insert(index, file);
+                }
+                Err(Trouble::Stopped) => return self.stopped(),
+                Err(Trouble::Failed(error)) => return self.fail(error),
+            }
+        }
+    }
+
+    /// Keeps the first failure; the other threads end after the file they are at.
+    fn fail(&self, error: GenerateError) {
+        self.failed.store(true, Ordering::Relaxed);
+        self.lock().failure.get_or_insert(error);
+    }
+
+    /// The last thread to stop counts what is whole.
+    fn stopped(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+        let mut outcome = self.lock();
+        let made = (outcome.made.len() + self.survey.kept.len()) as u64;
+        let files = self.plan.dataset.files();
+        match &mut outcome.failure {
+            None | Some(GenerateError::Stopped { .. }) => {
+                outcome.failure = Some(GenerateError::Stopped { made, files });
+            }
+            Some(_) => {}
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Reading a dataset back: every file against its manifest, or against its format where there
+//! is none. Nothing is written.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crc_fast::{Digest, checksum};
+use serde::{Deserialize, Serialize};
+use stormlp_model::event::{Event, Observer, Unit};
+use stormlp_model::stop::StopToken;
+use stormlp_transfer::page_cache;
+
+use super::GeneratePlan;
+use super::crew;
+use super::error::GenerateError;
+use super::sink::CHECKSUM;
+use crate::format::OpenFile;
+use crate::manifest::{ManifestFile, Record, crc64_text};
+
+/// Bytes read at a time.
+const READ_BYTES: usize = 1 << 20;
+
+/// What verifying found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verification {
+    /// Data files that were looked at.
+    pub files: u64,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// Whether a manifest was there; without one, sizes and framing were checked.
+    pub by_checksum: bool,
+    /// What is wrong, one sentence for each bad file, in the order of the files.
+    pub faults: Vec<String>,
+}
+
+/// Checks every file of the plan's dataset.
+///
+/// # Errors
+/// When the manifest cannot be read or belongs to another dataset, or the user stops. Bad files
+/// are no error here: they are listed.
+pub fn verify(
+    plan: &GeneratePlan,
+    observer: &dyn Observer,
+    stop: &StopToken,
+) -> Result<Verification, GenerateError> {
+    let record = Record::load(&plan.folder)?;
+    if let Some(record) = &record
+        && record.head.recipe != plan.manifest_head().recipe
+    {
+        return Err(super::survey::another(plan, &record.head));
+    }
+    let files = plan.dataset.files();
+    observer.event(&Event::PhaseStarted {
+        label: format!("verifying {files} files"),
+        total: Some(files),
+        unit: Unit::Files,
+    });
+    let next = AtomicU64::new(0);
+    let bytes = AtomicU64::new(0);
+    let faults = Mutex::new(Vec::new());
+    let check = |()| {
+        while !stop.is_stopped() {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= files {
+                break;
+            }
+            match check_file(plan, record.as_ref(), index) {
+                Ok(read) => {
+                    bytes.fetch_add(read, Ordering::Relaxed);
+                }
+                Err(fault) => lock(&faults).push((index, fault)),
+            }
+        }
+    };
+    let started = || next.load(Ordering::Relaxed).min(files);
+    crew::work(vec![(); plan.thread_count()], observer, started, check);
+    observer.event(&Event::PhaseFinished);
+    if stop.is_stopped() {
+        let made = next.into_inner().min(files);
+        return Err(GenerateError::Stopped { made, files });
+    }
+    let mut faults = faults.into_inner().unwrap_or_else(PoisonError::into_inner);
+    faults.sort_unstable();
+    Ok(Verification {
+        files,
+        bytes: bytes.into_inner(),
+        by_checksum: record.is_some(),
+        faults: faults.into_iter().map(|(_, fault)| fault).collect(),
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The bytes that were read of file `index`, or what is wrong with it.
+fn check_file(plan: &GeneratePlan, record: Option<&Record>, index: u64) -> Result<u64, String> {
+    let name = plan.dataset.path(index);
+    let path = plan.folder.join(&name);
+    let found = std::fs::metadata(&path)
+        .map_err(|error| format!("{name}: {error}"))?
+        .len();
+    let Some(record) = record else {
+        return check_framing(plan, index, &name, &path);
+    };
+    let Some(file) = record.files.get(&name) else {
+        return Err(format!(
+            "{name}: the run that made the dataset did not finish it"
+        ));
+    };
+    if found != file.bytes {
+        return Err(format!(
+            "{name}: it has {found} bytes, it was made with {}",
+            file.bytes
+        ));
+    }
+    let crc = checksum_of(&path).map_err(|error| format!("{name}: {error}"))?;
+    compare(&name, crc, &file.crc64)?;
+    check_side_files(plan, file)?;
+    Ok(found)
+}
+
+fn compare(name: &str, crc: u64, expected: &str) -> Result<(), String> {
+    let crc = crc64_text(crc);
+    if crc == expected {
+        return Ok(());
+    }
+    Err(format!(
+        "{name}: its bytes have changed: checksum {crc}, it was made with {expected}"
+    ))
+}
+
+fn check_side_files(plan: &GeneratePlan, file: &ManifestFile) -> Result<(), String> {
+    for side in &file.side_files {
+        let bytes = std::fs::read(plan.folder.join(&side.name))
+            .map_err(|error| format!("{}: {error}", side.name))?;
+        compare(&side.name, checksum(CHECKSUM, &bytes), &side.crc64)?;
+    }
+    Ok(())
+}
+
+/// Without a manifest: the format's own framing, the number of samples and the expected size.
+fn check_framing(plan: &GeneratePlan, index: u64, name: &str, path: &Path) -> Result<u64, String> {
+    let open = || OpenFile::new(File::open(path)?);
+    let mut file = open().map_err(|error: io::Error| format!("{name}: {error}"))?;
+    let layout = plan
+        .dataset
+        .format()
+        .inspect(name, &mut file)
+        .map_err(|error| error.to_string())?;
+    let samples = plan.dataset.recipe().samples_per_file;
+    if layout.samples != samples && !plan.dataset.samples_are_hidden() {
+        let found = layout.samples;
+        return Err(format!(
+            "{name}: it holds {found} samples, the workload has {samples}"
+        ));
+    }
+    let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let expected = plan.dataset.expected_bytes(index);
+    if plan.dataset.sizes_are_exact() && bytes != expected {
+        return Err(format!(
+            "{name}: it has {bytes} bytes, the workload's has {expected}"
+        ));
+    }
+    Ok(0)
+}
+
+/// The checksum of a file, read from storage: what the page cache holds of it is dropped first.
+pub(super) fn checksum_of(path: &Path) -> io::Result<u64> {
+    let mut file = File::open(path)?;
+    // Where nothing can be dropped, the cache is as good a source as there is.
+    let _ = page_cache::drop_file(&file, path);
+    let mut digest = Digest::new(CHECKSUM);
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            return Ok(digest.finalize());
+        }
+        digest.update(&buffer[..read]);
+    }
+}

@@ -1,0 +1,453 @@
+//! The manifest of a dataset: what stormlp made, with sizes and checksums.
+//!
+//! While files are made, each that is whole gets a line in a journal, so that a killed run can
+//! be continued; when all are made, the journal becomes the manifest. Both are dotfiles in the
+//! dataset folder.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use stormlp_transfer::storage;
+
+/// The manifest's name in the dataset folder.
+pub const MANIFEST_NAME: &str = ".stormlp-manifest.json";
+/// The journal's name in the dataset folder.
+pub const JOURNAL_NAME: &str = ".stormlp-journal.jsonl";
+/// `made_by` of every manifest that this module writes.
+pub const MADE_BY: &str = "datagen";
+const FORMAT_VERSION: u32 = 1;
+
+/// What a dataset was made from: enough to tell whether a run would make the same one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ManifestHead {
+    /// Version of the manifest's format.
+    pub format_version: u32,
+    /// The command that made it.
+    pub made_by: String,
+    /// The workload's name.
+    pub workload: String,
+    /// The profile that decided sizes.
+    pub profile: String,
+    /// The files' format.
+    pub format: String,
+    /// Training files.
+    pub train_files: u64,
+    /// Evaluation files.
+    pub valid_files: u64,
+    /// Samples in each file.
+    pub samples_per_file: u64,
+    /// What fills the samples.
+    pub content: String,
+    /// The content's seed.
+    pub seed: u64,
+    /// Everything that decides names, sizes and bytes, as text: equal texts, equal datasets.
+    pub recipe: String,
+}
+
+/// One file that is whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManifestFile {
+    /// Its path relative to the dataset folder.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// CRC-64/NVME of its bytes, 16 hexadecimal digits.
+    pub crc64: String,
+    /// When it was last changed, in nanoseconds since 1970: while this and the size stand, the
+    /// checksum need not be computed again to continue a run.
+    pub modified_ns: u64,
+    /// Index files that belong to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub side_files: Vec<ManifestSideFile>,
+}
+
+/// An index file beside a data file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManifestSideFile {
+    /// Its path relative to the dataset folder.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// CRC-64/NVME of its bytes.
+    pub crc64: String,
+}
+
+/// A finished dataset's manifest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// What it was made from.
+    #[serde(flatten)]
+    pub head: ManifestHead,
+    /// Its files, in the order of their indices.
+    pub files: Vec<ManifestFile>,
+}
+
+/// A manifest or journal that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// It cannot be read or written.
+    #[error("{action} {path}: {source}")]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// The manifest or journal.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It is not what stormlp writes.
+    #[error("{path} is not a manifest of a dataset: {reason}")]
+    Malformed {
+        /// The manifest or journal.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// What is known of the files in a dataset folder.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// What they were made from.
+    pub head: ManifestHead,
+    /// The files that were whole once, by name.
+    pub files: HashMap<String, ManifestFile>,
+    /// Whether the run that made them came to its end.
+    pub finished: bool,
+}
+
+impl ManifestHead {
+    /// The fields that every manifest of this version shares.
+    #[must_use]
+    pub fn version() -> u32 {
+        FORMAT_VERSION
+    }
+}
+
+/// The checksum of manifests as text.
+#[must_use]
+pub fn crc64_text(crc: u64) -> String {
+    format!("{crc:016x}")
+}
+
+/// Whether a name from a manifest stays inside of its folder.
+fn is_inside(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with('/')
+        && !name.contains('\0')
+        && name.split('/').all(|part| !matches!(part, "" | "." | ".."))
+}
+
+impl Manifest {
+    /// Reads a manifest's text.
+    ///
+    /// # Errors
+    /// What is wrong with it; names that lead out of the folder are refused.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let manifest: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        check_head(&manifest.head)?;
+        manifest.files.iter().try_for_each(check_file)?;
+        Ok(manifest)
+    }
+
+    /// Every file that the manifest answers for, index files included, relative to the folder.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().flat_map(|file| {
+            let sides = file.side_files.iter().map(|side| side.name.as_str());
+            std::iter::once(file.name.as_str()).chain(sides)
+        })
+    }
+}
+
+fn check_head(head: &ManifestHead) -> Result<(), String> {
+    if head.made_by != MADE_BY {
+        return Err(format!(
+            "`stormlp {}` made it, not `stormlp datagen`",
+            head.made_by
+        ));
+    }
+    if head.format_version > FORMAT_VERSION {
+        return Err(format!(
+            "it has format version {}, this stormlp reads up to {FORMAT_VERSION}",
+            head.format_version
+        ));
+    }
+    Ok(())
+}
+
+fn check_file(file: &ManifestFile) -> Result<(), String> {
+    let sides = file.side_files.iter().map(|side| &side.name);
+    for name in std::iter::once(&file.name).chain(sides) {
+        if !is_inside(name) {
+            return Err(format!("it names `{name}`, which leads out of the folder"));
+        }
+    }
+    Ok(())
+}
+
+impl Record {
+    /// Reads the manifest and the journal of `folder`; `None` when it has neither.
+    ///
+    /// # Errors
+    /// When one is there and cannot be read.
+    pub fn load(folder: &Path) -> Result<Option<Self>, ManifestError> {
+        let manifest = read(&folder.join(MANIFEST_NAME))?
+            .map(|text| {
+                Manifest::parse(&text).map_err(|reason| malformed(folder, MANIFEST_NAME, reason))
+            })
+            .transpose()?;
+        let journal = read(&folder.join(JOURNAL_NAME))?
+            .map(|text| {
+                parse_journal(&text).map_err(|reason| malformed(folder, JOURNAL_NAME, reason))
+            })
+            .transpose()?
+            .flatten();
+        let finished = journal.is_none();
+        let (head, files) = match (manifest, journal) {
+            (None, None) => return Ok(None),
+            (Some(manifest), None) => (manifest.head, manifest.files),
+            (_, Some((head, files))) => (head, files),
+        };
+        Ok(Some(Self {
+            head,
+            files: files
+                .into_iter()
+                .map(|file| (file.name.clone(), file))
+                .collect(),
+            finished,
+        }))
+    }
+}
+
+fn malformed(folder: &Path, name: &str, reason: String) -> ManifestError {
+    ManifestError::Malformed {
+        path: folder.join(name).display().to_string(),
+        reason,
+    }
+}
+
+fn file_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ManifestError {
+    let path = path.display().to_string();
+    move |source| ManifestError::File {
+        action,
+        path,
+        source,
+    }
+}
+
+fn read(path: &Path) -> Result<Option<String>, ManifestError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(file_error("read", path)(error)),
+    }
+}
+
+/// A journal's head and files. `None` for one that a killed run left without a whole head. The
+/// last line may be cut off; a later line about a file replaces an earlier one.
+#[allow(clippy::type_complete)]
+fn parse_journal(text: &str) -> Result<Option<(ManifestHead, Vec<ManifestFile>)>, String> {
+    let Some((first, rest)) = text.split_once('\n') else {
+        return Ok(None);
+    };
+    let head: ManifestHead = serde_json::from_str(first).map_err(|error| error.to_string())?;
+    check_head(&head)?;
+    let whole = rest.rfind('\n').map_or("", |end| &rest[..end]);
+    let mut files = Vec::new();
+    for (number, line) in whole.lines().enumerate() {
+        let file: ManifestFile =
+            serde_json::from_str(line).map_err(|error| format!("line {}: {error}", number + 2))?;
+        check_file(&file)?;
+        files.push(file);
+    }
+    Ok(Some((head, files)))
+}
+
+/// The journal of a run that is making files.
+pub struct Journal {
+    file: Mutex<File>,
+    path: String,
+}
+
+impl Journal {
+    /// Begins a journal with the files that are whole already. From here on the folder counts
+    /// as unfinished until [`finish`].
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn begin(
+        folder: &Path,
+        head: &ManifestHead,
+        whole: &[ManifestFile],
+    ) -> Result<Self, ManifestError> {
+        let path = folder.join(JOURNAL_NAME);
+        let mut text = line(head);
+        for file in whole {
+            text.push_str(&line(file));
+        }
+        storage::write_atomically(&path, text.as_bytes())
+            .map_err(|error| file_error("write", &path)(io::Error::other(error.to_string())))?;
+        let file = File::options()
+            .append(true)
+            .open(&path)
+            .map_err(file_error("open", &path))?;
+        Ok(Self {
+            file: Mutex::new(file),
+            path: path.display().to_string(),
+        })
+    }
+
+    /// Notes that a file is whole: one write, so that a killed run leaves whole lines.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn add(&self, file: &ManifestFile) -> Result<(), ManifestError> {
+        let mut journal = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        journal
+            .write_all(line(file).as_bytes())
+            .map_err(|source| ManifestError::File {
+                action: "write",
+                path: self.path.clone(),
+                source,
+            })
+    }
+}
+
+/// Puts the manifest in place and takes the journal away.
+///
+/// # Errors
+/// When the manifest cannot be written.
+pub fn finish(folder: &Path, manifest: &Manifest) -> Result<(), ManifestError> {
+    let path = folder.join(MANIFEST_NAME);
+    let text = text_of(manifest);
+    storage::write_atomically(&path, text.as_bytes())
+        .map_err(|error| file_error("write", &path)(io::Error::other(error.to_string())))?;
+    let journal = folder.join(JOURNAL_NAME);
+    match fs::remove_file(&journal) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(file_error("remove", &journal)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// One line a file, so that a person can look at it and tools can grep it.
+fn text_of(manifest: &Manifest) -> String {
+    let head = line(&manifest.head);
+    let head = head.trim_end().trim_end_matches('}');
+    let files: Vec<String> = manifest
+        .files
+        .iter()
+        .map(|file| line(file).trim_end().to_string())
+        .collect();
+    format!("{head},\"files\":[\n{}\n]}}\n", files.join(",\n"))
+}
+
+fn line<T: Serialize>(value: &T) -> String {
+    let mut text = serde_json::to_string(value).expect("a manifest is plain data");
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn head() -> ManifestHead {
+        ManifestHead {
+            format_version: 1,
+            made_by: MADE_BY.to_string(),
+            workload: "unet3d".to_string(),
+            profile: "v2".to_string(),
+            format: "npz".to_string(),
+            train_files: 2,
+            valid_files: 0,
+            samples_per_file: 1,
+            content: "random".to_string(),
+            seed: 1,
+            recipe: "x".to_string(),
+        }
+    }
+
+    fn file(name: &str) -> ManifestFile {
+        ManifestFile {
+            name: name.to_string(),
+            bytes: 7,
+            crc64: crc64_text(12),
+            modified_ns: 1,
+            side_files: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_journal_becomes_the_manifest() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Record::load(folder.path()).unwrap(), None);
+        let journal = Journal::begin(folder.path(), &head(), &[file("train/a")]).unwrap();
+        journal.add(&file("train/b")).unwrap();
+        let record = Record::load(folder.path()).unwrap().unwrap();
+        assert!(!record.finished);
+        assert_eq!(record.files.len(), 2);
+        let manifest = Manifest {
+            head: head(),
+            files: vec![file("train/a"), file("train/b")],
+        };
+        finish(folder.path(), &manifest).unwrap();
+        let record = Record::load(folder.path()).unwrap().unwrap();
+        assert!(record.finished && record.files.len() == 2);
+        assert_eq!(Manifest::parse(&text_of(&manifest)).unwrap(), manifest);
+        let names: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+        assert_eq!(names.len(), 1);
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_is_left_out() {
+        let whole = format!("{}{}{}", line(&head()), line(&file("a")), line(&file("b")));
+        for cut in 0..whole.len() {
+            let Ok(parsed) = parse_journal(&whole[..cut]) else {
+                panic!("a cut at {cut} is no error");
+            };
+            let files = parsed.map_or(0, |(_, files)| files.len());
+            assert!(files < 2);
+        }
+        assert_eq!(parse_journal(&whole).unwrap().unwrap().1.len(), 2);
+    }
+
+    #[test]
+    fn names_cannot_lead_out_of_the_folder() {
+        for name in ["../a", "/etc/passwd", "", "a//b", "a/../../b", "."] {
+            let manifest = Manifest {
+                head: head(),
+                files: vec![file(name)],
+            };
+            assert!(Manifest::parse(&text_of(&manifest)).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn manifests_of_other_commands_are_no_datasets() {
+        let mut head = head();
+        head.made_by = "gds".to_string();
+        let manifest = Manifest {
+            head,
+            files: Vec::new(),
+        };
+        let reason = Manifest::parse(&text_of(&manifest)).unwrap_err();
+        assert_eq!(reason, "`stormlp gds` made it, not `stormlp datagen`");
+    }
+
+    proptest! {
+        #[test]
+        fn reading_never_panics(text in ".{0,200}") {
+            let _ = Manifest::parse(&text);
+            let _ = parse_journal(&text);
+        }
+    }
+}
