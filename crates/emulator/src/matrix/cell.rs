@@ -159,9 +159,10 @@ impl Bench<'_> {
             .map(|_| accelerator.allocate(bytes, self.plan.memory.kind, region))
             .collect::<Result<_, _>>()?;
         let path = &self.plan.files[worker.file].path;
+        let mixed = self.plan.read_percent.is_some();
         let access = match cell.op.direction() {
-            Direction::Read => Access::Read,
-            Direction::Write => Access::ReadWrite,
+            Direction::Read if !mixed => Access::Read,
+            Direction::Read | Direction::Write => Access::ReadWrite,
         };
         let file = storage::open(path, access, cell.direct)?;
         let writes = cell.op.direction() == Direction::Write;
@@ -189,14 +190,16 @@ impl Bench<'_> {
             Span::Passes(passes) => (None, Some(u64::from(passes))),
         };
         let direction = cell.op.direction();
-        let content = match (direction, plan.verify, plan.fill) {
-            (Direction::Read, ..) => Content::Untouched,
-            (Direction::Write, true, _) | (_, _, Fill::Every) => Content::EveryTime,
-            (Direction::Write, false, Fill::Once) => Content::Once,
-            (Direction::Write, false, Fill::Zero) => Content::Zeroes,
+        let only_reads = direction == Direction::Read && plan.read_percent.is_none();
+        let content = match (plan.verify, plan.fill) {
+            _ if only_reads => Content::Untouched,
+            (true, _) | (_, Fill::Every) => Content::EveryTime,
+            (false, Fill::Once) => Content::Once,
+            (false, Fill::Zero) => Content::Zeroes,
         };
         Work {
             direction,
+            read_percent: plan.read_percent,
             offsets: OffsetSpec {
                 start: worker.start_bytes,
                 len: worker.length_bytes,
@@ -213,7 +216,7 @@ impl Bench<'_> {
                 passes,
             },
             content,
-            verify: plan.verify && direction == Direction::Read,
+            verify: plan.verify && only_reads,
             pattern: Pattern::new(plan.seed, stream_of(path)),
             warmup: Duration::from_secs_f64(plan.warmup_seconds),
             duration,

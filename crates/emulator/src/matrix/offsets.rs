@@ -74,6 +74,12 @@ impl Offsets {
         ((u128::from(self.random.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
+    /// Whether the next of a mixed run is a read, of which there are `percent` in a hundred.
+    #[inline]
+    pub(crate) fn draws_read(&mut self, percent: u8) -> bool {
+        self.below(100) < u64::from(percent)
+    }
+
     /// The size of the next visit.
     #[inline]
     fn size(&mut self) -> u64 {
@@ -190,6 +196,13 @@ mod tests {
                     prop_assert_eq!((visit.offset - start) % align, 0);
                 }
             }
+        }
+
+        #[test]
+        fn a_mix_has_about_the_share_of_reads_it_was_asked_for(percent in 0u8..=100, seed: u64) {
+            let mut offsets = Offsets::new(OffsetSpec { seed, ..spec(1 << 20, 4096) });
+            let reads = (0..10_000).filter(|_| offsets.draws_read(percent)).count() as f64;
+            prop_assert!((reads / 100.0 - f64::from(percent)).abs() < 3.0);
         }
 
         #[test]

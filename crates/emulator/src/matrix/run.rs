@@ -136,7 +136,8 @@ impl Matrix<'_> {
     /// Before a file is written, its manifest says what it will hold.
     fn note_writes(&mut self, cell: &CellPlan, files: &[&FilePlan]) -> Result<(), MatrixError> {
         let plan = self.bench.plan;
-        if cell.op.direction() == Direction::Read || cell.path == PathKind::Null {
+        let writes = cell.op.direction() == Direction::Write || plan.read_percent.is_some();
+        if !writes || cell.path == PathKind::Null {
             return Ok(());
         }
         for file in files {

@@ -35,6 +35,8 @@ pub(crate) enum Content {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
     pub(crate) direction: Direction,
+    /// In a mixed run, how many of a hundred transfers are reads; the rest are writes.
+    pub(crate) read_percent: Option<u8>,
     pub(crate) offsets: OffsetSpec,
     pub(crate) content: Content,
     /// Checks what was read against the pattern.
@@ -235,7 +237,13 @@ impl<'a> Worker<'a> {
         let Some(visit) = self.offsets.next() else {
             return;
         };
-        if self.work.content == Content::EveryTime && !self.fill(&mut slot, visit) {
+        let direction = match self.work.read_percent {
+            None => self.work.direction,
+            Some(percent) if self.offsets.draws_read(percent) => Direction::Read,
+            Some(_) => Direction::Write,
+        };
+        let refill = direction == Direction::Write && self.work.content == Content::EveryTime;
+        if refill && !self.fill(&mut slot, visit) {
             return;
         }
         let index = slot.index();
@@ -244,7 +252,7 @@ impl<'a> Worker<'a> {
             visit,
         };
         let transfer = Transfer {
-            direction: self.work.direction,
+            direction,
             file: self.file,
             offset: visit.offset,
             len: visit.len as usize,
@@ -361,6 +369,7 @@ mod tests {
     fn work(direction: Direction, len: u64) -> Work {
         Work {
             direction,
+            read_percent: None,
             offsets: offsets(len, Some(1)),
             content: if direction == Direction::Read {
                 Content::Untouched
@@ -391,6 +400,10 @@ mod tests {
         })
         .unwrap();
         let file = path.attach(file).unwrap();
+        run_path(path, file, work)
+    }
+
+    fn run_path(path: Box<dyn TransferPath>, file: FileId, work: Work) -> Outcome {
         let shared = Shared {
             start: Gate::default(),
             bytes: AtomicU64::new(0),
@@ -401,6 +414,68 @@ mod tests {
             scope.spawn(|| shared.start.open(1));
             Worker::new(path, file, work, &shared, Recorder::new(1_000_000)).run()
         })
+    }
+
+    /// A path whose third transfer fails, whatever lies beneath.
+    struct Broken(Box<dyn TransferPath>, u32);
+
+    impl TransferPath for Broken {
+        fn attach(&mut self, file: File) -> Result<FileId, TransferError> {
+            self.0.attach(file)
+        }
+        fn detach(&mut self, file: FileId) -> Result<(), TransferError> {
+            self.0.detach(file)
+        }
+        fn take_slots(&mut self) -> Vec<Slot> {
+            self.0.take_slots()
+        }
+        fn submit(&mut self, transfer: Transfer) -> Result<(), stormlp_transfer::Rejected> {
+            self.0.submit(transfer)
+        }
+        fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
+            self.0.wait(min, done)?;
+            for completion in done {
+                self.1 += 1;
+                if self.1 == 3 {
+                    let source = std::io::Error::from_raw_os_error(5);
+                    completion.result = Err(TransferError::Io {
+                        action: "the read",
+                        source,
+                    });
+                }
+            }
+            Ok(())
+        }
+        fn evidence(&self) -> Evidence {
+            self.0.evidence()
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_device_ends_the_worker_and_keeps_its_errno() {
+        let mut region = Region::new(1 << 20).unwrap();
+        let mut path = build_path(PathSpec {
+            kind: PathKind::Null,
+            engine: EngineKind::Psync,
+            host: vec![region.carve(BLOCK as usize, 4096).unwrap()],
+            accelerator_buffers: Vec::new(),
+            accelerator: Arc::new(HostStandIn),
+            submit_batch: 1,
+            max_files: 1,
+            register_buffers: false,
+        })
+        .unwrap();
+        let file = path.attach(tempfile::tempfile().unwrap()).unwrap();
+        let work = Work {
+            verify: false,
+            ..work(Direction::Read, 100 * BLOCK)
+        };
+        let outcome = run_path(Box::new(Broken(path, 0)), file, work);
+        let Some(WorkerFailure::Transfer { error, visit }) = outcome.failure else {
+            panic!()
+        };
+        assert_eq!((error.errno(), visit.offset), (Some(5), 2 * BLOCK));
+        assert_eq!(outcome.recorder.operations, 2);
     }
 
     fn written(bytes: usize) -> std::fs::File {
