@@ -1,0 +1,66 @@
+//! `stormlp doctor`.
+
+use serde_json::Value;
+
+use crate::{stdout, stormlp};
+
+#[test]
+fn the_text_has_every_path_and_every_section() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = stdout(stormlp().arg("doctor").arg(folder.path()).assert().success());
+    for section in ["Transfer paths", "GPUs and direct storage", "Storage behind", "Host", "io_uring"] {
+        assert!(text.lines().any(|line| line.starts_with(section)), "{section}:\n{text}");
+    }
+    for path in ["gds ", "cpu-gpu ", "gds-batch-stream ", "null "] {
+        assert!(text.lines().any(|line| line.trim_start().starts_with(path)), "{path}:\n{text}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it left files behind");
+}
+
+#[test]
+fn the_json_says_known_or_why_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let assert = stormlp()
+        .args(["doctor", "--format", "json"])
+        .arg(folder.path())
+        .assert()
+        .success();
+    let json: Value = serde_json::from_str(&stdout(assert)).unwrap();
+    assert_eq!(json["format_version"], 1);
+    assert_eq!(json["host"]["paths"].as_array().unwrap().len(), 10);
+    for path in json["host"]["paths"].as_array().unwrap() {
+        let availability = &path["availability"];
+        match availability["status"].as_str().unwrap() {
+            "available" => {}
+            _ => assert!(!availability["reason"].as_str().unwrap().is_empty(), "{path}"),
+        }
+    }
+    let kind = &json["storage"]["filesystem"]["known"]["kind"];
+    assert!(kind.is_string(), "{json:#}");
+}
+
+#[test]
+fn a_library_that_cannot_be_opened_is_the_reason_and_no_failure() {
+    let assert = stormlp()
+        .args(["doctor", "--format", "json"])
+        .env("STORMLP_LIBCUFILE", "/does/not/exist.so")
+        .assert()
+        .success();
+    let json: Value = serde_json::from_str(&stdout(assert)).unwrap();
+    let gds = &json["host"]["paths"][0];
+    assert_eq!(gds["path"], "gds");
+    assert_eq!(gds["availability"]["status"], "unavailable");
+    assert!(
+        gds["availability"]["reason"].as_str().unwrap().contains("/does/not/exist.so"),
+        "{gds}"
+    );
+}
+
+#[test]
+fn a_folder_that_does_not_exist_yet_is_judged_by_its_parent() {
+    let folder = tempfile::tempdir().unwrap();
+    let assert = stormlp().arg("doctor").arg(folder.path().join("later")).assert().success();
+    let text = stdout(assert);
+    assert!(text.contains("looked at"), "{text}");
+    assert!(!folder.path().join("later").exists());
+}

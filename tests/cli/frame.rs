@@ -1,0 +1,41 @@
+//! What all commands share: usage errors, broken pipes, completions.
+
+use std::process::{Command, Stdio};
+
+use crate::{stderr, stdout, stormlp};
+
+#[test]
+fn wrong_usage_is_2_and_says_what_was_wrong() {
+    let text = stderr(stormlp().arg("frobnicate").assert().code(2));
+    assert!(text.starts_with("error: ") && text.contains("frobnicate"), "{text}");
+    stormlp().assert().code(2);
+    stormlp().args(["doctor", "--format", "xml"]).assert().code(2);
+}
+
+#[test]
+fn the_version_is_the_packages() {
+    let text = stdout(stormlp().arg("--version").assert().success());
+    assert_eq!(text.trim(), format!("stormlp {}", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_stormlp"))
+        .args(["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn completions_know_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = stdout(stormlp().args(["completions", shell]).assert().success());
+        assert!(script.contains("doctor") && script.contains("checkpoint"), "{shell}");
+    }
+}

@@ -1,0 +1,26 @@
+//! Runs the real executable in temporary folders and looks at what a user would see: exit code,
+//! stdout, stderr, files. One binary for all commands, so that it links once.
+
+#![allow(clippy::unwrap_used)]
+
+mod doctor;
+mod frame;
+
+use assert_cmd::Command;
+
+/// The executable, with nothing from the caller's environment that changes its ways.
+fn stormlp() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stormlp"));
+    command.env_remove("STORMLP_LIBCUFILE");
+    command
+}
+
+/// What a finished command printed on stdout.
+fn stdout(assert: assert_cmd::assert::Assert) -> String {
+    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
+}
+
+/// What a finished command printed on stderr.
+fn stderr(assert: assert_cmd::assert::Assert) -> String {
+    String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+}

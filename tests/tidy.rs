@@ -1,0 +1,317 @@
+//! Holds the sources to the rules of `docs/architecture.md`, so that they stay true: the layers,
+//! `unsafe` in one crate, module headers, lengths, and documentation in step with the program.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The longest a source file may be, in lines.
+const FILE_LINES: usize = 600;
+/// The longest a function may be, in lines from `fn` to its brace.
+const FUNCTION_LINES: usize = 80;
+/// Which crates of the workspace each crate may use.
+const LAYERS: [(&str, &[&str]); 5] = [
+    ("model", &[]),
+    ("transfer", &["model"]),
+    ("dataset", &["model", "transfer"]),
+    ("emulator", &["model", "transfer", "dataset"]),
+    ("report", &["model"]),
+];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// All files below `folder` with this extension.
+fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else {
+            continue;
+        };
+        for path in entries.map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == extension) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Every source file of ours: crates, tests, benches, fuzz targets.
+fn sources() -> Vec<(PathBuf, String)> {
+    ["crates", "tests", "benches"]
+        .iter()
+        .flat_map(|folder| files(folder, "rs"))
+        .map(|path| {
+            let text = read(&path);
+            (path, text)
+        })
+        .collect()
+}
+
+/// Fails with all of `complaints`, not just the first.
+fn assert_none(rule: &str, complaints: &[String]) {
+    assert!(complaints.is_empty(), "{rule}:\n  {}", complaints.join("\n  "));
+}
+
+/// Lines of code: comments and the test modules at the end of a file left out.
+fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines()
+        .enumerate()
+        .take_while(|(_, line)| *line != "#[cfg(test)]")
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+        .map(|(i, line)| (i + 1, line))
+}
+
+/// Where code below `folder` contains one of `words`.
+fn uses(folder: &str, words: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for path in files(folder, "rs") {
+        // Test doubles of a library live beside the code and follow the tests' rules.
+        if path.file_name().is_some_and(|name| name == "tests.rs") {
+            continue;
+        }
+        let text = read(&path);
+        for (number, line) in code_lines(&text) {
+            for word in words.iter().filter(|word| line.contains(*word)) {
+                found.push(format!("{}:{number}: {word}", path.display()));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn crates_use_only_the_layers_below_them() {
+    let mut complaints = Vec::new();
+    for (name, allowed) in LAYERS {
+        let manifest = read(format!("crates/{name}/Cargo.toml"));
+        let section = manifest.split("[dependencies]").nth(1).unwrap_or_default();
+        let section = section.split("\n[").next().unwrap_or_default();
+        for line in section.lines() {
+            let Some(used) = line.strip_prefix("stormlp-") else {
+                continue;
+            };
+            let used = used.split(['.', ' ', '=']).next().unwrap_or_default();
+            if !allowed.contains(&used) {
+                complaints.push(format!("{name} uses {used}"));
+            }
+        }
+    }
+    assert_none("layers", &complaints);
+}
+
+#[test]
+fn unsafe_code_lives_in_transfer_alone_and_says_why_it_is_sound() {
+    let mut complaints = Vec::new();
+    for root_file in [
+        "crates/model/src/lib.rs",
+        "crates/dataset/src/lib.rs",
+        "crates/emulator/src/lib.rs",
+        "crates/report/src/lib.rs",
+        "crates/stormlp/src/main.rs",
+    ] {
+        if !read(root_file).contains("#![forbid(unsafe_code)]") {
+            complaints.push(format!("{root_file}: no #![forbid(unsafe_code)]"));
+        }
+    }
+    for path in files("crates/transfer", "rs") {
+        let text = read(&path);
+        let lines: Vec<&str> = text.lines().collect();
+        for (i, line) in lines.iter().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            if !code.contains("unsafe {") && !code.contains("unsafe impl") {
+                continue;
+            }
+            let above = &lines[i.saturating_sub(12)..=i];
+            if !above.iter().any(|line| line.contains("SAFETY:")) {
+                complaints.push(format!("{}:{}: no SAFETY comment", path.display(), i + 1));
+            }
+        }
+    }
+    assert_none("unsafe", &complaints);
+}
+
+#[test]
+fn each_layer_keeps_to_its_own_business() {
+    let mut complaints = uses(
+        "crates/model/src",
+        &["std::fs", "File::", "std::thread", "Instant::now", "SystemTime::now", "std::env", "println!"],
+    );
+    complaints.extend(uses("crates/emulator/src", &["println!", "print!(", "std::env"]));
+    complaints.extend(uses("crates/transfer/src", &["println!"]));
+    complaints.extend(uses("crates/report/src", &["Instant::now", "println!", "std::env"]));
+    complaints.extend(uses("crates/dataset/src", &["cudarc", "libloading", "/dev/", "println!"]));
+    assert_none("layers do only what they are for", &complaints);
+}
+
+#[test]
+fn nothing_is_left_undone() {
+    let mut complaints = Vec::new();
+    // Spelt apart, so that this file does not find itself.
+    let words = ["todo", "unimplemented", "dbg"].map(|word| format!("{word}!"));
+    let ignore = format!("#[{}]", "ignore");
+    for (path, text) in sources() {
+        for (i, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            if words.iter().any(|word| code.contains(word.as_str())) || code.contains(&ignore) {
+                complaints.push(format!("{}:{}: {}", path.display(), i + 1, line.trim()));
+            }
+        }
+    }
+    assert_none("unfinished code", &complaints);
+}
+
+#[test]
+fn every_module_says_what_it_is_for() {
+    let complaints: Vec<String> = sources()
+        .iter()
+        .filter(|(_, text)| !text.starts_with("//! "))
+        .map(|(path, _)| path.display().to_string())
+        .collect();
+    assert_none("files that do not begin with //!", &complaints);
+}
+
+#[test]
+fn files_and_functions_fit_a_reader() {
+    let mut complaints = Vec::new();
+    for (path, text) in sources() {
+        let lines: Vec<&str> = text.lines().collect();
+        if lines.len() > FILE_LINES {
+            complaints.push(format!("{}: {} lines", path.display(), lines.len()));
+        }
+        for (start, length, name) in functions(&lines) {
+            if length > FUNCTION_LINES {
+                complaints.push(format!("{}:{start}: {name} has {length} lines", path.display()));
+            }
+        }
+    }
+    assert_none("too long", &complaints);
+}
+
+/// Line, length and name of the functions in rustfmt's layout: the closing brace stands in the
+/// column of the `fn`'s line.
+fn functions(lines: &[&str]) -> Vec<(usize, usize, String)> {
+    let mut found = Vec::new();
+    for (start, line) in lines.iter().enumerate() {
+        let trimmed = line.trim_start();
+        let words: Vec<&str> = trimmed.split_whitespace().collect();
+        let Some(at) = words.iter().position(|word| *word == "fn") else {
+            continue;
+        };
+        let prefix = ["pub", "pub(crate)", "pub(super)", "const", "unsafe", "extern", "\"C\""];
+        if !words[..at].iter().all(|word| prefix.contains(word)) {
+            continue;
+        }
+        let closing = format!("{}}}", " ".repeat(line.len() - trimmed.len()));
+        if let Some(length) = lines[start..].iter().position(|line| **line == closing) {
+            found.push((start + 1, length + 1, words[at + 1].to_string()));
+        }
+    }
+    found
+}
+
+/// The commands that `--help` lists.
+fn commands() -> Vec<String> {
+    let help = help(&[]);
+    let list = help.split("Commands:").nth(1).unwrap();
+    list.lines()
+        .skip(1)
+        .take_while(|line| line.starts_with("  "))
+        .filter(|line| !line.starts_with("    "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .map(str::to_string)
+        .collect()
+}
+
+fn help(words: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_stormlp"))
+        .args(words)
+        .arg("--help")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// README and docs as one text.
+fn documentation() -> String {
+    let docs = files("docs", "md").into_iter().map(read);
+    docs.fold(read("README.md"), |all, page| all + &page)
+}
+
+#[test]
+fn every_command_is_documented_and_shows_three_examples() {
+    let documentation = documentation();
+    let mut complaints = Vec::new();
+    let commands = commands();
+    assert!(commands.contains(&"doctor".to_string()), "{commands:?}");
+    for command in commands {
+        if !documentation.contains(&format!("stormlp {command}")) {
+            complaints.push(format!("`stormlp {command}` is not in README.md or docs/"));
+        }
+        let help = help(&[&command]);
+        let examples = help.split("Examples:").nth(1).unwrap_or_default();
+        let shown = examples
+            .lines()
+            .filter(|line| line.trim_start().starts_with("stormlp "))
+            .count();
+        if shown < 3 {
+            complaints.push(format!("`stormlp {command} --help` ends with {shown} examples"));
+        }
+    }
+    assert_none("commands", &complaints);
+}
+
+#[test]
+fn every_exit_code_is_documented() {
+    let readme = read("README.md");
+    let codes: Vec<u8> = read("crates/stormlp/src/exit.rs")
+        .lines()
+        .filter_map(|line| line.split_once(" = ")?.1.strip_suffix(',')?.parse().ok())
+        .collect();
+    assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 130]);
+    let missing: Vec<String> = std::iter::once(0)
+        .chain(codes)
+        .filter(|code| !readme.contains(&format!("| {code} |")))
+        .map(|code| code.to_string())
+        .collect();
+    assert_none("exit codes missing in README.md", &missing);
+}
+
+#[test]
+fn the_changelog_has_a_place_for_the_next_entry() {
+    assert!(read("CHANGELOG.md").contains("\n## [Unreleased]\n"));
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let mut complaints = Vec::new();
+    let pages = ["README.md", "CHANGELOG.md"].map(|name| root().join(name));
+    for page in pages.into_iter().chain(files("docs", "md")) {
+        let text = read(&page);
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = target.split('#').next().unwrap_or_default();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            if !page.parent().unwrap().join(target).exists() {
+                complaints.push(format!("{}: {target}", page.display()));
+            }
+        }
+    }
+    assert_none("broken links", &complaints);
+}
