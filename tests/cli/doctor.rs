@@ -7,14 +7,36 @@ use crate::{stdout, stormlp};
 #[test]
 fn the_text_has_every_path_and_every_section() {
     let folder = tempfile::tempdir().unwrap();
-    let text = stdout(stormlp().arg("doctor").arg(folder.path()).assert().success());
-    for section in ["Transfer paths", "GPUs and direct storage", "Storage behind", "Host", "io_uring"] {
-        assert!(text.lines().any(|line| line.starts_with(section)), "{section}:\n{text}");
+    let text = stdout(
+        stormlp()
+            .arg("doctor")
+            .arg(folder.path())
+            .assert()
+            .success(),
+    );
+    for section in [
+        "Transfer paths",
+        "GPUs and direct storage",
+        "Storage behind",
+        "Host",
+        "io_uring",
+    ] {
+        assert!(
+            text.lines().any(|line| line.starts_with(section)),
+            "{section}:\n{text}"
+        );
     }
     for path in ["gds ", "cpu-gpu ", "gds-batch-stream ", "null "] {
-        assert!(text.lines().any(|line| line.trim_start().starts_with(path)), "{path}:\n{text}");
+        assert!(
+            text.lines().any(|line| line.trim_start().starts_with(path)),
+            "{path}:\n{text}"
+        );
     }
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it left files behind");
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        0,
+        "it left files behind"
+    );
 }
 
 #[test]
@@ -32,7 +54,10 @@ fn the_json_says_known_or_why_not() {
         let availability = &path["availability"];
         match availability["status"].as_str().unwrap() {
             "available" => {}
-            _ => assert!(!availability["reason"].as_str().unwrap().is_empty(), "{path}"),
+            _ => assert!(
+                !availability["reason"].as_str().unwrap().is_empty(),
+                "{path}"
+            ),
         }
     }
     let kind = &json["storage"]["filesystem"]["known"]["kind"];
@@ -51,7 +76,10 @@ fn a_library_that_cannot_be_opened_is_the_reason_and_no_failure() {
     assert_eq!(gds["path"], "gds");
     assert_eq!(gds["availability"]["status"], "unavailable");
     assert!(
-        gds["availability"]["reason"].as_str().unwrap().contains("/does/not/exist.so"),
+        gds["availability"]["reason"]
+            .as_str()
+            .unwrap()
+            .contains("/does/not/exist.so"),
         "{gds}"
     );
 }
@@ -59,7 +87,11 @@ fn a_library_that_cannot_be_opened_is_the_reason_and_no_failure() {
 #[test]
 fn a_folder_that_does_not_exist_yet_is_judged_by_its_parent() {
     let folder = tempfile::tempdir().unwrap();
-    let assert = stormlp().arg("doctor").arg(folder.path().join("later")).assert().success();
+    let assert = stormlp()
+        .arg("doctor")
+        .arg(folder.path().join("later"))
+        .assert()
+        .success();
     let text = stdout(assert);
     assert!(text.contains("looked at"), "{text}");
     assert!(!folder.path().join("later").exists());

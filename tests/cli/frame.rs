@@ -7,15 +7,24 @@ use crate::{stderr, stdout, stormlp};
 #[test]
 fn wrong_usage_is_2_and_says_what_was_wrong() {
     let text = stderr(stormlp().arg("frobnicate").assert().code(2));
-    assert!(text.starts_with("error: ") && text.contains("frobnicate"), "{text}");
+    assert!(
+        text.starts_with("error: ") && text.contains("frobnicate"),
+        "{text}"
+    );
     stormlp().assert().code(2);
-    stormlp().args(["doctor", "--format", "xml"]).assert().code(2);
+    stormlp()
+        .args(["doctor", "--format", "xml"])
+        .assert()
+        .code(2);
 }
 
 #[test]
 fn the_version_is_the_packages() {
     let text = stdout(stormlp().arg("--version").assert().success());
-    assert_eq!(text.trim(), format!("stormlp {}", env!("CARGO_PKG_VERSION")));
+    assert_eq!(
+        text.trim(),
+        format!("stormlp {}", env!("CARGO_PKG_VERSION"))
+    );
 }
 
 #[test]
@@ -36,6 +45,9 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 fn completions_know_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         let script = stdout(stormlp().args(["completions", shell]).assert().success());
-        assert!(script.contains("doctor") && script.contains("checkpoint"), "{shell}");
+        assert!(
+            script.contains("doctor") && script.contains("checkpoint"),
+            "{shell}"
+        );
     }
 }

@@ -3,6 +3,8 @@
 //! A format here is bytes and positions only. Nothing in this crate opens a device; the
 //! generator writes through `stormlp-transfer`, readers are handed bytes by whoever moved them.
 
+#![forbid(unsafe_code)]
+
 pub mod content;
 pub mod dataset;
 pub mod format;

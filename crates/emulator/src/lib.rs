@@ -3,5 +3,7 @@
 //! The emulator takes a plan that has been decided to the last number, emits events while it
 //! works and returns a report. It prints nothing and asks no configuration.
 
+#![forbid(unsafe_code)]
+
 pub mod matrix;
 pub mod training;

@@ -10,6 +10,8 @@
 //! assert_eq!(size.to_string(), "1 MiB");
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod event;
 pub mod evidence;
 pub mod facts;

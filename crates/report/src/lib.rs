@@ -1,3 +1,5 @@
 //! Says what happened.
 
+#![forbid(unsafe_code)]
+
 pub mod doctor;

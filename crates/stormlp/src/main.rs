@@ -4,6 +4,8 @@
 //! Every command lives in its own module under `commands/` and knows its own arguments only.
 //! One call is not for people: the probe of cuFile starts this executable again as its child.
 
+#![forbid(unsafe_code)]
+
 mod cli;
 mod commands;
 mod exit;
