@@ -215,7 +215,7 @@ impl Context<'_> {
         if self.request.read_percent.is_some() && !batch {
             problems.plan(
                 format!("a mix of reads and writes on path {}", cell.path),
-                "mixed runs are for --path gds-batch and gds-batch-stream",
+                "mixed runs are for the paths gds-batch and gds-batch-stream",
             );
         }
     }

@@ -61,10 +61,8 @@ pub(super) fn numbers(request: &MatrixRequest, problems: &mut Problems) {
     if request.random_alignment_bytes == 0 {
         problems.plan("the alignment of random offsets is 0", "use 4096");
     }
-    if let Some(percent) = request.read_percent
-        && percent > 100
-    {
-        problems.plan(format!("a read share of {percent} %"), "use 0 to 100");
+    if request.read_percent.is_some_and(|percent| percent > 100) {
+        problems.plan("a read share above 100 %", "use 0 to 100");
     }
 }
 

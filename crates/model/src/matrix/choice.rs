@@ -16,6 +16,8 @@ pub enum PathChoice {
     Auto,
     /// Every path, as far as this machine can run them.
     All,
+    /// These, as far as this machine can run them: what a preset names.
+    Wanted(Vec<PathKind>),
     /// Exactly these; one that cannot run is an error in the end.
     Named(Vec<PathKind>),
 }
@@ -26,7 +28,7 @@ impl PathChoice {
         match self {
             Self::Auto => PathKind::AUTO.to_vec(),
             Self::All => PathKind::ALL.to_vec(),
-            Self::Named(paths) => paths.clone(),
+            Self::Wanted(paths) | Self::Named(paths) => paths.clone(),
         }
     }
 
@@ -224,11 +226,8 @@ impl IoSize {
 
     /// How many sizes take turns.
     pub fn count(self) -> u64 {
-        if self.step_bytes == 0 {
-            1
-        } else {
-            (self.max_bytes - self.min_bytes) / self.step_bytes + 1
-        }
+        let range_bytes = self.max_bytes - self.min_bytes;
+        range_bytes.checked_div(self.step_bytes).unwrap_or(0) + 1
     }
 
     /// The size in bytes of transfer number `index` of a thread: the sizes in turn, upwards.

@@ -8,10 +8,12 @@ mod cells;
 mod check;
 mod choice;
 mod files;
+pub mod gdsio;
 mod hints;
 mod inventory;
 mod manifest;
 mod plan;
+mod preset;
 mod problem;
 mod report;
 mod request;
@@ -28,6 +30,7 @@ pub use manifest::{Content, DataManifest, MANIFEST_NAME, ManifestError, Manifest
 pub use plan::{
     CellPlan, Crew, FileAction, FilePlan, FolderPlan, MatrixPlan, MemoryPlan, WorkerPlan,
 };
+pub use preset::{PresetError, apply_preset, apply_text, preset_names};
 pub use problem::{Problem, ProblemKind, Problems};
 pub use report::{
     CellReport, CellStatus, JobReport, MatrixReport, Measurement, Mismatch, Verification,

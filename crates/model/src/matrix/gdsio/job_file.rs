@@ -1,0 +1,168 @@
+//! gdsio's job files: one `[global]` section, any number of jobs, `$NAME` in values.
+
+use std::path::PathBuf;
+
+use super::{GdsioError, GdsioJob, GdsioRun, Target, args, io_size, number, seconds, size, switch};
+
+/// A job that is being read; it becomes one when its target is known.
+struct Draft {
+    job: GdsioJob,
+    has_target: bool,
+    line: usize,
+}
+
+/// Reads a job file; `environment` looks up the variables that its values name.
+///
+/// # Errors
+/// Names the line, the key that gdsio does not have or that has no meaning here, the value that
+/// is wrong, or the variable that is not set.
+pub fn parse_job_file(
+    text: &str,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<(String, GdsioRun), GdsioError> {
+    let mut run = GdsioRun::default();
+    let mut name = "gdsio".to_string();
+    let mut drafts: Vec<Draft> = Vec::new();
+    let mut in_global = None;
+    for (index, raw) in text.lines().enumerate() {
+        let line = index + 1;
+        let content = raw.split('#').next().unwrap_or_default().trim();
+        if content.is_empty() {
+            continue;
+        }
+        if let Some(section) = content.strip_prefix('[').and_then(|c| c.strip_suffix(']')) {
+            in_global = Some(section == "global");
+            if section != "global" {
+                let target = Target::Folder(PathBuf::new());
+                drafts.push(Draft {
+                    job: GdsioJob::new(section.to_string(), target),
+                    has_target: false,
+                    line,
+                });
+            }
+            continue;
+        }
+        let (key, value) = content.split_once('=').ok_or_else(|| GdsioError::Line {
+            line,
+            fault: format!("`{content}` is neither a section, nor key=value, nor a comment"),
+        })?;
+        let (key, value) = (key.trim(), expand(value.trim(), environment, line)?);
+        match (in_global, drafts.last_mut()) {
+            (Some(true), _) if key == "name" => name = value,
+            (Some(true), _) => set_global(&mut run, key, &value)?,
+            (Some(false), Some(draft)) => set_job(draft, key, &value)?,
+            _ => {
+                return Err(GdsioError::Line {
+                    line,
+                    fault: format!("`{key}` stands before any section"),
+                });
+            }
+        }
+    }
+    for draft in drafts {
+        if !draft.has_target {
+            return Err(GdsioError::Line {
+                line: draft.line,
+                fault: format!("[{}] has neither directory nor filename", draft.job.name),
+            });
+        }
+        run.jobs.push(draft.job);
+    }
+    Ok((name, run))
+}
+
+fn set_global(run: &mut GdsioRun, key: &str, value: &str) -> Result<(), GdsioError> {
+    match key {
+        "xfer_type" => run.transfer_type = number(key, value)?,
+        "rw" => {
+            run.op = match value.parse() {
+                Ok(op) => op,
+                Err(_) => args::operation(key, value)?,
+            }
+        }
+        "bs" => run.io_size = io_size(key, value)?,
+        "size" => run.size_bytes = Some(size(key, value)?),
+        "runtime" => run.seconds = Some(seconds(key, value)?),
+        "start_offset" => run.offset_bytes = size(key, value)?,
+        "do_verify" => run.verify = switch(key, value)?,
+        "skip_bufregister" => run.skip_register = switch(key, value)?,
+        "enable_nvlinks" => run.nvlinks = switch(key, value)?,
+        "random_seed" => run.seed = number(key, value)?,
+        // Write buffers are random in any case.
+        "fill_random" => drop(switch(key, value)?),
+        "refill_buffer" => run.refill = switch(key, value)?,
+        "unaligned_random" => run.unaligned = switch(key, value)?,
+        "mem_type" => run.memory = number(key, value)?,
+        "batch_size" => run.batch = Some(number(key, value)?),
+        _ => return Err(GdsioError::UnknownFlag(format!("{key} (in [global])"))),
+    }
+    Ok(())
+}
+
+fn set_job(draft: &mut Draft, key: &str, value: &str) -> Result<(), GdsioError> {
+    let job = &mut draft.job;
+    match key {
+        "numa_node" => job.numa_node = Some(number(key, value)?),
+        "gpu_dev_id" => job.gpu = Some(number(key, value)?),
+        "num_threads" => job.workers = number(key, value)?,
+        "start_offset" => job.offset_bytes = Some(size(key, value)?),
+        "io_size" => job.io_size = Some(io_size(key, value)?),
+        "directory" | "filename" => {
+            if draft.has_target {
+                return Err(GdsioError::Contradiction(format!(
+                    "[{}] has more than one directory or filename",
+                    job.name
+                )));
+            }
+            job.target = match key {
+                "directory" => Target::Folder(PathBuf::from(value)),
+                _ => Target::File(PathBuf::from(value)),
+            };
+            draft.has_target = true;
+        }
+        "rdma_url" => {
+            return Err(GdsioError::Refused {
+                name: key.to_string(),
+                reason: "stormlp has no transfers over RDMA sockets".to_string(),
+            });
+        }
+        _ => {
+            return Err(GdsioError::UnknownFlag(format!(
+                "{key} (in [{}])",
+                job.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Puts the values of `$NAME` and `${NAME}` in their places.
+fn expand(
+    value: &str,
+    environment: &dyn Fn(&str) -> Option<String>,
+    line: usize,
+) -> Result<String, GdsioError> {
+    let mut text = String::new();
+    let mut rest = value;
+    while let Some(at) = rest.find('$') {
+        text.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        let (name, left) = match after.strip_prefix('{').and_then(|b| b.split_once('}')) {
+            Some(braced) => braced,
+            None => {
+                let end = after
+                    .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                    .unwrap_or(after.len());
+                after.split_at(end)
+            }
+        };
+        let found = environment(name).ok_or_else(|| GdsioError::Line {
+            line,
+            fault: format!("the environment variable `{name}` is not set"),
+        })?;
+        text.push_str(&found);
+        rest = left;
+    }
+    text.push_str(rest);
+    Ok(text)
+}

@@ -1,0 +1,221 @@
+//! What gdsio's words become.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::units::{GIB, KIB};
+
+fn args(line: &str) -> Result<GdsioArgs, GdsioError> {
+    let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
+    parse_args(&words)
+}
+
+fn run(line: &str) -> GdsioRun {
+    match args(line).unwrap() {
+        GdsioArgs::Run(run) => *run,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn request(line: &str) -> MatrixRequest {
+    run(line).to_request().unwrap()
+}
+
+fn refusal(line: &str) -> String {
+    match args(line) {
+        Ok(GdsioArgs::Run(run)) => run.to_request().unwrap_err().to_string(),
+        Ok(other) => panic!("{other:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn the_guides_example_is_one_cell() {
+    let request = request("-f /mnt/test -d 0 -n 1 -w 4 -s 10G -i 1M -x 0 -I 1");
+    assert_eq!(request.paths, PathChoice::Named(vec![PathKind::Gds]));
+    assert_eq!(request.ops, [Operation::Write]);
+    assert_eq!(request.file_size_bytes, Some(10 * GIB));
+    assert_eq!(request.span, Span::Passes(1));
+    assert_eq!(request.shared_file, SharedFile::Split);
+    let job = &request.jobs[0];
+    assert_eq!((job.threads, job.numa_node), (Some(4), Some(1)));
+    assert_eq!(job.device, Some(DeviceId::Cuda(0)));
+}
+
+#[test]
+fn job_options_belong_to_the_file_before_them() {
+    let request = request("-x 2 -I 0 -T 10 -i 1M -f /a -d 0 -w 8 -f /b -d 3 -n 1 -w 2");
+    let jobs: Vec<_> = request
+        .jobs
+        .iter()
+        .map(|j| (j.device, j.numa_node, j.threads))
+        .collect();
+    let (a, b) = (Some(DeviceId::Cuda(0)), Some(DeviceId::Cuda(3)));
+    assert_eq!(jobs, [(a, None, Some(8)), (b, Some(1), Some(2))]);
+    assert_eq!(request.span, Span::Seconds(10.0));
+    assert_eq!(request.shared_file, SharedFile::Whole);
+}
+
+#[test]
+fn workers_of_the_batch_types_are_entries_of_a_batch() {
+    let request = request("-D /d -w 32 -x 6 -i 4K");
+    assert_eq!(
+        (request.queue_depth, request.jobs[0].threads),
+        (32, Some(1))
+    );
+    let request = self::request("-D /d -w 32 -B 8 -x 7 -i 4K");
+    assert_eq!(request.queue_depth, 8);
+}
+
+#[test]
+fn values_may_stand_right_behind_their_letter_and_switches_together() {
+    let spread = run("-D /d -w 4 -V -U -I 2 -x 1 -i 4K");
+    assert_eq!(run("-D/d -w4 -VU -I2 -x1 -i4K"), spread);
+    assert!(spread.verify && spread.unaligned);
+}
+
+#[test]
+fn all_sizes_are_powers_of_1024() {
+    assert_eq!(run("-D /d -s 3.5g -i 1MB").size_bytes, Some(7 * GIB / 2));
+    assert_eq!(run("-D /d -i 1MB").io_size, IoSize::fixed(MIB));
+    let mix = run("-D /d -i 32K:1024K:1K").io_size;
+    assert_eq!(
+        (mix.min_bytes, mix.max_bytes, mix.step_bytes),
+        (32 * KIB, MIB, KIB)
+    );
+}
+
+#[test]
+fn verified_writes_are_read_back() {
+    assert_eq!(
+        request("-D /d -I 1 -V").ops,
+        [Operation::Write, Operation::Read]
+    );
+    assert_eq!(
+        request("-D /d -I 3 -V").ops,
+        [Operation::RandWrite, Operation::RandRead]
+    );
+    assert_eq!(request("-D /d -I 0 -V").ops, [Operation::Read]);
+}
+
+#[test]
+fn without_o_direct_the_paths_go_through_the_page_cache() {
+    let path = |line: &str| run(line).path().unwrap();
+    assert_eq!(path("-D /d -x 1 -O 1"), PathKind::Buffered);
+    assert_eq!(path("-D /d -x 1 -O 0"), PathKind::Cpu);
+    assert_eq!(path("-D /d -x 2 -O 1"), PathKind::PageCache);
+    assert!(refusal("-D /d -x 0 -O 1").contains("-O 1 with -x 0"));
+}
+
+#[test]
+fn what_has_no_meaning_is_refused_by_name() {
+    for (line, named) in [
+        ("-P sockfs://1.2.3.4:18515", "`-P`"),
+        ("-D /d -M 300", "-M 300"),
+        ("-D /d -Z", "`-Z`"),
+        ("--threads 4", "`--threads`"),
+        ("-D /d -x 9", "-x 9"),
+        ("-D /d -x 2 -m 3", "-m 3"),
+        ("-D /d -m 7", "-m 7"),
+        ("-D /d -I 4", "-I 4"),
+        ("-D /d -i x", "-i x"),
+        ("-D /d -i 4M:1M:1M", "-i 4M:1M:1M"),
+        ("-D /d -w", "`-w`"),
+        ("-w 4 -D /d", "`-w`"),
+        ("-D /d -f /f", "do not go together"),
+        ("-x 1", "-D"),
+        ("a.gdsio b.gdsio", "one job file"),
+        ("a.gdsio -x 1", "job file"),
+    ] {
+        let message = refusal(line);
+        assert!(message.contains(named), "{line}: {message}");
+    }
+    assert_eq!(run("-D /d -p").notes().len(), 1);
+}
+
+const JOB_FILE: &str = "\
+# a sample
+[global]
+name=gds-test
+xfer_type=$TYPE
+rw=randread
+bs=1M:4M:1M # a mix
+size=1G
+runtime=30
+do_verify=0
+
+[job1]
+numa_node=0
+gpu_dev_id=0
+num_threads=8
+directory=${ROOT}/one
+
+[job2]
+gpu_dev_id=4
+num_threads=2
+filename=/mnt/two
+start_offset=1M
+";
+
+fn environment(name: &str) -> Option<String> {
+    match name {
+        "TYPE" => Some("2".to_string()),
+        "ROOT" => Some("/mnt".to_string()),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_job_file_is_read_with_its_variables() {
+    let (name, run) = parse_job_file(JOB_FILE, &environment).unwrap();
+    assert_eq!((name.as_str(), run.transfer_type), ("gds-test", 2));
+    assert_eq!((run.op, run.seconds), (Operation::RandRead, Some(30.0)));
+    assert_eq!(run.io_size.count(), 4);
+    assert_eq!(
+        run.jobs[0].target,
+        Target::Folder(PathBuf::from("/mnt/one"))
+    );
+    assert_eq!(run.jobs[1].offset_bytes, Some(MIB));
+    assert_eq!((run.jobs[1].workers, run.jobs[1].gpu), (2, Some(4)));
+}
+
+#[test]
+fn faults_of_a_job_file_are_named_with_their_place() {
+    for (text, named) in [
+        ("[global]\nrw=read\nbogus=1\n", "bogus"),
+        ("rw=read\n", "line 1"),
+        ("[global]\nxfer_type=$NOT_SET\n", "`NOT_SET`"),
+        ("[job1]\nnum_threads=1\n", "[job1]"),
+        ("[job1]\ndirectory=/a\nfilename=/b\n", "more than one"),
+        ("[job1]\nrdma_url=sockfs://1.2.3.4:5\n", "rdma_url"),
+        ("[global]\nwhat is this\n", "line 2"),
+        ("[global]\ndo_verify=yes\n", "do_verify yes"),
+    ] {
+        let message = parse_job_file(text, &environment).unwrap_err().to_string();
+        assert!(message.contains(named), "{text}: {message}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_command_line_makes_it_panic(words in prop::collection::vec("[-a-zA-Z0-9:./]{0,8}|-[a-zA-Z]", 0..8)) {
+        if let Ok(GdsioArgs::Run(run)) = parse_args(&words) {
+            let _ = run.to_request();
+        }
+    }
+
+    #[test]
+    fn no_job_file_makes_it_panic(text in "(\\[[a-z0-9]{0,6}\\]?|[a-z_]{1,10}=?[$0-9a-zA-Z{}/:]{0,8}|.{0,12}|\n){0,12}") {
+        if let Ok((_, run)) = parse_job_file(&text, &environment) {
+            let _ = run.to_request();
+        }
+    }
+
+    #[test]
+    fn every_flag_with_a_number_is_taken_as_it_is_meant(workers in 1u32..999, size in 1u64..9999, seed: u32) {
+        let run = run(&format!("-D /d -w {workers} -s {size}K -k {seed}"));
+        prop_assert_eq!(run.jobs[0].workers, workers);
+        prop_assert_eq!(run.size_bytes, Some(size * KIB));
+        prop_assert_eq!(run.seed, u64::from(seed));
+    }
+}
