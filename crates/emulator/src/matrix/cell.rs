@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -80,16 +80,20 @@ impl Bench<'_> {
             bytes: AtomicU64::new(0),
             stop: self.stop.clone(),
             failed: StopToken::new(),
+            finished: AtomicUsize::new(0),
         };
         let interval = self.interval();
         let watched = thread::scope(|scope| {
             let mut threads = Vec::with_capacity(workers.len());
             let mut refused = None;
             for (kit, worker) in kits.into_iter().zip(workers) {
-                let shared = &shared;
+                let (shared, watcher) = (&shared, thread::current());
                 let named = thread::Builder::new().name("worker".to_string());
                 match named.spawn_scoped(scope, move || {
-                    self.work(cell, worker, kit, interval, shared)
+                    let outcome = self.work(cell, worker, kit, interval, shared);
+                    shared.finished.fetch_add(1, Ordering::Release);
+                    watcher.unpark();
+                    outcome
                 }) {
                     Ok(thread) => threads.push(thread),
                     Err(source) => {
@@ -102,7 +106,9 @@ impl Bench<'_> {
                 }
             }
             let watched = self.watch(&shared, threads.len(), &devices, interval, || {
-                threads.iter().all(thread::ScopedJoinHandle::is_finished)
+                // A thread that panicked counts itself nowhere, but is finished too.
+                shared.finished.load(Ordering::Acquire) == threads.len()
+                    || threads.iter().all(thread::ScopedJoinHandle::is_finished)
             });
             let outcomes: Result<Vec<Outcome>, TransferError> = threads
                 .into_iter()
@@ -295,10 +301,8 @@ impl Bench<'_> {
         };
         let mut tick = measured_from + interval;
         while !done() {
-            // Short naps notice the end soon; a tick is kept at its time.
-            thread::sleep(
-                Duration::from_millis(5).min(tick.saturating_duration_since(Instant::now())),
-            );
+            // A worker that ends wakes this thread before its tick.
+            thread::park_timeout(tick.saturating_duration_since(Instant::now()));
             if Instant::now() < tick {
                 continue;
             }

@@ -5,7 +5,7 @@
 //! submitted and when it is over, and hands its recorder over when it is done.
 
 use std::fs::File;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use stormlp_model::evidence::Evidence;
@@ -57,6 +57,8 @@ pub(crate) struct Shared {
     /// Tells all workers to end: the user's wish, or a failure beside them.
     pub(crate) stop: StopToken,
     pub(crate) failed: StopToken,
+    /// Workers that are done.
+    pub(crate) finished: AtomicUsize,
 }
 
 /// Why a worker ended early.
@@ -409,6 +411,7 @@ mod tests {
             bytes: AtomicU64::new(0),
             stop: StopToken::new(),
             failed: StopToken::new(),
+            finished: AtomicUsize::new(0),
         };
         std::thread::scope(|scope| {
             scope.spawn(|| shared.start.open(1));
