@@ -1,0 +1,248 @@
+//! A whole matrix on real files: what is laid out, moved, verified and told.
+
+use std::fs;
+use std::path::Path;
+
+use stormlp_model::event::Silent;
+use stormlp_model::facts::{Availability, HostFacts, PathSupport};
+use stormlp_model::head::{ReportHead, ReportKind};
+use stormlp_model::matrix::{
+    CellStatus, Content, DataManifest, FolderFacts, Inventory, MANIFEST_NAME, MatrixReport,
+    MatrixRequest, PathChoice, Span, resolve,
+};
+use stormlp_model::operation::Operation;
+use stormlp_model::path::PathKind;
+use stormlp_model::stop::StopToken;
+use stormlp_model::warning::WarningKind;
+use stormlp_transfer::storage::FolderLock;
+
+const PATHS: [PathKind; 6] = [
+    PathKind::Cpu,
+    PathKind::Buffered,
+    PathKind::CpuGpu,
+    PathKind::CpuAsyncGpu,
+    PathKind::PageCache,
+    PathKind::Null,
+];
+
+fn facts() -> HostFacts {
+    let mut facts = stormlp_transfer::probe::host_facts();
+    let support = |path| PathSupport {
+        path,
+        availability: Availability::Available,
+    };
+    facts.paths = PATHS.map(support).to_vec();
+    facts
+}
+
+fn inventory(folder: &Path) -> Inventory {
+    let manifest = fs::read_to_string(folder.join(MANIFEST_NAME))
+        .ok()
+        .and_then(|text| DataManifest::parse(&text).ok());
+    let files = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| stormlp_model::matrix::FoundFile {
+            name: entry.file_name().to_string_lossy().into_owned(),
+            bytes: entry.metadata().map_or(0, |metadata| metadata.len()),
+        })
+        .collect();
+    Inventory {
+        folders: vec![FolderFacts {
+            path: folder.to_path_buf(),
+            exists: true,
+            writable: Availability::Available,
+            free_bytes: 1 << 40,
+            file_system_id: 1,
+            file_system: None,
+            direct: Availability::Available,
+            direct_alignment_bytes: 4096,
+            manifest,
+            files,
+        }],
+        files: Vec::new(),
+    }
+}
+
+fn request(folder: &Path) -> MatrixRequest {
+    MatrixRequest {
+        paths: PathChoice::Named(PATHS.to_vec()),
+        ops: vec![Operation::Write, Operation::Read, Operation::RandRead],
+        io_sizes: vec![stormlp_model::matrix::IoSize::fixed(64 << 10)],
+        threads: vec![2],
+        queue_depth: 3,
+        file_size_bytes: Some(4 << 20),
+        span: Span::Passes(1),
+        verify: true,
+        ..MatrixRequest::plain(folder.to_path_buf())
+    }
+}
+
+fn run(request: &MatrixRequest, folder: &Path, stop: &StopToken) -> MatrixReport {
+    let facts = facts();
+    let plan = resolve(request, &facts, &inventory(folder)).expect("a valid request");
+    let head = ReportHead::new(ReportKind::Gds, String::new(), String::new(), facts);
+    let report = MatrixReport::new(head, plan);
+    stormlp_emulator::matrix::run(report, &Silent, stop, &mut |_| {}).expect("a run")
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(".").expect("a folder")
+}
+
+#[test]
+fn every_path_moves_and_verifies_every_byte() {
+    let folder = folder();
+    let report = run(&request(folder.path()), folder.path(), &StopToken::new());
+    assert_eq!(report.cells.len(), PATHS.len() * 3);
+    for cell in &report.cells {
+        assert_eq!(cell.status, CellStatus::Ok, "{:?}", cell.reason);
+        let numbers = cell.result().expect("numbers");
+        assert_eq!((numbers.bytes, numbers.operations), (8 << 20, 128));
+        assert_eq!(numbers.interval_bytes.iter().sum::<u64>(), numbers.bytes);
+        assert_eq!(cell.effective_path, Some(cell.requested_path));
+        let reads = cell.op != Operation::Write && cell.requested_path != PathKind::Null;
+        let checked = cell
+            .verification
+            .as_ref()
+            .map_or(0, |checks| checks.checked_bytes);
+        assert_eq!(
+            checked,
+            if reads { 8 << 20 } else { 0 },
+            "{}",
+            cell.requested_path
+        );
+        assert_eq!(
+            numbers.memory_emulated,
+            cell.requested_path.ends_in_accelerator()
+        );
+    }
+}
+
+#[test]
+fn files_are_noted_in_the_manifest_and_used_again() {
+    let folder = folder();
+    let request = MatrixRequest {
+        ops: vec![Operation::Read],
+        ..request(folder.path())
+    };
+    run(&request, folder.path(), &StopToken::new());
+    let text = fs::read_to_string(folder.path().join(MANIFEST_NAME)).expect("a manifest");
+    let manifest = DataManifest::parse(&text).expect("a manifest");
+    assert_eq!(manifest.files.len(), 2);
+    assert!(
+        manifest
+            .files
+            .iter()
+            .all(|file| file.content == Content::Pattern { seed: 0 })
+    );
+    let again = resolve(&request, &facts(), &inventory(folder.path())).expect("a valid request");
+    assert_eq!(again.layout_bytes, 0);
+}
+
+#[test]
+fn a_truncated_file_fails_its_cells_and_the_matrix_goes_on() {
+    let folder = folder();
+    let request = MatrixRequest {
+        ops: vec![Operation::Read],
+        ..request(folder.path())
+    };
+    let facts = facts();
+    let made = run(&request, folder.path(), &StopToken::new());
+    let plan = resolve(&request, &facts, &inventory(folder.path())).expect("a valid request");
+    let file = fs::File::options()
+        .write(true)
+        .open(&made.plan.files[1].path)
+        .expect("a file");
+    file.set_len(1 << 20).expect("truncated");
+    let head = ReportHead::new(ReportKind::Gds, String::new(), String::new(), facts);
+    let report = stormlp_emulator::matrix::run(
+        MatrixReport::new(head, plan),
+        &Silent,
+        &StopToken::new(),
+        &mut |_| {},
+    )
+    .expect("a run");
+    assert_eq!(report.cells.len(), PATHS.len());
+    for cell in &report.cells {
+        let broken = cell.requested_path != PathKind::Null;
+        assert_eq!(cell.status == CellStatus::Failed, broken);
+        if broken {
+            assert!(
+                cell.reason
+                    .as_ref()
+                    .expect("a reason")
+                    .contains("too small")
+            );
+        }
+    }
+}
+
+#[test]
+fn wrong_content_is_reported_with_its_place() {
+    let folder = folder();
+    let request = MatrixRequest {
+        ops: vec![Operation::Read],
+        paths: PathChoice::Named(vec![PathKind::Cpu]),
+        ..request(folder.path())
+    };
+    let made = run(&request, folder.path(), &StopToken::new());
+    let path = &made.plan.files[0].path;
+    let mut content = fs::read(path).expect("a file");
+    content[70_000] ^= 0xff;
+    fs::write(path, content).expect("written");
+    let report = run(&request, folder.path(), &StopToken::new());
+    let checks = report.cells[0]
+        .verification
+        .as_ref()
+        .expect("a verification");
+    let first = checks.first.as_ref().expect("a mismatch");
+    assert_eq!(
+        (report.cells[0].status, first.offset_bytes),
+        (CellStatus::Failed, 70_000)
+    );
+    assert_eq!(&first.file, path);
+}
+
+#[test]
+fn a_stopped_matrix_keeps_what_it_has() {
+    let folder = folder();
+    let request = MatrixRequest {
+        span: Span::Seconds(60.0),
+        ..request(folder.path())
+    };
+    let stop = StopToken::new();
+    let report = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(400));
+            stop.stop();
+        });
+        run(&request, folder.path(), &stop)
+    });
+    assert!(report.stopped);
+    assert_eq!(report.cells.len(), 1);
+    let numbers = report.cells[0].measurement.as_ref().expect("numbers");
+    assert!(numbers.interrupted && numbers.bytes > 0);
+    let short = |kind| {
+        report.cells[0]
+            .warnings
+            .iter()
+            .any(|warning| warning.kind == kind)
+    };
+    assert!(short(WarningKind::TooShort));
+}
+
+#[test]
+fn a_folder_in_use_is_refused() {
+    let folder = folder();
+    let _held = FolderLock::take(folder.path()).expect("the lock");
+    let facts = facts();
+    let request = request(folder.path());
+    let plan = resolve(&request, &facts, &inventory(folder.path())).expect("a valid request");
+    let head = ReportHead::new(ReportKind::Gds, String::new(), String::new(), facts);
+    let report = MatrixReport::new(head, plan);
+    let error =
+        stormlp_emulator::matrix::run(report, &Silent, &StopToken::new(), &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("in use by another"), "{error}");
+}
