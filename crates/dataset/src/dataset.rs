@@ -199,6 +199,17 @@ impl Dataset {
         !matches!(self.recipe.format, FormatKind::Parquet { .. })
     }
 
+    /// The mean size of a sample in bytes, as the workload has it.
+    #[must_use]
+    pub fn mean_sample_bytes(&self) -> f64 {
+        match (&self.recipe.format, &self.recipe.size) {
+            (FormatKind::Parquet { .. }, _) | (_, SizeRule::Shape { .. }) => {
+                self.sizes.nominal().bytes() as f64
+            }
+            (_, SizeRule::Length { mean_bytes, .. }) => *mean_bytes,
+        }
+    }
+
     /// Whether a data file alone does not say how many samples it holds.
     #[must_use]
     pub fn samples_are_hidden(&self) -> bool {

@@ -9,6 +9,7 @@ pub mod content;
 pub mod dataset;
 pub mod format;
 pub mod generate;
+pub mod inventory;
 pub mod manifest;
 pub mod names;
 pub mod sizes;

@@ -1,0 +1,288 @@
+//! What was found against what a workload wants.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use super::{FoundFile, FoundSplit, Inventory};
+use crate::dataset::{Dataset, FormatKind};
+use crate::format::indexed_binary::{OFFSETS_SUFFIX, SIZES_SUFFIX, read_index};
+use crate::format::{FileLayout, FormatError, OpenFile};
+use crate::names::Split;
+
+/// Names that a finding lists before it says how many more there are.
+const MAX_NAMES: usize = 3;
+/// A mean sample that strays further from the workload's is worth a warning.
+const MAX_MEAN_STRAY: f64 = 0.25;
+
+/// What a finding is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingKind {
+    /// There are no files.
+    Empty,
+    /// The run that made the dataset did not finish.
+    Unfinished,
+    /// Fewer files than the workload has.
+    Missing,
+    /// More files than the workload has; the first are used.
+    Extra,
+    /// Files of other kinds, which are left alone.
+    Foreign,
+    /// A file that is not as long as when it was made.
+    WrongSize,
+    /// A file whose framing is not that of its format.
+    Corrupt,
+    /// Another number of samples in a file than the workload has.
+    SamplesPerFile,
+    /// Samples whose mean size strays from the workload's.
+    SampleSize,
+}
+
+/// One thing that is not as the workload wants it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What it is about.
+    pub kind: FindingKind,
+    /// Whether a run on this dataset must not start.
+    pub fatal: bool,
+    /// What was found, with both numbers.
+    pub fact: String,
+    /// What to do about it.
+    pub advice: String,
+}
+
+impl Finding {
+    fn fatal(kind: FindingKind, fact: String, advice: impl Into<String>) -> Self {
+        Self {
+            kind,
+            fatal: true,
+            fact,
+            advice: advice.into(),
+        }
+    }
+
+    fn note(kind: FindingKind, fact: String, advice: impl Into<String>) -> Self {
+        Self {
+            fatal: false,
+            ..Self::fatal(kind, fact, advice)
+        }
+    }
+}
+
+/// Everything that is wrong with the folder for a run of `dataset`; opens the first, the middle
+/// and the last training file to read their framing. An empty list is a good dataset.
+#[must_use]
+pub fn check(inventory: &Inventory, dataset: &Dataset) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if inventory.train.files.is_empty() && dataset.recipe().train_files > 0 {
+        findings.push(Finding::fatal(
+            FindingKind::Empty,
+            format!(
+                "{} holds no {} files in train/",
+                inventory.folder.display(),
+                dataset.recipe().format.name()
+            ),
+            "make the dataset with `stormlp datagen`, or set --data-dir to where it lies",
+        ));
+        return findings;
+    }
+    findings.extend(unfinished(inventory, dataset));
+    for split in [Split::Train, Split::Valid] {
+        findings.extend(count(inventory.split(split), dataset, split));
+        findings.extend(foreign(inventory.split(split)));
+    }
+    findings.extend(wrong_sizes(inventory));
+    if findings.iter().all(|finding| !finding.fatal) {
+        findings.extend(framing(inventory, dataset));
+    }
+    findings
+}
+
+fn unfinished(inventory: &Inventory, dataset: &Dataset) -> Option<Finding> {
+    let record = inventory
+        .record
+        .as_ref()
+        .filter(|record| !record.finished)?;
+    Some(Finding::fatal(
+        FindingKind::Unfinished,
+        format!(
+            "the dataset is unfinished: {} of {} files were made",
+            record.files.len(),
+            record.head.train_files + record.head.valid_files
+        ),
+        format!(
+            "continue it with `stormlp datagen {} --resume` and the options it was begun with",
+            if record.head.workload.is_empty() {
+                dataset.recipe().format.name()
+            } else {
+                &record.head.workload
+            }
+        ),
+    ))
+}
+
+fn count(found: &FoundSplit, dataset: &Dataset, split: Split) -> Option<Finding> {
+    let naming = dataset.naming(split);
+    let (wanted, there) = (naming.files, found.files.len() as u64);
+    let folder = split.folder();
+    let option = match split {
+        Split::Train => "--files",
+        Split::Valid => "--params dataset.num_files_eval",
+    };
+    if there < wanted {
+        let names: HashSet<&str> = found.files.iter().map(|file| file.name.as_str()).collect();
+        let missing = (0..wanted)
+            .map(|index| naming.path(index))
+            .filter(|name| !names.contains(name.as_str()));
+        let missing: Vec<String> = missing.take((wanted - there) as usize).collect();
+        return Some(Finding::fatal(
+            FindingKind::Missing,
+            format!(
+                "{folder}/ holds {there} files, the workload has {wanted}: missing {}",
+                list(&missing, (wanted - there) as usize)
+            ),
+            format!("make them with `stormlp datagen --resume`, or run with {option}={there}"),
+        ));
+    }
+    (there > wanted && wanted > 0).then(|| {
+        Finding::note(
+            FindingKind::Extra,
+            format!("{folder}/ holds {there} files, the workload has {wanted}"),
+            format!("the first {wanted} are used; use all with {option}={there}"),
+        )
+    })
+}
+
+fn foreign(found: &FoundSplit) -> Option<Finding> {
+    (!found.foreign.is_empty()).then(|| {
+        Finding::note(
+            FindingKind::Foreign,
+            format!(
+                "files that are not of this dataset: {}",
+                list(&found.foreign, found.foreign.len())
+            ),
+            "they are left alone",
+        )
+    })
+}
+
+/// Some names and how many more there are.
+fn list(names: &[String], count: usize) -> String {
+    let shown = names.len().min(MAX_NAMES);
+    let text = names[..shown].join(", ");
+    match count - shown {
+        0 => text,
+        more => format!("{text} and {more} more"),
+    }
+}
+
+/// Files that are not as long as the manifest says.
+fn wrong_sizes(inventory: &Inventory) -> Option<Finding> {
+    let record = inventory.record.as_ref()?;
+    let all = inventory.train.files.iter().chain(&inventory.valid.files);
+    let wrong: Vec<String> = all
+        .filter_map(|file| {
+            let made = record.files.get(&file.name)?;
+            (made.bytes != file.bytes).then(|| {
+                format!(
+                    "{} has {} bytes, it was made with {}",
+                    file.name, file.bytes, made.bytes
+                )
+            })
+        })
+        .collect();
+    (!wrong.is_empty()).then(|| {
+        Finding::fatal(
+            FindingKind::WrongSize,
+            list(&wrong, wrong.len()),
+            "make them again with `stormlp datagen --resume`",
+        )
+    })
+}
+
+/// Reads the framing of some files and the mean size of all.
+fn framing(inventory: &Inventory, dataset: &Dataset) -> Vec<Finding> {
+    let files = &inventory.train.files;
+    let last = files.len() - 1;
+    let mut places = vec![0, last / 2, last];
+    places.dedup();
+    let mut payload_shares = Vec::new();
+    for place in places {
+        let file = &files[place];
+        let layout = match inspect(inventory, dataset, file) {
+            Ok(layout) => layout,
+            Err(error) => {
+                let advice = "make it again with `stormlp datagen --resume`, or restore it";
+                return vec![Finding::fatal(
+                    FindingKind::Corrupt,
+                    error.to_string(),
+                    advice,
+                )];
+            }
+        };
+        let wanted = dataset.recipe().samples_per_file;
+        if layout.samples != wanted {
+            return vec![Finding::fatal(
+                FindingKind::SamplesPerFile,
+                format!(
+                    "{} holds {} samples, the workload has {wanted} in a file",
+                    file.name, layout.samples
+                ),
+                format!("run with --samples-per-file={}", layout.samples),
+            )];
+        }
+        payload_shares.push(layout.payload_bytes() as f64 / file.bytes as f64);
+    }
+    let share = payload_shares.iter().sum::<f64>() / payload_shares.len() as f64;
+    mean_size(inventory, dataset, share).into_iter().collect()
+}
+
+/// Compares the mean sample with the workload's: all bytes, less the framing that was seen.
+fn mean_size(inventory: &Inventory, dataset: &Dataset, share: f64) -> Option<Finding> {
+    let files = &inventory.train.files;
+    let samples = files.len() as f64 * dataset.recipe().samples_per_file as f64;
+    let found = inventory.train.bytes() as f64 * share / samples;
+    let wanted = dataset.mean_sample_bytes();
+    let stray = found / wanted - 1.0;
+    (stray.abs() > MAX_MEAN_STRAY).then(|| {
+        Finding::note(
+            FindingKind::SampleSize,
+            format!(
+                "samples have {found:.0} bytes on average, the workload's have {wanted:.0} \
+                 ({:+.0} %)",
+                100.0 * stray
+            ),
+            "throughput in MiB/s follows the workload's figure; set \
+             --params dataset.record_length_bytes to the size that is there",
+        )
+    })
+}
+
+/// Reads the framing of one file, with its index where the format has one.
+///
+/// # Errors
+/// When a file cannot be opened, or is not what its format says.
+fn inspect(
+    inventory: &Inventory,
+    dataset: &Dataset,
+    file: &FoundFile,
+) -> Result<FileLayout, FormatError> {
+    let open = |name: &str| {
+        let path = inventory.folder.join(name);
+        let opened = File::open(path).and_then(OpenFile::new);
+        opened.map_err(|source: io::Error| FormatError::Read {
+            file: name.to_string(),
+            offset: 0,
+            source,
+        })
+    };
+    if dataset.recipe().format == FormatKind::IndexedBinary {
+        let mut offsets = open(&format!("{}{OFFSETS_SUFFIX}", file.name))?;
+        let mut sizes = open(&format!("{}{SIZES_SUFFIX}", file.name))?;
+        return read_index(&file.name, file.bytes, &mut offsets, &mut sizes);
+    }
+    dataset.format().inspect(&file.name, &mut open(&file.name)?)
+}

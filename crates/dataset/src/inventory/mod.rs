@@ -1,0 +1,244 @@
+//! What lies in a dataset folder: files, sizes, a manifest if stormlp made it.
+//!
+//! A folder that DLIO made, without a manifest, is as good: files are found as DLIO finds them,
+//! by suffix, in `train/` and `valid/` or one level of subfolders, in the order of their names.
+//! [`check`] holds what was found against what a workload wants.
+
+mod check;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::manifest::{ManifestError, Record};
+use crate::names::Split;
+
+pub use check::{Finding, FindingKind, check};
+
+/// A data file that was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundFile {
+    /// Its path relative to the dataset folder.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// One half of a dataset.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundSplit {
+    /// The data files in the order in which DLIO lists them.
+    pub files: Vec<FoundFile>,
+    /// Subfolders that hold some of them.
+    pub subfolders: u64,
+    /// Files of other kinds, relative to the dataset folder; index files beside data files and
+    /// dotfiles are not counted.
+    pub foreign: Vec<String>,
+}
+
+impl FoundSplit {
+    /// Bytes of all data files.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+}
+
+/// What lies in a dataset folder.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Inventory {
+    /// The dataset folder.
+    pub folder: PathBuf,
+    /// Training files.
+    pub train: FoundSplit,
+    /// Evaluation files.
+    pub valid: FoundSplit,
+    /// What stormlp noted when it made the dataset.
+    pub record: Option<Record>,
+}
+
+/// Why a folder could not be looked through.
+#[derive(Debug, thiserror::Error)]
+pub enum ScanError {
+    /// The folder is not there.
+    #[error("{} does not exist", .0.display())]
+    Missing(PathBuf),
+    /// Part of it cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable {
+        /// The folder or file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Its manifest cannot be read.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+}
+
+impl Inventory {
+    /// The half `split`.
+    #[must_use]
+    pub fn split(&self, split: Split) -> &FoundSplit {
+        match split {
+            Split::Train => &self.train,
+            Split::Valid => &self.valid,
+        }
+    }
+
+    /// Whether there is no data file at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.train.files.is_empty() && self.valid.files.is_empty()
+    }
+
+    /// Whether a run of stormlp's generator has begun this dataset and not finished it.
+    #[must_use]
+    pub fn is_unfinished(&self) -> bool {
+        self.record.as_ref().is_some_and(|record| !record.finished)
+    }
+}
+
+/// Looks through `folder` for data files that end in `.suffix`. Reads names, sizes and the
+/// manifest, no data.
+///
+/// # Errors
+/// When the folder is missing, or a part of it cannot be read.
+pub fn scan(folder: &Path, suffix: &str) -> Result<Inventory, ScanError> {
+    if !folder.is_dir() {
+        return Err(ScanError::Missing(folder.to_path_buf()));
+    }
+    Ok(Inventory {
+        folder: folder.to_path_buf(),
+        train: scan_split(folder, Split::Train, suffix)?,
+        valid: scan_split(folder, Split::Valid, suffix)?,
+        record: Record::load(folder)?,
+    })
+}
+
+fn scan_split(folder: &Path, split: Split, suffix: &str) -> Result<FoundSplit, ScanError> {
+    let base = split.folder();
+    let mut found = FoundSplit::default();
+    let subfolders = scan_folder(folder, base, suffix, &mut found)?;
+    for subfolder in subfolders {
+        let before = found.files.len();
+        scan_folder(folder, &subfolder, suffix, &mut found)?;
+        found.subfolders += u64::from(found.files.len() > before);
+    }
+    // DLIO sorts by base name over all subfolders.
+    found.files.sort_by(|a, b| {
+        let key = |file: &FoundFile| base_name(&file.name).to_string();
+        key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
+    });
+    found.foreign.sort_unstable();
+    Ok(found)
+}
+
+/// Adds the files of one folder; returns its subfolders, relative to the dataset folder.
+fn scan_folder(
+    root: &Path,
+    relative: &str,
+    suffix: &str,
+    found: &mut FoundSplit,
+) -> Result<Vec<String>, ScanError> {
+    let path = root.join(relative);
+    let unreadable = |source| ScanError::Unreadable {
+        path: path.clone(),
+        source,
+    };
+    let entries = match fs::read_dir(&path) {
+        Ok(entries) => entries,
+        // DLIO makes both halves, others may not: an absent one is empty.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(unreadable(error)),
+    };
+    let mut subfolders = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(unreadable)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with('.') {
+            continue;
+        }
+        // Follows links: a dataset may be put together from several places.
+        let metadata = fs::metadata(entry.path()).map_err(|source| ScanError::Unreadable {
+            path: entry.path(),
+            source,
+        })?;
+        let name = format!("{relative}/{name}");
+        if metadata.is_dir() {
+            subfolders.push(name);
+        } else if has_suffix(&name, suffix) {
+            found.files.push(FoundFile {
+                name,
+                bytes: metadata.len(),
+            });
+        } else if !name.ends_with(".idx") {
+            found.foreign.push(name);
+        }
+    }
+    subfolders.sort_unstable();
+    Ok(subfolders)
+}
+
+fn base_name(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// DLIO takes the suffix in lower and in upper case.
+fn has_suffix(name: &str, suffix: &str) -> bool {
+    base_name(name)
+        .rsplit_once('.')
+        .is_some_and(|(_, end)| end == suffix || end == suffix.to_uppercase())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::{ScanError, scan};
+    use std::fs;
+
+    #[test]
+    fn files_are_found_in_dlios_order() {
+        let root = tempfile::tempdir().unwrap();
+        for (name, bytes) in [
+            ("train/1/img_01_of_12.npz", 3),
+            ("train/0/img_00_of_12.npz", 4),
+            ("train/0/img_02_of_12.NPZ", 5),
+            ("train/0/.img_04_of_12.npz.partial", 5),
+            ("train/notes.txt", 1),
+            ("train/img.off.idx", 1),
+        ] {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, vec![0; bytes]).unwrap();
+        }
+        let inventory = scan(root.path(), "npz").unwrap();
+        let names: Vec<&str> = inventory
+            .train
+            .files
+            .iter()
+            .map(|f| f.name.as_str())
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "train/0/img_00_of_12.npz",
+                "train/1/img_01_of_12.npz",
+                "train/0/img_02_of_12.NPZ"
+            ]
+        );
+        assert_eq!(inventory.train.bytes(), 12);
+        assert_eq!(inventory.train.subfolders, 2);
+        assert_eq!(inventory.train.foreign, ["train/notes.txt"]);
+        assert!(inventory.valid.files.is_empty() && inventory.record.is_none());
+    }
+
+    #[test]
+    fn a_missing_folder_is_named() {
+        let error = scan(std::path::Path::new("/no/such/folder"), "npz").unwrap_err();
+        assert!(matches!(error, ScanError::Missing(_)));
+        assert_eq!(error.to_string(), "/no/such/folder does not exist");
+    }
+}

@@ -1,0 +1,155 @@
+//! What a scan finds, and what it makes of folders that are not as the workload wants them.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use stormlp_dataset::content::Content;
+use stormlp_dataset::dataset::{Dataset, FormatKind, Recipe};
+use stormlp_dataset::generate::{self, GeneratePlan};
+use stormlp_dataset::inventory::{Finding, FindingKind, check, scan};
+use stormlp_dataset::manifest::{JOURNAL_NAME, MANIFEST_NAME};
+use stormlp_dataset::sizes::{SizeDraw, SizeRule};
+use stormlp_model::event::Silent;
+use stormlp_model::stop::StopToken;
+
+fn recipe(format: FormatKind) -> Recipe {
+    Recipe {
+        format,
+        prefix: "img".to_string(),
+        train_files: 4,
+        train_subfolders: 0,
+        valid_files: 1,
+        valid_subfolders: 0,
+        samples_per_file: 2,
+        size: SizeRule::Length {
+            mean_bytes: 10_000.0,
+            stdev_bytes: 0.0,
+        },
+        draw: SizeDraw::Shared,
+        content: Content::Random,
+        seed: 42,
+    }
+}
+
+fn make(folder: &Path, recipe: Recipe) {
+    let dataset = Dataset::new(recipe).unwrap();
+    let plan = GeneratePlan::new(folder.to_path_buf(), "unet3d", "v2", dataset);
+    generate::run(&plan, &Silent, &StopToken::new()).unwrap();
+}
+
+fn findings(folder: &Path, recipe: Recipe) -> Vec<Finding> {
+    let dataset = Dataset::new(recipe).unwrap();
+    check(
+        &scan(folder, dataset.recipe().format.name()).unwrap(),
+        &dataset,
+    )
+}
+
+/// The one finding there is.
+fn finding(folder: &Path, recipe: Recipe) -> Finding {
+    let mut all = findings(folder, recipe);
+    assert_eq!(all.len(), 1, "{all:?}");
+    all.remove(0)
+}
+
+#[test]
+fn a_dataset_is_good_with_and_without_its_manifest() {
+    for format in [
+        FormatKind::Npz,
+        FormatKind::Npy,
+        FormatKind::Tfrecord,
+        FormatKind::IndexedBinary,
+        FormatKind::Parquet {
+            columns: Vec::new(),
+            row_group_rows: 1,
+        },
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        make(folder.path(), recipe(format.clone()));
+        assert_eq!(findings(folder.path(), recipe(format.clone())), []);
+        fs::remove_file(folder.path().join(MANIFEST_NAME)).unwrap();
+        assert_eq!(findings(folder.path(), recipe(format)), []);
+    }
+}
+
+#[test]
+fn too_few_too_many_and_foreign_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let empty = finding(folder.path(), recipe(FormatKind::Npz));
+    assert_eq!((empty.kind, empty.fatal), (FindingKind::Empty, true));
+    make(folder.path(), recipe(FormatKind::Npz));
+    let mut fewer = recipe(FormatKind::Npz);
+    fewer.train_files = 3;
+    let extra = finding(folder.path(), fewer);
+    assert_eq!((extra.kind, extra.fatal), (FindingKind::Extra, false));
+    assert_eq!(extra.advice, "the first 3 are used; use all with --files=4");
+    fs::write(folder.path().join("train/readme.md"), b"x").unwrap();
+    let foreign = finding(folder.path(), recipe(FormatKind::Npz));
+    assert_eq!((foreign.kind, foreign.fatal), (FindingKind::Foreign, false));
+    fs::remove_file(folder.path().join("train/readme.md")).unwrap();
+    fs::remove_file(folder.path().join("train/img_2_of_4.npz")).unwrap();
+    let missing = finding(folder.path(), recipe(FormatKind::Npz));
+    assert!(missing.fatal);
+    assert_eq!(
+        missing.fact,
+        "train/ holds 3 files, the workload has 4: missing train/img_2_of_4.npz"
+    );
+}
+
+#[test]
+fn other_counts_and_sizes_of_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    make(folder.path(), recipe(FormatKind::Tfrecord));
+    let mut other = recipe(FormatKind::Tfrecord);
+    other.samples_per_file = 1;
+    let samples = finding(folder.path(), other);
+    assert_eq!(samples.kind, FindingKind::SamplesPerFile);
+    assert_eq!(samples.advice, "run with --samples-per-file=2");
+    let mut larger = recipe(FormatKind::Tfrecord);
+    larger.size = SizeRule::Length {
+        mean_bytes: 15_000.0,
+        stdev_bytes: 0.0,
+    };
+    let size = finding(folder.path(), larger);
+    assert_eq!((size.kind, size.fatal), (FindingKind::SampleSize, false));
+    assert!(
+        size.fact.contains("the workload's have 15000 (-33 %)"),
+        "{}",
+        size.fact
+    );
+}
+
+#[test]
+fn damaged_and_unfinished_datasets_are_fatal() {
+    let folder = tempfile::tempdir().unwrap();
+    make(folder.path(), recipe(FormatKind::Npz));
+    let first = folder.path().join("train/img_0_of_4.npz");
+    let file = File::options().write(true).open(&first).unwrap();
+    file.write_all_at(b"zip?", 0).unwrap();
+    let corrupt = finding(folder.path(), recipe(FormatKind::Npz));
+    assert_eq!(corrupt.kind, FindingKind::Corrupt);
+    assert_eq!(
+        corrupt.fact,
+        "train/img_0_of_4.npz: at byte 0: expected a zip member (50 4b 03 04), found 7a 69 70 3f"
+    );
+    file.set_len(77).unwrap();
+    let short = finding(folder.path(), recipe(FormatKind::Npz));
+    assert_eq!(short.kind, FindingKind::WrongSize);
+    assert_eq!(
+        short.fact,
+        "train/img_0_of_4.npz has 77 bytes, it was made with 20506"
+    );
+    let manifest = fs::read_to_string(folder.path().join(MANIFEST_NAME)).unwrap();
+    let mut head: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    head.as_object_mut().unwrap().remove("files");
+    fs::write(folder.path().join(JOURNAL_NAME), format!("{head}\n")).unwrap();
+    let unfinished = findings(folder.path(), recipe(FormatKind::Npz));
+    assert_eq!(unfinished[0].kind, FindingKind::Unfinished);
+    assert_eq!(
+        unfinished[0].fact,
+        "the dataset is unfinished: 0 of 5 files were made"
+    );
+}
