@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod checkpoint;
 pub mod event;
 pub mod evidence;
 pub mod facts;

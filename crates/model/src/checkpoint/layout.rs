@@ -1,0 +1,244 @@
+//! Who writes which files of which size: everything about a checkpoint that follows from the
+//! model and its parallelism.
+//!
+//! The formulas are DLIO's. Layers are numbered 0 to L+2: 0 is the embedding, 1 to L the
+//! transformer's, L+1 the output head, L+2 the final norm. A tensor is divided by the tensor
+//! parallelism (norms are not) and, under ZeRO 3, by the replicas; every division drops its rest
+//! and a tensor without elements is left out.
+
+use serde::{Deserialize, Serialize};
+
+use super::architecture::{Architecture, DataType};
+use super::parallelism::{Parallelism, Position, ZeroStage};
+
+/// One file of a rank.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointFile {
+    /// Its name in the folder of the checkpoint.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// How many tensors it holds.
+    pub tensors: u64,
+}
+
+/// The sizes and names of a model's checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layout {
+    /// The model.
+    pub architecture: Architecture,
+    /// How it is spread.
+    pub parallelism: Parallelism,
+    /// Type of the model's elements.
+    pub model_datatype: DataType,
+    /// Type of the optimizer's elements.
+    pub optimizer_datatype: DataType,
+}
+
+/// Elements and tensors of something, counted together.
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    elements: u64,
+    tensors: u64,
+}
+
+impl Count {
+    /// Of tensors with the given elements; empty ones do not count.
+    fn of(tensors: &[u64]) -> Self {
+        Self {
+            elements: tensors.iter().sum(),
+            tensors: tensors.iter().filter(|elements| **elements > 0).count() as u64,
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            elements: self.elements + other.elements,
+            tensors: self.tensors + other.tensors,
+        }
+    }
+
+    fn file(self, name: String, element_bytes: u64) -> CheckpointFile {
+        CheckpointFile {
+            name,
+            bytes: self.elements * element_bytes,
+            tensors: self.tensors,
+        }
+    }
+}
+
+impl Layout {
+    /// The files of `rank` in the order in which it writes and reads them: the model's by layer,
+    /// then the optimizer's. A rank that owns nothing has none.
+    pub fn rank_files(&self, rank: u64) -> Vec<CheckpointFile> {
+        let at = self.parallelism.position(rank);
+        let mut files = if self.owns_model(at) {
+            self.model_files(at)
+        } else {
+            Vec::new()
+        };
+        if self.owns_optimizer(at) {
+            let name = format!(
+                "zero_pp_rank_{}_mp_rank_{}_optim_states.pt",
+                at.data, at.model
+            );
+            files.push(self.optimizer().file(name, self.optimizer_datatype.bytes()));
+        }
+        files.retain(|file| file.bytes > 0);
+        files
+    }
+
+    /// Bytes of `rank`: the sum over its files.
+    pub fn rank_bytes(&self, rank: u64) -> u64 {
+        let at = self.parallelism.position(rank);
+        let mut bytes = 0;
+        if self.owns_model(at) {
+            bytes += self.stage(at.pipeline).elements * self.model_datatype.bytes();
+        }
+        if self.owns_optimizer(at) {
+            bytes += self.optimizer().elements * self.optimizer_datatype.bytes();
+        }
+        bytes
+    }
+
+    /// Bytes of a whole checkpoint: all ranks. Ranks that differ only in their tensor share and
+    /// replica are alike, so one of each kind is asked.
+    pub fn total_bytes(&self) -> u64 {
+        self.first_ranks_bytes(self.parallelism.ranks())
+    }
+
+    /// Bytes of the first `ranks` ranks together.
+    pub fn first_ranks_bytes(&self, ranks: u64) -> u64 {
+        let spread = &self.parallelism;
+        let group = spread.tensor;
+        let whole: u64 = (0..ranks / group)
+            .map(|index| self.rank_bytes(index * group) * group)
+            .sum();
+        whole + self.rank_bytes(ranks / group * group) * (ranks % group)
+    }
+
+    /// What DLIO counts for a rank: under ZeRO 2 it lets every replica hold (and count) a model
+    /// that only the first one writes, so it reports more than there is.
+    pub fn rank_bytes_as_dlio_counts(&self, rank: u64) -> u64 {
+        let at = self.parallelism.position(rank);
+        let unwritten = self.parallelism.zero_stage == ZeroStage::Two && !self.owns_model(at);
+        let model = self.stage(at.pipeline).elements * self.model_datatype.bytes();
+        self.rank_bytes(rank) + if unwritten { model } else { 0 }
+    }
+
+    /// Whether the rank writes model states.
+    fn owns_model(&self, at: Position) -> bool {
+        at.data == 0 || self.parallelism.zero_stage == ZeroStage::Three
+    }
+
+    /// Whether the rank writes optimizer states.
+    fn owns_optimizer(&self, at: Position) -> bool {
+        at.data == 0 || self.parallelism.zero_stage != ZeroStage::Zero
+    }
+
+    /// The parameters whose optimizer states one rank has: `N div (DP·TP·PP)`, or
+    /// `N div (TP·PP)` without ZeRO.
+    pub fn optimizer_parameters(&self) -> u64 {
+        let owners = match self.parallelism.zero_stage {
+            ZeroStage::Zero => self.parallelism.model_parallel(),
+            _ => self.parallelism.ranks(),
+        };
+        let share = self.architecture.parameters() / u128::from(owners.max(1));
+        u64::try_from(share).unwrap_or(u64::MAX)
+    }
+
+    /// Six tensors: the share and `5·h`, three times.
+    fn optimizer(&self) -> Count {
+        let share = self.optimizer_parameters();
+        let small = 5 * self.architecture.hidden_size;
+        Count::of(&[share, small, share, small, share, small])
+    }
+
+    /// The model files of a rank.
+    fn model_files(&self, at: Position) -> Vec<CheckpointFile> {
+        let bytes = self.model_datatype.bytes();
+        match self.parallelism.zero_stage {
+            ZeroStage::Zero | ZeroStage::Three => {
+                let name = format!(
+                    "zero_pp_rank_{}_mp_rank_{}_model_states.pt",
+                    at.data, at.model
+                );
+                vec![self.stage(at.pipeline).file(name, bytes)]
+            }
+            ZeroStage::One | ZeroStage::Two if self.parallelism.pipeline == 1 => {
+                let name = format!("model_{}_model_states.pt", at.model);
+                vec![self.stage(at.pipeline).file(name, bytes)]
+            }
+            ZeroStage::One | ZeroStage::Two => self
+                .stage_layers(at.pipeline)
+                .map(|layer| {
+                    let name = format!("layer_{layer}-model_{}_model_states.pt", at.model);
+                    self.layer(layer).file(name, bytes)
+                })
+                .collect(),
+        }
+    }
+
+    /// The numbered layers of a stage: the first also has the embedding, the last also the output
+    /// head and the final norm.
+    fn stage_layers(&self, stage: u64) -> impl Iterator<Item = u64> + use<> {
+        let layers = self.architecture.num_layers;
+        let first = (stage == 0).then_some(0);
+        let last = (stage + 1 == self.parallelism.pipeline).then_some([layers + 1, layers + 2]);
+        first
+            .into_iter()
+            .chain(self.parallelism.stage_layers(stage, layers))
+            .chain(last.into_iter().flatten())
+    }
+
+    /// All tensors of a stage. Layers of a stage are alike, so one is counted.
+    fn stage(&self, stage: u64) -> Count {
+        let layers = self.architecture.num_layers;
+        let own = self.parallelism.stage_layers(stage, layers);
+        let one = self.layer(1);
+        let many = own.end - own.start;
+        let mut all = Count {
+            elements: one.elements * many,
+            tensors: one.tensors * many,
+        };
+        if stage == 0 {
+            all = all.plus(self.layer(0));
+        }
+        if stage + 1 == self.parallelism.pipeline {
+            all = all
+                .plus(self.layer(layers + 1))
+                .plus(self.layer(layers + 2));
+        }
+        all
+    }
+
+    /// The tensors of one numbered layer on one rank.
+    fn layer(&self, layer: u64) -> Count {
+        let model = &self.architecture;
+        let (h, f, v) = (model.hidden_size, model.ffn_hidden_size, model.vocab_size);
+        let replicas = match self.parallelism.zero_stage {
+            ZeroStage::Three => self.parallelism.data,
+            _ => 1,
+        };
+        let split = |elements: u64| elements / self.parallelism.tensor / replicas;
+        let norm = h / replicas;
+        match layer {
+            0 => Count::of(&[split(h * v)]),
+            n if n == model.num_layers + 1 => Count::of(&[split(h * v)]),
+            n if n == model.num_layers + 2 => Count::of(&[norm]),
+            // Input norm, QKV, attention output, second norm, gate and up, down.
+            _ => Count::of(&[
+                norm,
+                split(h * (h + 2 * model.kv_size())),
+                split(h * h),
+                norm,
+                split(2 * h * f),
+                split(h * f),
+            ]),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "layout_tests.rs"]
+mod tests;

@@ -1,0 +1,160 @@
+//! How a model is spread over ranks: tensor, pipeline and data parallelism, and ZeRO.
+
+use serde::{Deserialize, Serialize};
+
+/// The most ranks a job may have.
+pub(super) const MOST_RANKS: u64 = 1 << 20;
+
+/// What of the state is split over the data-parallel ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u8", into = "u8")]
+pub enum ZeroStage {
+    /// Nothing: the first replica owns all of it.
+    Zero,
+    /// The optimizer's.
+    One,
+    /// The optimizer's and the gradients'; files as in stage 1.
+    Two,
+    /// The optimizer's and the model's.
+    Three,
+}
+
+impl From<ZeroStage> for u8 {
+    fn from(stage: ZeroStage) -> Self {
+        match stage {
+            ZeroStage::Zero => 0,
+            ZeroStage::One => 1,
+            ZeroStage::Two => 2,
+            ZeroStage::Three => 3,
+        }
+    }
+}
+
+impl TryFrom<u8> for ZeroStage {
+    type Error = String;
+
+    fn try_from(stage: u8) -> Result<Self, String> {
+        match stage {
+            0 => Ok(Self::Zero),
+            1 => Ok(Self::One),
+            2 => Ok(Self::Two),
+            3 => Ok(Self::Three),
+            other => Err(format!(
+                "ZeRO stage {other} does not exist: use 0, 1, 2 or 3"
+            )),
+        }
+    }
+}
+
+/// The three degrees of parallelism and the ZeRO stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parallelism {
+    /// Ranks that share each tensor, `TP`.
+    pub tensor: u64,
+    /// Stages that share the layers, `PP`.
+    pub pipeline: u64,
+    /// Replicas, `DP`.
+    pub data: u64,
+    /// What the replicas share.
+    pub zero_stage: ZeroStage,
+}
+
+/// Where a rank stands in the three directions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// Which part of each tensor.
+    pub tensor: u64,
+    /// Which stage.
+    pub pipeline: u64,
+    /// Which replica.
+    pub data: u64,
+    /// Which model-parallel share: tensor and stage together.
+    pub model: u64,
+}
+
+impl Parallelism {
+    /// Ranks that hold one whole model together: `TP·PP`.
+    pub fn model_parallel(&self) -> u64 {
+        self.tensor * self.pipeline
+    }
+
+    /// Ranks of the whole job: `TP·PP·DP`.
+    pub fn ranks(&self) -> u64 {
+        self.model_parallel() * self.data
+    }
+
+    /// Where `rank` stands: `tp = r mod TP`, `pp = (r div TP) mod PP`, `dp = r div (TP·PP)`.
+    pub fn position(&self, rank: u64) -> Position {
+        Position {
+            tensor: rank % self.tensor,
+            pipeline: rank / self.tensor % self.pipeline,
+            data: rank / self.model_parallel(),
+            model: rank % self.model_parallel(),
+        }
+    }
+
+    /// The layers of a stage, `first..end` with the first layer numbered 1: contiguous, the
+    /// first `L mod PP` stages having one more.
+    pub fn stage_layers(&self, stage: u64, num_layers: u64) -> std::ops::Range<u64> {
+        let (each, rest) = (num_layers / self.pipeline, num_layers % self.pipeline);
+        let before = |stage: u64| stage * each + stage.min(rest);
+        1 + before(stage)..1 + before(stage + 1)
+    }
+
+    /// What is wrong with the numbers themselves; empty when nothing is.
+    pub fn problems(&self) -> Vec<String> {
+        let named = [
+            ("tensor", self.tensor),
+            ("pipeline", self.pipeline),
+            ("data", self.data),
+        ];
+        let mut problems: Vec<String> = named
+            .iter()
+            .filter(|(_, value)| !(1..=MOST_RANKS).contains(value))
+            .map(|(key, value)| {
+                format!("model.parallelism.{key} is {value}; it must be 1 to {MOST_RANKS}")
+            })
+            .collect();
+        if problems.is_empty() && self.ranks() > MOST_RANKS {
+            problems.push(format!(
+                "{} × {} × {} = {} ranks; at most {MOST_RANKS} are supported",
+                self.tensor,
+                self.pipeline,
+                self.data,
+                self.ranks()
+            ));
+        }
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn stages_cover_every_layer_once(pipeline in 1u64..70, num_layers in 0u64..300) {
+            let spread = Parallelism { tensor: 1, pipeline, data: 1, zero_stage: ZeroStage::One };
+            let layers: Vec<u64> =
+                (0..pipeline).flat_map(|stage| spread.stage_layers(stage, num_layers)).collect();
+            prop_assert_eq!(layers, (1..=num_layers).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn no_two_ranks_stand_in_the_same_place(
+            tensor in 1u64..9, pipeline in 1u64..9, data in 1u64..9
+        ) {
+            let spread = Parallelism { tensor, pipeline, data, zero_stage: ZeroStage::Three };
+            for rank in 0..spread.ranks() {
+                let at = spread.position(rank);
+                prop_assert_eq!(
+                    at.data * spread.model_parallel() + at.pipeline * tensor + at.tensor, rank
+                );
+                prop_assert_eq!(at.model, at.pipeline * tensor + at.tensor);
+                prop_assert!(at.data < data);
+            }
+        }
+    }
+}
