@@ -1,0 +1,125 @@
+//! Times that are fixed or drawn anew for every step: compute, evaluation and preprocessing.
+//!
+//! The forms are DLIO's: a number, a number with a standard deviation, or a map with a `type`.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A time in seconds: a constant, or what is drawn at every step.
+///
+/// A drawn value is used by its absolute value, as DLIO does.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum Distribution {
+    /// The same time at every step.
+    Constant {
+        /// Seconds.
+        seconds: f64,
+    },
+    /// Gaussian.
+    Normal {
+        /// Seconds.
+        mean: f64,
+        /// Standard deviation in seconds.
+        stdev: f64,
+    },
+    /// Uniform in `[min, max)`.
+    Uniform {
+        /// Seconds.
+        min: f64,
+        /// Seconds.
+        max: f64,
+    },
+    /// Gamma with `shape` k and `scale` θ; its mean is kθ.
+    Gamma {
+        /// k, without unit.
+        shape: f64,
+        /// θ in seconds.
+        scale: f64,
+    },
+    /// Exponential with mean `scale`.
+    Exponential {
+        /// Seconds.
+        scale: f64,
+    },
+    /// Poisson with mean `lam`: whole seconds.
+    Poisson {
+        /// Seconds.
+        lam: f64,
+    },
+}
+
+impl Distribution {
+    /// No time at all.
+    pub const ZERO: Self = Self::Constant { seconds: 0.0 };
+
+    /// The same time at every step.
+    pub fn constant(seconds: f64) -> Self {
+        Self::Constant { seconds }
+    }
+
+    /// The mean in seconds.
+    pub fn mean_seconds(&self) -> f64 {
+        match *self {
+            Self::Constant { seconds } => seconds,
+            Self::Normal { mean, .. } => mean,
+            Self::Uniform { min, max } => f64::midpoint(min, max),
+            Self::Gamma { shape, scale } => shape * scale,
+            Self::Exponential { scale } => scale,
+            Self::Poisson { lam } => lam,
+        }
+    }
+
+    /// The standard deviation in seconds.
+    pub fn stdev_seconds(&self) -> f64 {
+        match *self {
+            Self::Constant { .. } => 0.0,
+            Self::Normal { stdev, .. } => stdev,
+            Self::Uniform { min, max } => (max - min) / 12f64.sqrt(),
+            Self::Gamma { shape, scale } => shape.sqrt() * scale,
+            Self::Exponential { scale } => scale,
+            Self::Poisson { lam } => lam.sqrt(),
+        }
+    }
+
+    /// Whether every draw is nought, so that nothing needs to be slept.
+    pub fn is_zero(&self) -> bool {
+        self.mean_seconds() == 0.0 && self.stdev_seconds() == 0.0
+    }
+
+    /// What is wrong with the parameters, if anything: they must be finite and not negative,
+    /// and a range must not end before it starts.
+    pub fn fault(&self) -> Option<String> {
+        let parts: &[(&str, f64)] = &match *self {
+            Self::Constant { seconds } => [("value", seconds), ("value", seconds)],
+            Self::Normal { mean, stdev } => [("mean", mean), ("stdev", stdev)],
+            Self::Uniform { min, max } => [("min", min), ("max", max)],
+            Self::Gamma { shape, scale } => [("shape", shape), ("scale", scale)],
+            Self::Exponential { scale } => [("scale", scale), ("scale", scale)],
+            Self::Poisson { lam } => [("lam", lam), ("lam", lam)],
+        };
+        if let Some((name, value)) = parts.iter().find(|(_, v)| !v.is_finite() || *v < 0.0) {
+            return Some(format!("{name} is {value}, it must be 0 or more"));
+        }
+        match *self {
+            Self::Uniform { min, max } if min > max => {
+                Some(format!("min {min} lies above max {max}"))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Distribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Constant { seconds } => write!(f, "{seconds} s"),
+            Self::Normal { mean, stdev } => write!(f, "normal({mean} s, stdev {stdev} s)"),
+            Self::Uniform { min, max } => write!(f, "uniform({min} s to {max} s)"),
+            Self::Gamma { shape, scale } => write!(f, "gamma(shape {shape}, scale {scale} s)"),
+            Self::Exponential { scale } => write!(f, "exponential({scale} s)"),
+            Self::Poisson { lam } => write!(f, "poisson({lam} s)"),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Fidelity profiles: which edition of the benchmark a run reproduces.
+//!
+//! The editions of MLPerf Storage differ in sample order, read pattern and formulas, so every
+//! result names the profile it was made under.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// An edition of the benchmark, reproduced as it really behaved, or stormlp's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// MLPerf Storage v0.5 and v1.0: contiguous ranges, AU from nominal compute.
+    V1,
+    /// MLPerf Storage v2.0: contiguous ranges, AU from measured compute.
+    V2,
+    /// MLPerf Storage v3.0: round-robin shards reshuffled every epoch, whole-file reads.
+    V3,
+    /// Corrected: v3's order, both numerator and denominator over the same window.
+    Native,
+}
+
+/// When a block of steps ends, and with it the time AU is divided by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BlockEnd {
+    /// Right after the barrier of the last step.
+    AfterLastBarrier,
+    /// After one more fetch was waited for (or the loader said that it has no more).
+    AfterNextFetch,
+}
+
+impl Profile {
+    /// Every profile, oldest first.
+    pub const ALL: [Self; 4] = [Self::V1, Self::V2, Self::V3, Self::Native];
+
+    /// The name on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V1 => "v1",
+            Self::V2 => "v2",
+            Self::V3 => "v3",
+            Self::Native => "native",
+        }
+    }
+
+    /// What the profile stands for, in one line.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::V1 => "MLPerf Storage v0.5 and v1.0",
+            Self::V2 => "MLPerf Storage v2.0",
+            Self::V3 => "MLPerf Storage v3.0",
+            Self::Native => "stormlp's corrected definitions",
+        }
+    }
+
+    /// The edition that an accelerator's workloads were published in; `None` for one that no
+    /// edition had.
+    pub fn of_accelerator(accelerator: &str) -> Option<Self> {
+        match accelerator {
+            "v100" => Some(Self::V1),
+            "a100" | "h100" => Some(Self::V2),
+            "b200" | "mi355" => Some(Self::V3),
+            _ => None,
+        }
+    }
+
+    /// When this edition's block of steps ends.
+    pub fn block_end(self) -> BlockEnd {
+        match self {
+            Self::V1 | Self::Native => BlockEnd::AfterLastBarrier,
+            Self::V2 | Self::V3 => BlockEnd::AfterNextFetch,
+        }
+    }
+
+    /// Whether samples are dealt round robin and reshuffled every epoch.
+    pub fn reshuffles(self) -> bool {
+        matches!(self, Self::V3 | Self::Native)
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|profile| profile.name() == text)
+            .ok_or_else(|| format!("`{text}` is not a profile: use v1, v2, v3 or native"))
+    }
+}

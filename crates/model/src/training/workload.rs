@@ -1,0 +1,373 @@
+//! A training workload: what a workload file says, under MLPerf's key names.
+//!
+//! A `Workload` is only read by `TrainPlan::resolve` and by the dataset generator's resolver;
+//! the emulator never sees it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::distribution::Distribution;
+use super::profile::Profile;
+
+/// One training workload with every default filled in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Workload {
+    /// The model's name (`model.name`), which also names the default dataset folder.
+    pub name: String,
+    /// Which accelerator is emulated; `custom` when the file does not say.
+    pub accelerator: String,
+    /// The edition the file belongs to.
+    pub edition: Profile,
+    /// `workflow`: which phases run.
+    pub workflow: Workflow,
+    /// `dataset`.
+    pub dataset: DatasetSpec,
+    /// `reader`.
+    pub reader: ReaderSpec,
+    /// `train`.
+    pub train: TrainSpec,
+    /// `evaluation`.
+    pub evaluation: EvaluationSpec,
+    /// `checkpoint`, as far as training writes some.
+    pub checkpoint: CheckpointSpec,
+    /// `metric`.
+    pub metric: MetricSpec,
+    /// Keys that were accepted but change nothing here, with the reason.
+    pub without_effect: Vec<KeyNote>,
+}
+
+/// A key that was accepted but changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyNote {
+    /// The key's path, `reader.pin_memory`.
+    pub key: String,
+    /// Why it changes nothing.
+    pub reason: String,
+}
+
+/// `workflow`: which phases run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workflow {
+    /// Whether the training loop runs.
+    pub train: bool,
+    /// Whether evaluation follows epochs.
+    pub evaluation: bool,
+    /// Whether training writes checkpoints.
+    pub checkpoint: bool,
+}
+
+/// How samples are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DataFormat {
+    /// Zip of numpy arrays, stored.
+    Npz,
+    /// One numpy array.
+    Npy,
+    /// TensorFlow's record file.
+    Tfrecord,
+    /// JPEG, or v3's raw bytes under that name.
+    Jpeg,
+    /// PNG, or v3's raw bytes under that name.
+    Png,
+    /// Concatenated samples with offset and size files.
+    IndexedBinary,
+    /// Column store with row groups.
+    Parquet,
+}
+
+impl DataFormat {
+    /// Every format.
+    pub const ALL: [Self; 7] = [
+        Self::Npz,
+        Self::Npy,
+        Self::Tfrecord,
+        Self::Jpeg,
+        Self::Png,
+        Self::IndexedBinary,
+        Self::Parquet,
+    ];
+
+    /// The name in YAML, and the suffix of the files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Npz => "npz",
+            Self::Npy => "npy",
+            Self::Tfrecord => "tfrecord",
+            Self::Jpeg => "jpeg",
+            Self::Png => "png",
+            Self::IndexedBinary => "indexed_binary",
+            Self::Parquet => "parquet",
+        }
+    }
+}
+
+impl fmt::Display for DataFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for DataFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|format| format.name() == text)
+            .ok_or_else(|| {
+                let names: Vec<_> = Self::ALL.iter().map(|format| format.name()).collect();
+                format!("`{text}` is not a format that stormlp reads: use {}", names.join(", "))
+            })
+    }
+}
+
+/// `dataset`: what lies on disk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DatasetSpec {
+    /// `data_folder`; the command line's `--data-dir` wins.
+    pub data_folder: Option<String>,
+    /// `format`.
+    pub format: DataFormat,
+    /// `file_prefix`.
+    pub file_prefix: String,
+    /// `num_files_train`.
+    pub num_files_train: u64,
+    /// `num_files_eval`.
+    pub num_files_eval: u64,
+    /// `num_subfolders_train`; 0 and 1 mean none.
+    pub num_subfolders_train: u64,
+    /// `num_subfolders_eval`; 0 and 1 mean none.
+    pub num_subfolders_eval: u64,
+    /// `num_samples_per_file`.
+    pub num_samples_per_file: u64,
+    /// `record_length_bytes`; MLPerf's files have fractions here.
+    pub record_length_bytes: f64,
+    /// `record_length_bytes_stdev`.
+    pub record_length_bytes_stdev: f64,
+    /// `record_length_bytes_resize`: the size of the dummy tensor a real loader would copy.
+    pub record_length_bytes_resize: f64,
+    /// `record_dims`: the exact shape of a sample, when given.
+    pub record_dims: Vec<u64>,
+    /// Bytes of one element of `record_element_type`.
+    pub record_element_bytes: u64,
+    /// `parquet`; empty columns for the other formats.
+    pub parquet: ParquetSpec,
+}
+
+impl DatasetSpec {
+    /// Nominal bytes of the training data: files × samples × record length.
+    pub fn train_bytes(&self) -> f64 {
+        self.num_files_train as f64 * self.num_samples_per_file as f64 * self.record_length_bytes
+    }
+}
+
+/// `dataset.parquet`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ParquetSpec {
+    /// The columns of one row.
+    pub columns: Vec<ParquetColumn>,
+    /// Rows in one row group.
+    pub row_group_size: u64,
+    /// Rows made at a time by the generator; 0 means one row group.
+    pub generation_batch_size: u64,
+}
+
+/// One column, or a run of columns, of a parquet file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParquetColumn {
+    /// The column's name.
+    pub name: String,
+    /// Element type.
+    pub dtype: ElementType,
+    /// Elements in one row; above 1 the column is a fixed-size list.
+    pub size: u64,
+    /// Whether training reads it.
+    pub read: bool,
+}
+
+impl ParquetColumn {
+    /// Payload bytes of one row of this column.
+    pub fn row_bytes(&self) -> u64 {
+        self.dtype.bytes() * self.size
+    }
+}
+
+/// The element types of parquet columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum ElementType {
+    Uint8,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Float16,
+    Float32,
+    Float64,
+    Bool,
+}
+
+impl ElementType {
+    /// Every type.
+    pub const ALL: [Self; 9] = [
+        Self::Uint8,
+        Self::Int8,
+        Self::Int16,
+        Self::Int32,
+        Self::Int64,
+        Self::Float16,
+        Self::Float32,
+        Self::Float64,
+        Self::Bool,
+    ];
+
+    /// Bytes of one element in memory.
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::Uint8 | Self::Int8 | Self::Bool => 1,
+            Self::Int16 | Self::Float16 => 2,
+            Self::Int32 | Self::Float32 => 4,
+            Self::Int64 | Self::Float64 => 8,
+        }
+    }
+
+    /// The name in YAML.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Uint8 => "uint8",
+            Self::Int8 => "int8",
+            Self::Int16 => "int16",
+            Self::Int32 => "int32",
+            Self::Int64 => "int64",
+            Self::Float16 => "float16",
+            Self::Float32 => "float32",
+            Self::Float64 => "float64",
+            Self::Bool => "bool",
+        }
+    }
+}
+
+impl FromStr for ElementType {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.name() == text)
+            .ok_or_else(|| {
+                let names: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
+                format!("`{text}` is not an element type: use {}", names.join(", "))
+            })
+    }
+}
+
+/// Which loader's concurrency is emulated (`reader.data_loader`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DataLoader {
+    /// Workers that each read whole batches (also stands in for DALI's external source).
+    Pytorch,
+    /// tf.data: parallel interleave, shuffle buffer, prefetch.
+    Tensorflow,
+}
+
+/// How an order is shuffled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shuffle {
+    /// In order.
+    #[default]
+    Off,
+    /// Reproducibly, from the seed.
+    Seed,
+    /// Differently in every run.
+    Random,
+}
+
+/// `reader`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReaderSpec {
+    /// `data_loader`.
+    pub data_loader: DataLoader,
+    /// `batch_size`, for each accelerator.
+    pub batch_size: u32,
+    /// `batch_size_eval`.
+    pub batch_size_eval: u32,
+    /// `read_threads`, for each accelerator; 0 reads inline without overlap.
+    pub read_threads: u32,
+    /// `computation_threads`: parallel parse calls of the TensorFlow loader.
+    pub computation_threads: u32,
+    /// `prefetch_size`.
+    pub prefetch_size: u32,
+    /// `file_shuffle`.
+    pub file_shuffle: Shuffle,
+    /// `sample_shuffle`.
+    pub sample_shuffle: Shuffle,
+    /// `shuffle_size`: records in the TensorFlow loader's shuffle buffer.
+    pub shuffle_size: u64,
+    /// `transfer_size`: bytes of one read of the TensorFlow loader; `None` is its own 256 KiB.
+    pub transfer_size: Option<u64>,
+    /// `preprocess_time`, slept for every sample in the reading worker.
+    pub preprocess_time: Distribution,
+    /// `odirect`.
+    pub odirect: bool,
+}
+
+/// `train`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrainSpec {
+    /// `epochs`.
+    pub epochs: u32,
+    /// `total_training_steps`, of every epoch (that is how DLIO counts); `None` is all.
+    pub total_training_steps: Option<u64>,
+    /// `computation_time`.
+    pub computation_time: Distribution,
+    /// `seed`.
+    pub seed: u64,
+    /// `seed_change_epoch`: whether the epoch is added to the seed.
+    pub seed_change_epoch: bool,
+}
+
+/// `evaluation`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EvaluationSpec {
+    /// `eval_time`.
+    pub eval_time: Distribution,
+    /// `eval_after_epoch`: the first epoch that is followed by an evaluation.
+    pub eval_after_epoch: u32,
+    /// `epochs_between_evals`.
+    pub epochs_between_evals: u32,
+}
+
+/// `checkpoint`, as far as training writes some.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CheckpointSpec {
+    /// `checkpoint_folder`.
+    pub checkpoint_folder: String,
+    /// `checkpoint_after_epoch`: the first epoch that is followed by a checkpoint.
+    pub checkpoint_after_epoch: u32,
+    /// `epochs_between_checkpoints`.
+    pub epochs_between_checkpoints: u32,
+    /// `steps_between_checkpoints`; `None` writes at ends of epochs only.
+    pub steps_between_checkpoints: Option<u64>,
+    /// Bytes of one accelerator's state. Which key says so is part of the profile: the shipped
+    /// unet3d files set `model_size`, which DLIO does not read.
+    pub model_size_bytes: u64,
+    /// `model.model_size`, the key that DLIO ignores, kept for the warning.
+    pub ignored_model_size_bytes: Option<u64>,
+}
+
+/// `metric`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetricSpec {
+    /// `au`: the accelerator utilisation to reach, 0 to 1.
+    pub au: f64,
+    /// `exclude_start_steps`: steps of each block that AU leaves out.
+    pub exclude_start_steps: u64,
+    /// `exclude_end_steps`.
+    pub exclude_end_steps: u64,
+}
