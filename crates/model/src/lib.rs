@@ -26,5 +26,6 @@ pub mod path;
 pub mod pattern;
 pub mod stats;
 pub mod stop;
+pub mod training;
 pub mod units;
 pub mod warning;

@@ -119,7 +119,10 @@ impl FromStr for DataFormat {
             .find(|format| format.name() == text)
             .ok_or_else(|| {
                 let names: Vec<_> = Self::ALL.iter().map(|format| format.name()).collect();
-                format!("`{text}` is not a format that stormlp reads: use {}", names.join(", "))
+                format!(
+                    "`{text}` is not a format that stormlp reads: use {}",
+                    names.join(", ")
+                )
             })
     }
 }

@@ -1,0 +1,47 @@
+//! What a scan of a dataset folder found: plain data for `TrainPlan::resolve` and the emulator.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A file of a dataset, by its name relative to the dataset folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataFile {
+    /// `train/img_000_of_168.npz`.
+    pub name: String,
+    /// Length in bytes.
+    pub bytes: u64,
+}
+
+/// A dataset folder as it was found.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Inventory {
+    /// The dataset folder.
+    pub folder: PathBuf,
+    /// Training files, sorted by base name as DLIO sorts them.
+    pub train: Vec<DataFile>,
+    /// Evaluation files, sorted alike.
+    pub valid: Vec<DataFile>,
+    /// Files there that are not of the workload's format, some of them by name.
+    pub foreign: Vec<String>,
+    /// Samples in a file as the manifest says or the first file shows; `None` when unknown.
+    pub samples_per_file: Option<u64>,
+    /// Whether a manifest of stormlp says that generation was cut short.
+    pub unfinished: bool,
+    /// Free bytes of the file system; `None` when unknown.
+    pub free_bytes: Option<u64>,
+}
+
+impl Inventory {
+    /// Bytes of the first `files` training files.
+    pub fn train_bytes(&self, files: u64) -> u64 {
+        let files = usize::try_from(files).unwrap_or(usize::MAX);
+        self.train.iter().take(files).map(|file| file.bytes).sum()
+    }
+
+    /// Bytes of the first `files` evaluation files.
+    pub fn valid_bytes(&self, files: u64) -> u64 {
+        let files = usize::try_from(files).unwrap_or(usize::MAX);
+        self.valid.iter().take(files).map(|file| file.bytes).sum()
+    }
+}

@@ -1,0 +1,12 @@
+//! Training runs: workloads, their sizes, the order of samples, plans, formulas and reports.
+//!
+//! `Workload` says what a file says, `TrainRequest` what was typed, `Inventory` what lies in the
+//! folder; `TrainPlan` decides every number, and `TrainReport` holds what was measured.
+
+pub mod distribution;
+pub mod inventory;
+pub mod plan;
+pub mod profile;
+pub mod report;
+pub mod request;
+pub mod workload;

@@ -1,0 +1,238 @@
+//! A training run with every number decided; what `--dry-run` prints and the emulator runs.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::distribution::Distribution;
+use super::profile::{BlockEnd, Profile};
+use super::request::StorageKind;
+use super::workload::{DataFormat, ParquetColumn, Shuffle};
+use crate::path::PathKind;
+
+/// A training run with every number decided.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrainPlan {
+    /// The workload's name.
+    pub workload: String,
+    /// The emulated accelerator.
+    pub accelerator: String,
+    /// The edition that is reproduced.
+    pub profile: Profile,
+    /// Emulated accelerators in all.
+    pub accelerators: u32,
+    /// Samples of one step of one accelerator.
+    pub batch_size: u32,
+    /// Steps of each accelerator in an epoch.
+    pub steps_per_epoch: u64,
+    /// Epochs of one run.
+    pub epochs: u32,
+    /// Runs; above 1 the first is a warm-up that is not scored.
+    pub runs: u32,
+    /// The dataset.
+    pub data: DataPlan,
+    /// The loader of each accelerator.
+    pub loader: LoaderPlan,
+    /// How a sample or record is read.
+    pub reads: ReadPattern,
+    /// Compute time of a step.
+    pub compute: Distribution,
+    /// Preprocessing of a sample in the worker that read it.
+    pub preprocess: Distribution,
+    /// When a block of steps ends.
+    pub block_end: BlockEnd,
+    /// Whether a first batch is read and thrown away before each epoch (v3.0's loader start).
+    pub prewarm: bool,
+    /// What AU is measured over, and against.
+    pub metric: MetricPlan,
+    /// Order of files and samples.
+    pub shuffle: ShufflePlan,
+    /// Evaluation after epochs.
+    pub evaluation: Option<EvaluationPlan>,
+    /// Checkpoints that training writes.
+    pub checkpoint: Option<CheckpointPlan>,
+    /// The path bytes take.
+    pub path: PathKind,
+    /// Where they come from.
+    pub storage: StorageKind,
+    /// Whether the files are dropped from the page cache before each epoch.
+    pub cold: bool,
+    /// I/O threads; `None` lets the emulator choose by the number of CPUs.
+    pub threads: Option<u32>,
+    /// Whether the times of every step are kept.
+    pub keep_step_times: bool,
+    /// Estimated bytes of memory the run needs.
+    pub memory_bytes: u64,
+}
+
+impl TrainPlan {
+    /// Samples of one step over all accelerators.
+    pub fn global_batch(&self) -> u64 {
+        u64::from(self.batch_size) * u64::from(self.accelerators)
+    }
+
+    /// MiB/s that `samples_per_second` are, by the *configured* record length, as every edition
+    /// reports them (dlio.md T3); measured bytes stand beside it in the report.
+    pub fn mib_per_second(&self, samples_per_second: f64) -> f64 {
+        samples_per_second * self.data.sample_bytes / f64::from(1u32 << 20)
+    }
+
+    /// Bytes per second that all accelerators ask for at an AU of 100 %.
+    pub fn demand_bytes_per_second(&self) -> f64 {
+        let compute = self.compute.mean_seconds();
+        if compute <= 0.0 {
+            return f64::INFINITY;
+        }
+        self.global_batch() as f64 * self.data.read_sample_bytes / compute
+    }
+
+    /// Seconds of compute in all epochs of one run: its shortest possible time.
+    pub fn compute_seconds(&self) -> f64 {
+        self.compute.mean_seconds() * self.steps_per_epoch as f64 * f64::from(self.epochs)
+    }
+}
+
+/// The dataset of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DataPlan {
+    /// The dataset folder; `None` with null storage.
+    pub folder: Option<PathBuf>,
+    /// Format of the files.
+    pub format: DataFormat,
+    /// Training files that are used: the first so many of the inventory.
+    pub files: u64,
+    /// Evaluation files that are used.
+    pub eval_files: u64,
+    /// Samples in each file.
+    pub samples_per_file: u64,
+    /// Configured bytes of a sample (`record_length_bytes`), which MiB/s are computed from.
+    pub sample_bytes: f64,
+    /// Bytes of a sample that training reads: fewer than `sample_bytes` when only some columns
+    /// are read.
+    pub read_sample_bytes: f64,
+    /// Bytes of the training files as found; with null storage what they would be.
+    pub bytes: u64,
+    /// Bytes of the evaluation files.
+    pub eval_bytes: u64,
+    /// Columns of a parquet file; empty otherwise.
+    pub columns: Vec<ParquetColumn>,
+    /// Rows of a row group; 0 for the other formats.
+    pub row_group_rows: u64,
+}
+
+impl DataPlan {
+    /// Samples of the training files.
+    pub fn samples(&self) -> u64 {
+        self.files.saturating_mul(self.samples_per_file)
+    }
+
+    /// Mean bytes of a training file.
+    pub fn mean_file_bytes(&self) -> f64 {
+        self.bytes as f64 / self.files.max(1) as f64
+    }
+}
+
+/// The loader of one accelerator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum LoaderPlan {
+    /// PyTorch's workers: each reads whole batches, handed over strictly in order.
+    Workers {
+        /// Workers; 0 reads inline without overlap.
+        read_threads: u32,
+        /// `prefetch_size`.
+        prefetch_size: u32,
+        /// Batches outstanding at most: workers × prefetch factor.
+        batches_outstanding: u32,
+        /// Whether workers outlive the epoch and finish what they were dealt.
+        persistent: bool,
+        /// Row groups one worker keeps in flight (parquet); 1 otherwise.
+        row_groups_in_flight: u32,
+    },
+    /// tf.data over record files.
+    Interleave {
+        /// Files in the cycle and reads at a time, at least 1.
+        read_threads: u32,
+        /// Records in the shuffle buffer; 0 when samples are not shuffled.
+        shuffle_records: u64,
+        /// `prefetch_size`: batches ready ahead of the accelerator.
+        prefetch_batches: u32,
+        /// Parallel parse calls, each of which holds one more batch.
+        computation_threads: u32,
+        /// Every n-th record is kept: 1 when files are sharded, else the accelerators.
+        keep_every: u32,
+    },
+}
+
+/// How the bytes of a sample are read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ReadPattern {
+    /// The whole file from start to end, once for each sample of it.
+    WholeFile,
+    /// `np.load` of a zip: directory first, then pairs of 252 KiB and 4 KiB.
+    NumpyLoad,
+    /// One sample of an indexed file: `size` bytes at its offset, the file kept open.
+    IndexedSample,
+    /// Record files from start to end in reads of `transfer_size` bytes.
+    Records {
+        /// Bytes of one read.
+        transfer_size: u64,
+    },
+    /// Row groups, of each the columns that are read.
+    RowGroups,
+}
+
+/// What AU is measured over, and against.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MetricPlan {
+    /// AU to reach, in percent.
+    pub threshold_percent: f64,
+    /// Steps at the start of each block that AU leaves out.
+    pub exclude_start_steps: u64,
+    /// Steps at the end that AU leaves out.
+    pub exclude_end_steps: u64,
+}
+
+/// Order of files and samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShufflePlan {
+    /// Of files.
+    pub files: Shuffle,
+    /// Of samples.
+    pub samples: Shuffle,
+    /// The seed.
+    pub seed: u64,
+    /// Whether the epoch is added to the seed.
+    pub seed_change_epoch: bool,
+}
+
+/// Evaluation after epochs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EvaluationPlan {
+    /// Samples of one step of one accelerator.
+    pub batch_size: u32,
+    /// Steps of each accelerator.
+    pub steps: u64,
+    /// Time of a step.
+    pub eval_time: Distribution,
+    /// The first epoch that is followed by one.
+    pub after_epoch: u32,
+    /// Epochs from one to the next.
+    pub epochs_between: u32,
+}
+
+/// Checkpoints that training writes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointPlan {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Bytes of one checkpoint.
+    pub bytes: u64,
+    /// The first epoch that is followed by one; `None` when only steps count.
+    pub after_epoch: Option<u32>,
+    /// Epochs from one to the next.
+    pub epochs_between: u32,
+    /// Steps from one to the next; each splits the block.
+    pub steps_between: Option<u64>,
+}

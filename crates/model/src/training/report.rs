@@ -1,0 +1,361 @@
+//! What a training run measured. The keys are the ones scripts rely on.
+
+use serde::{Deserialize, Serialize};
+
+use super::plan::TrainPlan;
+use super::profile::Profile;
+use crate::evidence::Evidence;
+use crate::head::ReportHead;
+use crate::histogram::LatencyUs;
+
+/// The report of `stormlp train`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrainReport {
+    /// Version, command, host, warnings.
+    #[serde(flatten)]
+    pub head: ReportHead,
+    /// The workload's name.
+    pub workload: String,
+    /// The emulated accelerator.
+    pub accelerator: String,
+    /// Emulated accelerators in all.
+    pub accelerators: u32,
+    /// The edition whose formulas `au_percent.profile` and the throughput follow.
+    pub profile: Profile,
+    /// Steps of each accelerator in an epoch.
+    pub steps_per_epoch: u64,
+    /// The plan that ran.
+    pub plan: TrainPlan,
+    /// Epochs of the scored run; with several scored runs, epoch by epoch their mean.
+    pub epochs: Vec<EpochReport>,
+    /// Means over the epochs (of all scored runs).
+    #[serde(flatten)]
+    pub mean: Measures,
+    /// Population standard deviations over the same.
+    pub stdev: Spread,
+    /// AU to reach, in percent.
+    pub threshold_percent: f64,
+    /// Whether the mean AU by the profile's formula reaches it.
+    pub meets_threshold: bool,
+    /// Bytes and processor time of the scored runs.
+    #[serde(flatten)]
+    pub cost: Cost,
+    /// Peak resident memory of the process in bytes.
+    pub peak_rss_bytes: u64,
+    /// Wall time of the scored runs in seconds.
+    pub duration_seconds: f64,
+    /// How the run ended.
+    pub ending: RunEnding,
+    /// Each run when there were several, the warm-up first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<RunReport>,
+    /// Distributions over all accelerators and steps of the scored runs.
+    pub latency: StepLatency,
+    /// Checkpoints that training wrote.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<CheckpointReport>,
+    /// Block devices behind the dataset; empty when there is none.
+    pub devices: Vec<String>,
+    /// Which path ran, and the proof.
+    pub evidence: Option<Evidence>,
+    /// How the host's threads were laid out, in words.
+    pub layout: String,
+    /// Why AU is what it is.
+    pub verdict: Verdict,
+    /// The same workload on storage that takes no time, when that was measured too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
+    /// When the run started, in seconds since 1970, for the files of other tools.
+    pub started_unix_seconds: f64,
+}
+
+/// AU in percent by each definition.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct AuPercent {
+    /// By the profile's formula; this is what the threshold is held against.
+    pub profile: f64,
+    /// Nominal compute over the window without the excluded steps.
+    pub nominal: f64,
+    /// Measured compute over the same window.
+    pub measured: f64,
+    /// Nominal compute of all steps over the whole time, the first fetch included.
+    pub including_startup: f64,
+}
+
+/// Seconds that accelerators waited, summed over them, by cause.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct WaitingSeconds {
+    /// Reads were in flight and storage was working on them.
+    pub storage: f64,
+    /// Reads were being copied or waited for a CPU while storage was idle.
+    pub cpu: f64,
+    /// Other accelerators were slower.
+    pub barrier: f64,
+    /// The first batch of each epoch: loaders start cold.
+    pub startup: f64,
+}
+
+impl WaitingSeconds {
+    /// All waiting.
+    pub fn total(&self) -> f64 {
+        self.storage + self.cpu + self.barrier + self.startup
+    }
+}
+
+/// What an epoch, or the mean of several, comes down to.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Measures {
+    /// AU in percent.
+    pub au_percent: AuPercent,
+    /// Samples per second of all accelerators by the profile's formula.
+    pub samples_per_second: f64,
+    /// The same in MiB/s by the configured record length.
+    pub mib_per_second: f64,
+    /// Samples per second over the window of `au_percent.measured`, whatever the profile.
+    pub window_samples_per_second: f64,
+    /// MiB/s that reads really brought, over the whole epoch.
+    pub read_mib_per_second: f64,
+    /// Samples read before the first step began, as a share of the epoch's samples, 0 to 1;
+    /// they are outside AU's window.
+    pub preread_share: f64,
+    /// Where the waiting went.
+    pub waiting_seconds: WaitingSeconds,
+}
+
+/// Population standard deviations over epochs.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Spread {
+    /// Of `au_percent.profile`, in points.
+    pub au_percent: f64,
+    /// Of samples per second.
+    pub samples_per_second: f64,
+    /// Of MiB/s.
+    pub mib_per_second: f64,
+}
+
+/// What a run or an epoch took from storage and host.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Cost {
+    /// Bytes that reads brought.
+    pub bytes_read: u64,
+    /// Bytes that the block devices read meanwhile; `None` where none is behind the dataset.
+    pub device_bytes_read: Option<u64>,
+    /// Processor time of the process in user mode.
+    pub cpu_user_seconds: f64,
+    /// Processor time of the process in the kernel.
+    pub cpu_system_seconds: f64,
+}
+
+/// One epoch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EpochReport {
+    /// Its number, from 1.
+    pub epoch: u32,
+    /// AU, throughput, waiting.
+    #[serde(flatten)]
+    pub measures: Measures,
+    /// Bytes and processor time.
+    #[serde(flatten)]
+    pub cost: Cost,
+    /// Seconds from the start of its run.
+    pub started_seconds: f64,
+    /// Wall time in seconds.
+    pub duration_seconds: f64,
+    /// Share of the files in the page cache when it began, 0 to 1; `None` when nothing is read.
+    pub cached_share: Option<f64>,
+    /// How that share was found out.
+    pub cached_method: Option<String>,
+    /// What the block devices did.
+    pub device: Option<DeviceUse>,
+    /// The accelerator that the others waited for longest.
+    pub slowest: Option<Slowest>,
+    /// Distributions over all accelerators and steps.
+    pub latency: StepLatency,
+    /// Each accelerator, with its blocks of steps.
+    pub accelerators: Vec<AcceleratorEpoch>,
+    /// The evaluation that followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evaluation: Option<EvaluationReport>,
+}
+
+/// What the block devices did over a period.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct DeviceUse {
+    /// Share of the time with requests in flight, in percent.
+    pub busy_percent: f64,
+    /// Mean requests in flight.
+    pub queue_depth: f64,
+    /// Mean bytes of a read request.
+    pub request_bytes: f64,
+    /// Bytes per second.
+    pub bytes_per_second: f64,
+}
+
+/// The accelerator that the others waited for longest.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Slowest {
+    /// Its rank, from 0.
+    pub accelerator: u32,
+    /// Seconds it kept the others waiting at barriers.
+    pub kept_others_seconds: f64,
+}
+
+/// Distributions over accelerators and steps, in microseconds; `None` when nothing was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct StepLatency {
+    /// Fetch wait of every step but the first.
+    pub fetch_wait_us: Option<LatencyUs>,
+    /// Wait at the barrier.
+    pub barrier_wait_us: Option<LatencyUs>,
+    /// How much later than its deadline a computation ended.
+    pub compute_overshoot_us: Option<LatencyUs>,
+    /// From starting a read to its last byte.
+    pub read_us: Option<LatencyUs>,
+}
+
+/// One accelerator's epoch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AcceleratorEpoch {
+    /// Its rank, from 0.
+    pub accelerator: u32,
+    /// Its blocks of steps: one, unless checkpoints split the epoch.
+    pub blocks: Vec<BlockSums>,
+}
+
+/// Sums over one block of steps of one accelerator: all that the formulas need.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct BlockSums {
+    /// When the block began, in seconds from the start of the run.
+    pub started_seconds: f64,
+    /// Wall time of the block by the profile's rule.
+    pub seconds: f64,
+    /// Steps computed.
+    pub steps: u64,
+    /// Steps inside AU's window.
+    pub window_steps: u64,
+    /// Measured compute of the window's steps.
+    pub window_compute_seconds: f64,
+    /// Fetch wait and compute of the steps left out of the window.
+    pub excluded_seconds: f64,
+    /// Measured compute of all steps.
+    pub compute_seconds: f64,
+    /// Fetch wait of all steps.
+    pub fetch_seconds: f64,
+    /// Wait at barriers.
+    pub barrier_seconds: f64,
+    /// Fetch wait of the first step.
+    pub first_fetch_seconds: f64,
+}
+
+/// An evaluation after an epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct EvaluationReport {
+    /// Steps of each accelerator.
+    pub steps: u64,
+    /// AU in percent, by measured compute.
+    pub au_percent: f64,
+    /// Samples per second of all accelerators, over the whole evaluation.
+    pub samples_per_second: f64,
+    /// Seconds from the start of the run.
+    pub started_seconds: f64,
+    /// Wall time in seconds.
+    pub duration_seconds: f64,
+    /// Bytes that reads brought.
+    pub bytes_read: u64,
+}
+
+/// One of several runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunReport {
+    /// Its number, from 1.
+    pub run: u32,
+    /// Whether it is the warm-up, which is not scored.
+    pub warm_up: bool,
+    /// Its epochs.
+    pub epochs: Vec<EpochReport>,
+    /// Means over its epochs.
+    #[serde(flatten)]
+    pub mean: Measures,
+    /// Bytes and processor time.
+    #[serde(flatten)]
+    pub cost: Cost,
+    /// Whether its mean AU reaches the threshold.
+    pub meets_threshold: bool,
+    /// Wall time in seconds.
+    pub duration_seconds: f64,
+}
+
+/// A checkpoint that training wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CheckpointReport {
+    /// The epoch, from 1.
+    pub epoch: u32,
+    /// Steps computed when it was written.
+    pub step: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Seconds from the start of the run.
+    pub started_seconds: f64,
+    /// Seconds it took.
+    pub duration_seconds: f64,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum RunEnding {
+    /// Every epoch ran.
+    Complete,
+    /// The user stopped it.
+    Stopped,
+    /// Storage or a path failed.
+    Failed {
+        /// What happened, with the file.
+        message: String,
+    },
+}
+
+/// What the accelerators waited for most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// Nothing: the accelerators computed nearly all the time.
+    Compute,
+    /// Storage.
+    Storage,
+    /// This host: copying, parsing, too few CPUs.
+    Client,
+    /// A slower peer.
+    Barrier,
+    /// The cold start of each epoch.
+    Startup,
+    /// Nothing was measured.
+    Unknown,
+}
+
+/// Why AU is what it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// What it was mostly waiting for.
+    pub bound: Bound,
+    /// One sentence with the figures it rests on.
+    pub sentence: String,
+}
+
+/// The same workload on storage that takes no time: the ceiling of this host.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Its AU.
+    pub au_percent: AuPercent,
+    /// Its samples per second.
+    pub samples_per_second: f64,
+}
+
+/// The times of every step of one epoch, for the files of other tools; not part of the report.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct StepLists {
+    /// The epoch, from 1.
+    pub epoch: u32,
+    /// By accelerator and step: fetch wait and measured compute in seconds.
+    pub steps: Vec<Vec<(f32, f32)>>,
+}

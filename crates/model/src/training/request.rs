@@ -1,0 +1,69 @@
+//! What was asked for on the command line, over what the workload says.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::distribution::Distribution;
+use super::profile::Profile;
+use crate::path::PathKind;
+
+/// Where the bytes of a run come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StorageKind {
+    /// From the dataset folder.
+    #[default]
+    Real,
+    /// From nowhere, at once: shows the ceiling of this host for the workload.
+    Null,
+}
+
+/// Overrides of a workload; `None` leaves what the workload says.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TrainRequest {
+    /// `--profile`.
+    pub profile: Option<Profile>,
+    /// `--accelerators`, in all; default 1.
+    pub accelerators: Option<u32>,
+    /// `--batch-size`.
+    pub batch_size: Option<u32>,
+    /// `--read-threads`.
+    pub read_threads: Option<u32>,
+    /// `--prefetch`.
+    pub prefetch: Option<u32>,
+    /// `--epochs`.
+    pub epochs: Option<u32>,
+    /// `--steps`: of every epoch.
+    pub steps: Option<u64>,
+    /// `--files`.
+    pub files: Option<u64>,
+    /// `--samples-per-file`.
+    pub samples_per_file: Option<u64>,
+    /// `--compute-time`.
+    pub compute: Option<Distribution>,
+    /// Name of an accelerator profile, which names the accelerator in the report.
+    pub accelerator: Option<String>,
+    /// `--seed`.
+    pub seed: Option<u64>,
+    /// `--data-dir`: the dataset folder itself.
+    pub data_dir: Option<PathBuf>,
+    /// `--path`; default `buffered`, or `cpu` where the workload sets `reader.odirect`.
+    pub path: Option<PathKind>,
+    /// `--cold`.
+    pub cold: bool,
+    /// `--storage`.
+    pub storage: StorageKind,
+    /// `--transfer-size` in bytes.
+    pub transfer_size: Option<u64>,
+    /// `--runs`: above 1 the first is a warm-up that is not scored.
+    pub runs: Option<u32>,
+    /// `--threads`: I/O threads; `None` lets the emulator choose.
+    pub threads: Option<u32>,
+    /// Whether the times of every step are to be kept (`--mlperf-output`).
+    pub keep_step_times: bool,
+    /// `--memory-limit` in bytes; `None` takes the host's.
+    pub memory_limit_bytes: Option<u64>,
+    /// Folder for checkpoints in training.
+    pub checkpoint_folder: Option<PathBuf>,
+}
