@@ -29,6 +29,9 @@ pub enum TrainError {
         /// What was found now.
         found_bytes: u64,
     },
+    /// A checkpoint in training could not be written.
+    #[error(transparent)]
+    Checkpoint(TransferError),
     /// A transfer path could not be built or broke.
     #[error("the transfer path failed: {0}")]
     Path(#[source] TransferError),

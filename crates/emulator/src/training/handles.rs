@@ -9,8 +9,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use stormlp_transfer::FileId;
 
-/// Which stream of which accelerator: its number there is never used twice.
-pub(super) type StreamKey = (u32, u64);
+use super::machine::ReadRequest;
+
+/// Which stream of which accelerator in which phase; a stream never outlives its phase.
+pub(super) type StreamKey = (u32, u32, u64);
+
+/// The stream that a request belongs to.
+pub(super) fn stream_of(request: &ReadRequest) -> StreamKey {
+    (request.accelerator, request.phase, request.read.lane)
+}
 
 /// The streams of a run that are open now.
 #[derive(Debug, Default)]

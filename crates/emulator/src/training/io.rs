@@ -22,7 +22,7 @@ use stormlp_transfer::{
 };
 
 use super::error::TrainError;
-use super::handles::{Attached, Handles};
+use super::handles::{Attached, Handles, stream_of};
 use super::job::{Chunk, Cut, DIRECT_ALIGN, Job};
 use super::machine::ReadRequest;
 use super::shared::{Bed, Finished, Shared, Sleeper, Turn};
@@ -317,6 +317,7 @@ impl IoThread {
         };
         self.close(&job)?;
         self.tally.bytes += job.bytes;
+        self.shared.count(job.bytes);
         self.tally.reads += 1;
         let took = self.shared.now() - job.started;
         self.tally.latency.record_ns(took);
@@ -351,7 +352,7 @@ impl IoThread {
             let id = self.path.attach(open_checked(file, direct)?);
             return id.map(Some).map_err(named);
         }
-        let key = (request.accelerator, request.read.lane);
+        let key = stream_of(request);
         if let Some(id) = self.attached.get(key) {
             return Ok(Some(id));
         }
@@ -382,7 +383,7 @@ impl IoThread {
             if !job.plan.landed.ended {
                 return Ok(());
             }
-            let key = (job.request.accelerator, job.request.read.lane);
+            let key = stream_of(&job.request);
             self.attached.remove(key);
             self.handles.close(key);
         }

@@ -1,14 +1,20 @@
 //! Training: the emulated accelerators, their loaders, and what keeps them waiting.
 
+mod attribution;
+mod cache;
+mod checkpoint;
 pub mod crew;
 pub mod error;
 mod handles;
 mod io;
 mod job;
 pub mod machine;
+pub mod measured;
 mod pacer;
+pub mod run;
 mod shared;
 pub mod source;
+pub mod spec;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

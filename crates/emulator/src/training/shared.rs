@@ -3,6 +3,7 @@
 //! I/O threads hand in what they finished and take the next read in one turn of the lock; the
 //! pacer ends computations. Nobody wakes a thread while holding the lock.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -65,6 +66,7 @@ pub(super) struct Shared {
     state: Mutex<State>,
     moved: Condvar,
     epoch: Instant,
+    bytes: AtomicU64,
 }
 
 /// Who is to be woken once the lock is free.
@@ -91,7 +93,18 @@ impl Shared {
             }),
             moved: Condvar::new(),
             epoch: Instant::now(),
+            bytes: AtomicU64::new(0),
         }
+    }
+
+    /// Counts bytes that a read brought.
+    pub(super) fn count(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that reads brought until now.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Nanoseconds since the run was set up.

@@ -158,6 +158,15 @@ impl Machine {
         }
     }
 
+    /// Exchanges the loaders for others, between phases and with no read in flight; returns
+    /// those there were.
+    pub fn exchange_loaders(&mut self, loaders: Vec<Loader>) -> Vec<Loader> {
+        let slots = self.accelerators.iter_mut().zip(loaders);
+        slots
+            .map(|(accelerator, loader)| std::mem::replace(&mut accelerator.loader, loader))
+            .collect()
+    }
+
     /// Begins a phase: every loader starts cold and every accelerator waits for its first batch.
     pub fn begin(&mut self, spec: PhaseSpec, now: Nanos) {
         if self.aborted {

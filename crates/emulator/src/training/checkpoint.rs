@@ -1,0 +1,77 @@
+//! The checkpoint that training writes between two blocks of steps: rank 0's model state, in one
+//! file, while the loaders read on.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use rand_core::{Rng as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use stormlp_transfer::TransferError;
+
+use super::error::TrainError;
+use super::spec::CheckpointRules;
+
+/// Bytes written at a time.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Writes checkpoints of one size into one folder.
+pub(super) struct Writer {
+    rules: CheckpointRules,
+    buffer: Vec<u8>,
+}
+
+impl Writer {
+    /// Makes the folder, and content that storage cannot compress.
+    pub(super) fn new(rules: &CheckpointRules) -> Result<Self, TrainError> {
+        fs::create_dir_all(&rules.folder).map_err(|source| failed(rules.folder.clone(), source))?;
+        let mut buffer = vec![0; BUFFER_BYTES];
+        Xoshiro256PlusPlus::seed_from_u64(rules.bytes).fill_bytes(&mut buffer);
+        Ok(Self {
+            rules: rules.clone(),
+            buffer,
+        })
+    }
+
+    /// Writes one checkpoint through the page cache, without fsync, as DLIO's does; returns its
+    /// bytes.
+    pub(super) fn write(&mut self, epoch: u32, step: u64) -> Result<u64, TrainError> {
+        let path = self.rules.folder.join(format!("model-{epoch}-{step}-0.pt"));
+        let write = || {
+            let mut file = File::create(&path)?;
+            let mut left = self.rules.bytes;
+            while left > 0 {
+                let part = left.min(BUFFER_BYTES as u64) as usize;
+                file.write_all(&self.buffer[..part])?;
+                left -= part as u64;
+            }
+            Ok(self.rules.bytes)
+        };
+        write().map_err(|source| failed(path.clone(), source))
+    }
+}
+
+fn failed(path: PathBuf, source: std::io::Error) -> TrainError {
+    TrainError::Checkpoint(TransferError::file("write the checkpoint", path, source))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_has_the_size_it_should_and_is_named_by_epoch_and_step() {
+        let folder = tempfile::tempdir().unwrap();
+        let rules = CheckpointRules {
+            folder: folder.path().join("sub"),
+            bytes: 2_500_000,
+            after_epoch: Some(1),
+            epochs_between: 1,
+        };
+        let mut writer = Writer::new(&rules).unwrap();
+        assert_eq!(writer.write(5, 24).unwrap(), 2_500_000);
+        let path = rules.folder.join("model-5-24-0.pt");
+        assert_eq!(fs::metadata(path).unwrap().len(), 2_500_000);
+    }
+}
