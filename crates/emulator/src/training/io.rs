@@ -28,7 +28,8 @@ use super::machine::ReadRequest;
 use super::shared::{Bed, Finished, Shared, Sleeper, Turn};
 use super::source::{DataFile, ReadPlan, Source};
 
-/// After so many chunks in a row that came at once, look after those that did not.
+/// After so many chunks that came at once, look after those that did not: a ring posts the
+/// completion of a read that had to wait only to a thread that waits for one.
 const POLLS_BETWEEN_WAITS: u32 = 16;
 
 /// What one I/O thread saw.
@@ -72,6 +73,7 @@ struct IoThread {
     chunks: Vec<Option<Chunk>>,
     flying: usize,
     wakeable: bool,
+    polls: u32,
     null_file: Option<FileId>,
     finished: Vec<Finished>,
     done: Vec<Completion>,
@@ -159,6 +161,7 @@ impl IoThread {
             chunks: vec![None; numbers],
             flying: 0,
             wakeable: false,
+            polls: 0,
             null_file: None,
             finished: Vec::with_capacity(slots.len()),
             done: Vec::with_capacity(slots.len()),
@@ -191,8 +194,11 @@ impl IoThread {
     /// Takes what is over, waiting for `min`, and goes on with those reads for as long as their
     /// chunks come at once.
     fn reap(&mut self, mut min: usize) -> Result<(), TrainError> {
-        let mut polls = 0u32;
         loop {
+            self.polls = self.polls.wrapping_add(1);
+            if self.polls.is_multiple_of(POLLS_BETWEEN_WAITS) && self.flying > 1 {
+                min = 1;
+            }
             let mut done = std::mem::take(&mut self.done);
             self.path.wait(min, &mut done).map_err(TrainError::Path)?;
             let moved = !done.is_empty();
@@ -208,9 +214,7 @@ impl IoThread {
                 self.shared
                     .turn(self.index, &mut self.finished, false, Bed::Busy);
             }
-            polls += 1;
-            let look = polls.is_multiple_of(POLLS_BETWEEN_WAITS) && self.flying > 1;
-            min = usize::from(look);
+            min = 0;
         }
     }
 
