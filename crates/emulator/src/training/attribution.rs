@@ -45,9 +45,7 @@ pub(super) fn divide(
         0.0
     } else {
         match (before.device, after.device) {
-            (Some(before), Some(after)) => {
-                after.since(before).busy_ms as f64 / 1e3 / elapsed
-            }
+            (Some(before), Some(after)) => after.since(before).busy_ms as f64 / 1e3 / elapsed,
             _ => {
                 let cpu = after.cpu.since(before.cpu).total_seconds();
                 1.0 - cpu / (elapsed * io_threads.max(1) as f64)

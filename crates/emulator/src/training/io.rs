@@ -74,6 +74,8 @@ struct IoThread {
     flying: usize,
     wakeable: bool,
     polls: u32,
+    /// Whether something was submitted that no `wait` has passed on yet.
+    submitted: bool,
     null_file: Option<FileId>,
     finished: Vec<Finished>,
     done: Vec<Completion>,
@@ -162,6 +164,7 @@ impl IoThread {
             flying: 0,
             wakeable: false,
             polls: 0,
+            submitted: false,
             null_file: None,
             finished: Vec::with_capacity(slots.len()),
             done: Vec::with_capacity(slots.len()),
@@ -194,21 +197,18 @@ impl IoThread {
     /// Takes what is over, waiting for `min`, and goes on with those reads for as long as their
     /// chunks come at once.
     fn reap(&mut self, mut min: usize) -> Result<(), TrainError> {
-        loop {
+        while min > 0 || std::mem::take(&mut self.submitted) {
+            self.submitted = false;
             self.polls = self.polls.wrapping_add(1);
             if self.polls.is_multiple_of(POLLS_BETWEEN_WAITS) && self.flying > 1 {
                 min = 1;
             }
             let mut done = std::mem::take(&mut self.done);
             self.path.wait(min, &mut done).map_err(TrainError::Path)?;
-            let moved = !done.is_empty();
             for completion in done.drain(..) {
                 self.land(completion)?;
             }
             self.done = done;
-            if !moved {
-                return Ok(());
-            }
             if !self.finished.is_empty() && self.flying > 0 {
                 // Others wait for these; the read that is going on may take a while.
                 self.shared
@@ -216,6 +216,7 @@ impl IoThread {
             }
             min = 0;
         }
+        Ok(())
     }
 
     /// Begins a read.
@@ -266,6 +267,7 @@ impl IoThread {
         };
         self.chunks[slot.index()] = Some(chunk);
         self.flying += 1;
+        self.submitted = true;
         let transfer = Transfer {
             direction: Direction::Read,
             file,

@@ -16,9 +16,7 @@ use super::checkpoint::Writer;
 use super::crew::Crew;
 use super::error::TrainError;
 use super::machine::{Halt, Loader, Pace, PhaseSpec};
-use super::measured::{
-    CheckpointMeasured, Ending, PhaseKind, PhaseMeasured, RunMeasured, Waiting,
-};
+use super::measured::{CheckpointMeasured, Ending, PhaseKind, PhaseMeasured, RunMeasured, Waiting};
 use super::spec::{EpochOrder, EvaluationRules, Order, PhaseRules, RunSpec};
 
 /// How often the counters are looked at and progress is told.
@@ -145,7 +143,14 @@ impl Runner<'_> {
         }
         let order = order.epoch(epoch);
         let label = format!("epoch {epoch} of {}", spec.epochs);
-        self.phase(epoch, PhaseKind::Training, &label, &spec.training, order, writer)
+        self.phase(
+            epoch,
+            PhaseKind::Training,
+            &label,
+            &spec.training,
+            order,
+            writer,
+        )
     }
 
     /// One evaluation, with loaders of its own.
@@ -305,12 +310,7 @@ impl Runner<'_> {
         cache::look(files).map(Some)
     }
 
-    fn checkpoint(
-        &mut self,
-        writer: &mut Writer,
-        epoch: u32,
-        step: u64,
-    ) -> Result<(), TrainError> {
+    fn checkpoint(&mut self, writer: &mut Writer, epoch: u32, step: u64) -> Result<(), TrainError> {
         let started = self.crew.shared.now();
         let bytes = writer.write(epoch, step)?;
         self.checkpoints.push(CheckpointMeasured {

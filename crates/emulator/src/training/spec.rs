@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::crew::CrewSpec;
-use super::machine::{InterleaveConfig, Interleave, Loader, Pace, Share, Workers, WorkersConfig};
+use super::machine::{Interleave, InterleaveConfig, Loader, Pace, Share, Workers, WorkersConfig};
 use super::source::Source;
 
 /// Which loader feeds each accelerator.
