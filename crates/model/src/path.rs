@@ -27,12 +27,15 @@ pub enum PathKind {
     GdsBatch,
     /// Batch entries on streams.
     GdsBatchStream,
+    /// What ran when a cuFile path did not get a direct route: cuFile's compatibility mode, POSIX
+    /// reads and writes inside the library. Never asked for, only found to have run.
+    GdsCompat,
     /// Moves nothing: the harness's own ceiling.
     Null,
 }
 
 impl PathKind {
-    /// Every path, in gdsio's order, `buffered` after `cpu` and `null` last.
+    /// Every path that can be asked for, in gdsio's order, `buffered` after `cpu`, `null` last.
     pub const ALL: [Self; 10] = [
         Self::Gds,
         Self::Cpu,
@@ -61,6 +64,7 @@ impl PathKind {
             Self::GdsAsync => "gds-async",
             Self::GdsBatch => "gds-batch",
             Self::GdsBatchStream => "gds-batch-stream",
+            Self::GdsCompat => "gds-compat",
             Self::Null => "null",
         }
     }
@@ -76,7 +80,7 @@ impl PathKind {
             Self::GdsAsync => Some(5),
             Self::GdsBatch => Some(6),
             Self::GdsBatchStream => Some(7),
-            Self::Null => None,
+            Self::GdsCompat | Self::Null => None,
         }
     }
 
@@ -91,6 +95,7 @@ impl PathKind {
             Self::GdsAsync => "GPUD_ASYNC",
             Self::GdsBatch => "GPU_BATCH",
             Self::GdsBatchStream => "GPU_BATCH_STREAM",
+            Self::GdsCompat => "GPUD_COMPAT",
             Self::Null => "NULL",
         }
     }
@@ -107,6 +112,7 @@ impl PathKind {
             Self::GdsAsync => "Storage->GPU_ASYNC",
             Self::GdsBatch => "Storage->GPU_BATCH",
             Self::GdsBatchStream => "Storage->GPU_BATCH_STREAM",
+            Self::GdsCompat => "Storage->CPU->GPU (inside cuFile)",
             Self::Null => "nothing",
         }
     }
@@ -115,7 +121,7 @@ impl PathKind {
     pub fn needs_cufile(self) -> bool {
         matches!(
             self,
-            Self::Gds | Self::GdsAsync | Self::GdsBatch | Self::GdsBatchStream
+            Self::Gds | Self::GdsAsync | Self::GdsBatch | Self::GdsBatchStream | Self::GdsCompat
         )
     }
 
@@ -240,6 +246,7 @@ mod tests {
             let json = serde_json::to_string(&path).unwrap();
             assert_eq!(json, format!("\"{}\"", path.name()));
         }
+        assert!("gds-compat".parse::<PathKind>().is_err());
         assert!("gdz".parse::<PathKind>().unwrap_err().contains("gds-batch"));
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::sys::CUfileError_t;
 use super::version::LibraryVersion;
+use crate::error::TransferError;
 
 /// Why cuFile cannot be used, or what it refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +81,32 @@ impl CuFileError {
             Self::OpenOtherwise => "run one configuration a process".to_string(),
             Self::WrongData { .. } => "do not use cuFile here; see cufile.log".to_string(),
             Self::Call { call, code, .. } => remedy(call, *code).to_string(),
+        }
+    }
+}
+
+impl From<CuFileError> for TransferError {
+    fn from(error: CuFileError) -> Self {
+        let remedy = error.remedy();
+        match error {
+            CuFileError::Call {
+                call,
+                code,
+                cuda_code,
+            } => {
+                let text = describe(code, 0);
+                Self::CuFile {
+                    call,
+                    code,
+                    cuda_code,
+                    explanation: format!("{text}; {remedy}"),
+                }
+            }
+            other => Self::Unavailable {
+                what: "cuFile".to_string(),
+                reason: other.to_string(),
+                remedy,
+            },
         }
     }
 }

@@ -10,7 +10,7 @@
     reason = "names of the C interface, so that they can be looked up"
 )]
 
-use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
+use std::ffi::{c_int, c_long, c_uint, c_void};
 
 /// What nearly every call returns, by value: cuFile's code and the CUDA driver's behind it.
 #[repr(C)]
@@ -164,7 +164,6 @@ pub(crate) type FnSetBool = unsafe extern "C" fn(c_int, bool) -> CUfileError_t;
 pub(crate) type FnGetBool = unsafe extern "C" fn(c_int, *mut u8) -> CUfileError_t;
 pub(crate) type FnSetSize = unsafe extern "C" fn(c_int, usize) -> CUfileError_t;
 pub(crate) type FnGetSize = unsafe extern "C" fn(c_int, *mut usize) -> CUfileError_t;
-pub(crate) type FnSetString = unsafe extern "C" fn(c_int, *const c_char) -> CUfileError_t;
 pub(crate) type FnSetStatsLevel = unsafe extern "C" fn(c_int) -> CUfileError_t;
 pub(crate) type FnGetStats = unsafe extern "C" fn(*mut c_void) -> CUfileError_t;
 pub(crate) type FnGetP2pFlags = unsafe extern "C" fn(c_int, *mut c_uint) -> CUfileError_t;

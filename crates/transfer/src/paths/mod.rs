@@ -1,6 +1,9 @@
 //! Transfer paths: the ways bytes get between a file and a slot.
 
 mod bounce;
+mod gds;
+mod gds_batch;
+mod gds_common;
 mod host;
 mod null;
 
@@ -129,9 +132,11 @@ pub fn buffers_needed(kind: PathKind, queue_depth: usize) -> (usize, usize) {
         PathKind::CpuGpu | PathKind::PageCache => (queue_depth, queue_depth),
         // One more of each, so that a copy overlaps with the next read at every depth.
         PathKind::CpuAsyncGpu => (queue_depth + 1, queue_depth + 1),
-        PathKind::Gds | PathKind::GdsAsync | PathKind::GdsBatch | PathKind::GdsBatchStream => {
-            (0, queue_depth)
-        }
+        PathKind::Gds
+        | PathKind::GdsAsync
+        | PathKind::GdsBatch
+        | PathKind::GdsBatchStream
+        | PathKind::GdsCompat => (0, queue_depth),
     }
 }
 
@@ -140,6 +145,11 @@ pub fn buffers_needed(kind: PathKind, queue_depth: usize) -> (usize, usize) {
 /// # Errors
 /// When this machine cannot run it: io_uring refused, no cuFile, no such device.
 pub fn build_path(spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
+    match spec.kind {
+        PathKind::Gds => return Ok(Box::new(gds::GdsPath::new(spec)?)),
+        PathKind::GdsBatch => return Ok(Box::new(gds_batch::GdsBatchPath::new(spec)?)),
+        _ => {}
+    }
     let PathSpec {
         kind,
         engine: engine_kind,
@@ -182,7 +192,7 @@ pub fn build_path(spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError
                 Some(queue),
             ))
         }
-        PathKind::Gds | PathKind::GdsAsync | PathKind::GdsBatch | PathKind::GdsBatchStream => {
+        _ => {
             return Err(TransferError::Unavailable {
                 what: format!("path {kind}"),
                 reason: "cuFile is not part of this build".to_string(),

@@ -1,0 +1,226 @@
+//! cuFile's batch interface: many transfers handed in with one call.
+//!
+//! Seen with libcufile 1.16 to 1.20 (direct host-memory entries): the offset from a registered
+//! base is ignored inside a batch, and the bytes land at the base without an error. So every
+//! entry here starts at a base of its own and has no offset.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use stormlp_model::operation::Direction;
+
+use super::driver::Driver;
+use super::error::{CuFileError, check, negated};
+use super::handle::{FileHandle, signed};
+use super::loader::BatchApi;
+use super::sys;
+
+/// One entry to be handed in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BatchEntry {
+    pub(crate) direction: Direction,
+    /// The start of the memory.
+    pub(crate) base: *mut c_void,
+    pub(crate) len: usize,
+    pub(crate) file_offset: u64,
+    /// The owner's mark; comes back with the outcome.
+    pub(crate) mark: usize,
+}
+
+/// What became of an entry: its mark, and bytes moved or what failed.
+pub(crate) type BatchOutcome = (usize, Result<usize, CuFileError>);
+
+/// A batch of fixed capacity; entries come and go.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    raw: sys::CUfileBatchHandle_t,
+    api: BatchApi,
+    parameters: Vec<sys::CUfileIOParams_t>,
+    events: Vec<sys::CUfileIOEvents_t>,
+    in_flight: usize,
+    _driver: Arc<Driver>,
+}
+
+impl Batch {
+    /// A batch with room for `capacity` entries in flight.
+    ///
+    /// # Errors
+    /// When the library has no batches or not that many entries.
+    pub(crate) fn new(driver: Arc<Driver>, capacity: usize) -> Result<Self, CuFileError> {
+        let api = driver.api().batch()?;
+        let mut raw = std::ptr::null_mut();
+        let entries = u32::try_from(capacity).unwrap_or(u32::MAX);
+        // SAFETY: `raw` is a place for the handle; the driver is open.
+        check("cuFileBatchIOSetUp", unsafe {
+            (api.set_up)(&mut raw, entries)
+        })?;
+        let event = sys::CUfileIOEvents_t {
+            cookie: std::ptr::null_mut(),
+            status: 0,
+            ret: 0,
+        };
+        Ok(Self {
+            raw,
+            api,
+            parameters: Vec::with_capacity(capacity),
+            events: vec![event; capacity],
+            in_flight: 0,
+            _driver: driver,
+        })
+    }
+
+    /// Entries handed in whose outcome has not come back.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Hands in `entries`, all of them or none.
+    ///
+    /// # Errors
+    /// When the library takes none.
+    ///
+    /// # Safety
+    /// Each entry's memory must be memory that cuFile can reach, of at least `len` bytes from
+    /// `base` on, that stays allocated and untouched until the entry's outcome has come back, as
+    /// must its file. Device memory needs its CUDA context current on this thread.
+    pub(crate) unsafe fn submit<'a>(
+        &mut self,
+        entries: impl Iterator<Item = (BatchEntry, &'a FileHandle)>,
+    ) -> Result<(), CuFileError> {
+        self.parameters.clear();
+        self.parameters
+            .extend(entries.map(|(entry, file)| sys::CUfileIOParams_t {
+                mode: sys::BATCH_MODE,
+                base: entry.base,
+                file_offset: signed(entry.file_offset),
+                base_offset: 0,
+                size: entry.len,
+                file: file.raw(),
+                opcode: match entry.direction {
+                    Direction::Read => sys::OPCODE_READ,
+                    Direction::Write => sys::OPCODE_WRITE,
+                },
+                cookie: std::ptr::without_provenance_mut(entry.mark),
+            }));
+        let count = self.parameters.len();
+        let entries = self.parameters.as_mut_ptr();
+        // SAFETY: the handle is set up, the array holds `count` entries and the library copies
+        // them (seen: they may be overwritten right after the call); the caller vouches for the
+        // memory and the files.
+        let status = unsafe { (self.api.submit)(self.raw, count as u32, entries, 0) };
+        check("cuFileBatchIOSubmit", status)?;
+        self.in_flight += count;
+        Ok(())
+    }
+
+    /// Waits until `min` entries in flight are over and hands the outcomes of all that are to
+    /// `each`.
+    ///
+    /// # Errors
+    /// When the library does not tell.
+    pub(crate) fn wait(
+        &mut self,
+        min: usize,
+        mut each: impl FnMut(BatchOutcome),
+    ) -> Result<(), CuFileError> {
+        let mut wanted = min.min(self.in_flight);
+        loop {
+            let mut count = self.in_flight.min(self.events.len()) as u32;
+            if count == 0 {
+                return Ok(());
+            }
+            let mut at_once = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            let limit = if wanted == 0 {
+                &raw mut at_once
+            } else {
+                std::ptr::null_mut()
+            };
+            let events = self.events.as_mut_ptr();
+            // SAFETY: `events` has room for `count` outcomes; no time limit is a null pointer.
+            let status = unsafe {
+                (self.api.get_status)(self.raw, wanted as u32, &mut count, events, limit)
+            };
+            check("cuFileBatchIOGetStatus", status)?;
+            let count = (count as usize).min(self.in_flight);
+            self.in_flight -= count;
+            self.events[..count].iter().map(outcome).for_each(&mut each);
+            wanted = wanted.saturating_sub(count);
+            if wanted == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Asks the library to give up what is in flight, as far as it can; the outcomes come back
+    /// all the same.
+    pub(crate) fn cancel(&mut self) {
+        // SAFETY: the handle is set up. Cancelling is best effort by its documentation.
+        unsafe { (self.api.cancel)(self.raw) };
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        // SAFETY: set up once, destroyed once; the owner has waited for what was in flight, or
+        // keeps its memory allocated for ever.
+        unsafe { (self.api.destroy)(self.raw) };
+    }
+}
+
+const COMPLETE: i32 = 0x10;
+const INVALID: i32 = 0x04;
+const CANCELLED: i32 = 0x08;
+const TIMEOUT: i32 = 0x20;
+
+/// The outcome that an event tells.
+fn outcome(event: &sys::CUfileIOEvents_t) -> BatchOutcome {
+    let failed = |code| {
+        Err(CuFileError::Call {
+            call: "a batch entry",
+            code,
+            cuda_code: 0,
+        })
+    };
+    let result = match event.status {
+        COMPLETE if event.ret >= 0 => Ok(event.ret as usize),
+        INVALID if event.ret >= 0 => failed(5022),
+        CANCELLED => failed(-libc::ECANCELED),
+        TIMEOUT => failed(-libc::ETIMEDOUT),
+        _ if event.ret < -1 => Err(negated("a batch entry", event.ret)),
+        _ => failed(5044),
+    };
+    (event.cookie.addr(), result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(status: i32, ret: isize) -> Result<usize, i32> {
+        let cookie = std::ptr::without_provenance_mut(7);
+        let (mark, result) = outcome(&sys::CUfileIOEvents_t {
+            cookie,
+            status,
+            ret,
+        });
+        assert_eq!(mark, 7);
+        result.map_err(|error| match error {
+            CuFileError::Call { code, .. } => code,
+            other => panic!("{other}"),
+        })
+    }
+
+    #[test]
+    fn events_tell_counts_and_failures() {
+        assert_eq!(told(COMPLETE, 4096), Ok(4096));
+        assert_eq!(told(COMPLETE, -5), Err(-5));
+        assert_eq!(told(0x40, -5030), Err(5030));
+        assert_eq!(told(0x40, 0), Err(5044));
+        assert_eq!(told(CANCELLED, 0), Err(-libc::ECANCELED));
+        assert_eq!(told(INVALID, 0), Err(5022));
+        assert_eq!(told(0x7777, 3), Err(5044));
+    }
+}

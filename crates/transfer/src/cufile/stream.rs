@@ -1,0 +1,143 @@
+//! cuFile's stream interface: transfers in the order of a CUDA stream.
+//!
+//! The library reads the arguments when the stream reaches the transfer, not when it is handed
+//! in, so they lie in a box of their own until then.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use stormlp_model::operation::Direction;
+
+use super::driver::Driver;
+use super::error::{CuFileError, check, check_transfer};
+use super::handle::{FileHandle, signed};
+use super::loader::StreamApi;
+use super::sys;
+
+/// Every argument is fixed when the transfer is handed in.
+const FIXED_ARGUMENTS: u32 = 1 | 2 | 4;
+/// In addition, all of them are multiples of 4 KiB.
+const ALIGNED_ARGUMENTS: u32 = 8;
+
+/// What the library reads and writes while a transfer is under way.
+#[derive(Debug)]
+struct Arguments {
+    len: usize,
+    file_offset: i64,
+    base_offset: i64,
+    moved: isize,
+}
+
+/// A CUDA stream that is registered with cuFile, with one transfer on it at a time.
+#[derive(Debug)]
+pub(crate) struct FileStream {
+    raw: sys::CUstream,
+    api: StreamApi,
+    /// Owned through a raw pointer, because the library keeps its address between the calls.
+    arguments: *mut Arguments,
+    driver: Arc<Driver>,
+}
+
+impl FileStream {
+    /// Registers a stream; `aligned` says that every transfer will be of whole 4 KiB blocks.
+    ///
+    /// # Errors
+    /// When the library has no streams or does not take this one.
+    ///
+    /// # Safety
+    /// `raw` must be a stream of the CUDA context current on this thread, and outlive the value.
+    pub(crate) unsafe fn register(
+        driver: Arc<Driver>,
+        raw: sys::CUstream,
+        aligned: bool,
+    ) -> Result<Self, CuFileError> {
+        let api = driver.api().stream()?;
+        let flags = FIXED_ARGUMENTS | if aligned { ALIGNED_ARGUMENTS } else { 0 };
+        // SAFETY: the caller vouches for the stream.
+        check("cuFileStreamRegister", unsafe {
+            (api.register)(raw, flags)
+        })?;
+        let arguments = Arguments {
+            len: 0,
+            file_offset: 0,
+            base_offset: 0,
+            moved: 0,
+        };
+        Ok(Self {
+            raw,
+            api,
+            arguments: Box::into_raw(Box::new(arguments)),
+            driver,
+        })
+    }
+
+    /// Hands in a transfer; [`FileStream::outcome`] tells how it ended once the stream has been
+    /// synchronised.
+    ///
+    /// # Errors
+    /// When the library does not take it.
+    ///
+    /// # Safety
+    /// The stream must be idle. `base` must be the start of memory that cuFile can reach, of at
+    /// least `len` bytes, that stays allocated and untouched until the stream is idle again, as
+    /// must `file`; its CUDA context must be current on this thread.
+    pub(crate) unsafe fn start(
+        &mut self,
+        direction: Direction,
+        file: &FileHandle,
+        base: *mut c_void,
+        len: usize,
+        file_offset: u64,
+    ) -> Result<(), CuFileError> {
+        let (call, transfer) = match direction {
+            Direction::Read => ("cuFileReadAsync", self.api.read),
+            Direction::Write => ("cuFileWriteAsync", self.api.write),
+        };
+        let arguments = self.arguments;
+        // SAFETY: the box lives as long as `self`, and with the stream idle nobody else uses it.
+        // The fields are handed over by address; the caller vouches for stream, memory and file.
+        let status = unsafe {
+            arguments.write(Arguments {
+                len,
+                file_offset: signed(file_offset),
+                base_offset: 0,
+                moved: 0,
+            });
+            transfer(
+                file.raw(),
+                base,
+                &raw mut (*arguments).len,
+                &raw mut (*arguments).file_offset,
+                &raw mut (*arguments).base_offset,
+                &raw mut (*arguments).moved,
+                self.raw,
+            )
+        };
+        check(call, status)
+    }
+
+    /// How the last transfer ended.
+    ///
+    /// # Errors
+    /// When it failed.
+    ///
+    /// # Safety
+    /// The stream must have been synchronised since the transfer was handed in.
+    pub(crate) unsafe fn outcome(&self) -> Result<usize, CuFileError> {
+        // SAFETY: the box lives as long as `self`; the transfer is over, so nobody writes it. The
+        // library wrote behind the compiler's back, hence the volatile read.
+        let moved = unsafe { (&raw const (*self.arguments).moved).read_volatile() };
+        // The stream has no errno of its own.
+        check_transfer("a stream transfer", moved, || libc::EIO)
+    }
+}
+
+impl Drop for FileStream {
+    fn drop(&mut self) {
+        // SAFETY: registered once; the owner has synchronised the stream and destroys it later.
+        unsafe { (self.api.deregister)(self.raw) };
+        // SAFETY: from `Box::into_raw` in `register`, and the stream no longer refers to it.
+        drop(unsafe { Box::from_raw(self.arguments) });
+        let _ = &self.driver;
+    }
+}

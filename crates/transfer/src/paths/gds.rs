@@ -1,0 +1,89 @@
+//! `gds`: blocking cuFile reads and writes.
+//!
+//! A blocking call has no queue, so transfers wait their turn here and are done in `wait`, one
+//! after the other: with more than one in flight the latency holds the time in line, as it
+//! would on any device with one server.
+
+use std::collections::VecDeque;
+use std::fs::File;
+
+use stormlp_model::evidence::Evidence;
+
+use super::gds_common::{GdsCommon, base_of};
+use super::{Completion, FileId, PathSpec, Rejected, Transfer, TransferPath};
+use crate::error::TransferError;
+use crate::slot::Slot;
+
+/// Reads and writes registered memory with blocking calls.
+pub(crate) struct GdsPath {
+    common: GdsCommon,
+    line: VecDeque<Transfer>,
+}
+
+impl GdsPath {
+    /// A path over the buffers of `spec`.
+    pub(crate) fn new(spec: PathSpec) -> Result<Self, TransferError> {
+        let common = GdsCommon::new(spec)?;
+        let line = VecDeque::with_capacity(common.slot_count());
+        Ok(Self { common, line })
+    }
+
+    /// Does one transfer here and now.
+    fn run(&self, transfer: Transfer) -> Completion {
+        let Transfer {
+            direction,
+            file,
+            offset,
+            len,
+            slot,
+            tag,
+        } = transfer;
+        let handle = self
+            .common
+            .file(file)
+            .expect("`accept` has seen the file, and it has this in flight");
+        // SAFETY: the slot owns its memory and is here, so nobody else touches it during the
+        // call; `accept` has checked that it holds `len` bytes; the device's context was made
+        // current on this thread when the path was built.
+        let result = unsafe { handle.transfer(direction, base_of(&slot), 0, len, offset) };
+        Completion {
+            slot,
+            tag,
+            result: result.map_err(TransferError::from),
+        }
+    }
+}
+
+impl TransferPath for GdsPath {
+    fn attach(&mut self, file: File) -> Result<FileId, TransferError> {
+        self.common.attach(file)
+    }
+
+    fn detach(&mut self, file: FileId) -> Result<(), TransferError> {
+        self.common.detach(file, self.line.iter())
+    }
+
+    fn take_slots(&mut self) -> Vec<Slot> {
+        self.common.take_slots()
+    }
+
+    fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
+        self.line.push_back(self.common.accept(transfer)?);
+        Ok(())
+    }
+
+    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
+        // At least one, so that a caller who only polls gets on.
+        for _ in 0..min.max(1) {
+            let Some(transfer) = self.line.pop_front() else {
+                break;
+            };
+            done.push(self.run(transfer));
+        }
+        Ok(())
+    }
+
+    fn evidence(&self) -> Evidence {
+        self.common.evidence()
+    }
+}

@@ -1,0 +1,153 @@
+//! `gds-batch`: cuFile's batch interface, entries handed in together as they come.
+
+use std::fs::File;
+
+use stormlp_model::evidence::Evidence;
+
+use super::gds_common::{GdsCommon, base_of, failed};
+use super::{Completion, FileId, PathSpec, Rejected, Transfer, TransferPath};
+use crate::cufile::{Batch, BatchEntry, BatchOutcome, CuFileError};
+use crate::error::TransferError;
+use crate::slot::Slot;
+
+/// Hands everything submitted since the last `wait` to cuFile in one call.
+pub(crate) struct GdsBatchPath {
+    // Before `common`: a batch is destroyed before its files are deregistered.
+    batch: Batch,
+    common: GdsCommon,
+    /// Transfers in the hands of this path, by slot.
+    flying: Vec<Option<Transfer>>,
+    /// Slots of transfers that have not been handed in.
+    kept: Vec<usize>,
+}
+
+impl GdsBatchPath {
+    /// A path over the buffers of `spec`, one batch entry each.
+    pub(crate) fn new(spec: PathSpec) -> Result<Self, TransferError> {
+        let common = GdsCommon::new(spec)?;
+        let capacity = common.slot_count();
+        if let Ok(properties) = common.driver.properties()
+            && properties.max_batch_entries() < capacity
+        {
+            let most = properties.max_batch_entries();
+            return Err(TransferError::Unavailable {
+                what: format!("a batch of {capacity} entries"),
+                reason: format!("cuFile takes at most {most} (properties.io_batchsize)"),
+                remedy: format!("use --queue-depth {most} or less, or raise io_batchsize (to 256)"),
+            });
+        }
+        Ok(Self {
+            batch: Batch::new(std::sync::Arc::clone(&common.driver), capacity.max(1))?,
+            flying: (0..capacity).map(|_| None).collect(),
+            kept: Vec::with_capacity(capacity),
+            common,
+        })
+    }
+
+    /// Hands in what was kept; when cuFile takes none of it, all of it has failed.
+    fn hand_in(&mut self, done: &mut Vec<Completion>) {
+        if self.kept.is_empty() {
+            return;
+        }
+        let (flying, common) = (&self.flying, &self.common);
+        let entries = self.kept.iter().map(|index| {
+            let transfer = flying[*index].as_ref().expect("what is kept is flying");
+            let entry = BatchEntry {
+                direction: transfer.direction,
+                base: base_of(&transfer.slot),
+                len: transfer.len,
+                file_offset: transfer.offset,
+                mark: *index,
+            };
+            let file = common
+                .file(transfer.file)
+                .expect("`accept` has seen the file");
+            (entry, file)
+        });
+        // SAFETY: each slot owns its memory and stays in `flying` until its outcome is back, as
+        // does its file in `common`; dropping the path waits for both or leaks them. `accept` has
+        // checked the lengths, and the device's context is current since the path was built.
+        if let Err(error) = unsafe { self.batch.submit(entries) } {
+            for index in self.kept.drain(..) {
+                done.extend(land(&mut self.flying, (index, Err(error.clone()))));
+            }
+        }
+        self.kept.clear();
+    }
+}
+
+/// Takes a transfer out of the air; `None` for a mark that no transfer bears.
+fn land(flying: &mut [Option<Transfer>], (mark, result): BatchOutcome) -> Option<Completion> {
+    let transfer = flying.get_mut(mark)?.take()?;
+    Some(Completion {
+        slot: transfer.slot,
+        tag: transfer.tag,
+        result: result.map_err(TransferError::from),
+    })
+}
+
+impl TransferPath for GdsBatchPath {
+    fn attach(&mut self, file: File) -> Result<FileId, TransferError> {
+        self.common.attach(file)
+    }
+
+    fn detach(&mut self, file: FileId) -> Result<(), TransferError> {
+        self.common.detach(file, self.flying.iter().flatten())
+    }
+
+    fn take_slots(&mut self) -> Vec<Slot> {
+        self.common.take_slots()
+    }
+
+    fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
+        let transfer = self.common.accept(transfer)?;
+        let index = transfer.slot.index();
+        match self.flying.get_mut(index) {
+            Some(place) if place.is_none() => *place = Some(transfer),
+            // A slot of some other path.
+            _ => {
+                let code = CuFileError::Call {
+                    call: "cuFileBatchIOSubmit",
+                    code: 5022,
+                    cuda_code: 0,
+                };
+                return Err(Rejected {
+                    slot: transfer.slot,
+                    tag: transfer.tag,
+                    error: failed(&code),
+                });
+            }
+        }
+        self.kept.push(index);
+        Ok(())
+    }
+
+    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
+        let before = done.len();
+        self.hand_in(done);
+        let min = min.saturating_sub(done.len() - before);
+        let flying = &mut self.flying;
+        self.batch
+            .wait(min, |outcome| done.extend(land(flying, outcome)))?;
+        Ok(())
+    }
+
+    fn evidence(&self) -> Evidence {
+        self.common.evidence()
+    }
+}
+
+impl Drop for GdsBatchPath {
+    fn drop(&mut self) {
+        if self.batch.in_flight() == 0 {
+            return;
+        }
+        self.batch.cancel();
+        let all = self.batch.in_flight();
+        if self.batch.wait(all, drop).is_err() {
+            // cuFile may still write to these slots, so they are never freed.
+            std::mem::forget(std::mem::take(&mut self.flying));
+            self.common.leak_files();
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! What the cuFile paths share: registered files and slots, and the proof of the route.
+
+use std::ffi::c_void;
+use std::fs::File;
+use std::sync::Arc;
+
+use stormlp_model::evidence::{CuFileEvidence, Evidence};
+use stormlp_model::path::PathKind;
+
+use super::{DirectWatch, FileId, PathSpec, Rejected, Transfer};
+use crate::accelerator::{Accelerator, AcceleratorBuffer};
+use crate::cufile::{
+    Counters, CuFileError, Driver, FileHandle, Registration, Settings, nvfs_driver_operations,
+};
+use crate::error::TransferError;
+use crate::slot::{Slot, SlotMemory};
+
+/// The driver, the files and the slots of one cuFile path.
+pub(super) struct GdsCommon {
+    kind: PathKind,
+    pub(super) driver: Arc<Driver>,
+    files: Vec<Option<FileHandle>>,
+    slots: Vec<Slot>,
+    registered: bool,
+    /// Whether the slots are host memory, which cuFile only moves by POSIX calls.
+    on_host: bool,
+    direct: DirectWatch,
+    before: Option<Counters>,
+    nvfs_before: Option<u64>,
+}
+
+impl GdsCommon {
+    /// Opens or shares the driver and registers the buffers.
+    ///
+    /// # Errors
+    /// When there is no usable cuFile, or it does not take the memory.
+    pub(super) fn new(spec: PathSpec) -> Result<Self, TransferError> {
+        spec.accelerator.bind_thread()?;
+        let driver = match Driver::current() {
+            Some(driver) => driver,
+            None => Driver::open(&Settings::default())?,
+        };
+        let on_host = spec
+            .accelerator_buffers
+            .iter()
+            .any(|buffer| buffer.host().is_some());
+        let mut slots = Vec::with_capacity(spec.accelerator_buffers.len());
+        for (index, memory) in (0u32..).zip(spec.accelerator_buffers) {
+            let memory = if spec.register_buffers {
+                RegisteredMemory::new(&driver, &spec.accelerator, memory)?
+            } else {
+                memory
+            };
+            slots.push(Slot::accelerator_memory(index, memory));
+        }
+        Ok(Self {
+            kind: spec.kind,
+            files: Vec::with_capacity(spec.max_files),
+            slots,
+            registered: spec.register_buffers,
+            on_host,
+            direct: DirectWatch::default(),
+            before: driver.counters(),
+            nvfs_before: nvfs_driver_operations(),
+            driver,
+        })
+    }
+
+    /// Registers a file under the first free number.
+    pub(super) fn attach(&mut self, file: File) -> Result<FileId, TransferError> {
+        self.direct.see(&file);
+        let handle = FileHandle::register(Arc::clone(&self.driver), file)?;
+        let free = self.files.iter().position(Option::is_none);
+        let index = free.unwrap_or_else(|| {
+            self.files.push(None);
+            self.files.len() - 1
+        });
+        self.files[index] = Some(handle);
+        Ok(FileId(index as u32))
+    }
+
+    /// Deregisters and closes a file, unless one of the transfers `in_flight` is on it.
+    pub(super) fn detach<'a>(
+        &mut self,
+        file: FileId,
+        mut in_flight: impl Iterator<Item = &'a Transfer>,
+    ) -> Result<(), TransferError> {
+        if in_flight.any(|transfer| transfer.file == file) {
+            let source = std::io::Error::from_raw_os_error(libc::EBUSY);
+            let action = "detach a file that has transfers in flight";
+            return Err(TransferError::Io { action, source });
+        }
+        if let Some(place) = self.files.get_mut(file.0 as usize) {
+            *place = None;
+        }
+        Ok(())
+    }
+
+    /// The file of a transfer.
+    pub(super) fn file(&self, file: FileId) -> Option<&FileHandle> {
+        self.files.get(file.0 as usize)?.as_ref()
+    }
+
+    /// Hands out the slots, once.
+    pub(super) fn take_slots(&mut self) -> Vec<Slot> {
+        std::mem::take(&mut self.slots)
+    }
+
+    /// How many slots there are, as long as they are here.
+    pub(super) fn slot_count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// A transfer that can be done: its file is attached and its slot holds `len` bytes.
+    pub(super) fn accept(&self, transfer: Transfer) -> Result<Transfer, Rejected> {
+        let invalid = |reason| {
+            let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, reason);
+            TransferError::Io {
+                action: "a cuFile transfer",
+                source,
+            }
+        };
+        let error = if transfer.len > transfer.slot.len() {
+            invalid("it is longer than its slot")
+        } else if self.file(transfer.file).is_none() {
+            invalid("its file is not attached")
+        } else {
+            return Ok(transfer);
+        };
+        Err(Rejected {
+            slot: transfer.slot,
+            tag: transfer.tag,
+            error,
+        })
+    }
+
+    /// Gives up the files without telling cuFile: transfers that refer to them may still run.
+    pub(super) fn leak_files(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.files));
+    }
+
+    /// What ran since the path was built. cuFile counts for the whole process, so the paths of
+    /// other threads are in the counts too.
+    pub(super) fn evidence(&self) -> Evidence {
+        let counters = self
+            .driver
+            .counters()
+            .zip(self.before)
+            .map(|(now, before)| now.since(&before));
+        let compat_mode_allowed = self.driver.compat_mode_allowed();
+        let operations =
+            counters.map(|counters| Operations::of(self.kind, self.on_host, &counters));
+        let route = Route::of(operations, self.on_host, compat_mode_allowed);
+        let nvfs_driver_operations = nvfs_driver_operations()
+            .zip(self.nvfs_before)
+            .map(|(now, before)| now.saturating_sub(before));
+        let (direct_io, _) = self.direct.verdict(self.kind);
+        let mut properties = self
+            .driver
+            .properties()
+            .map_or_else(|_| Vec::new(), |properties| properties.describe());
+        properties.extend(self.driver.routes());
+        properties.extend(self.driver.parameters());
+        properties.push(format!("buffers registered {}", self.registered));
+        Evidence {
+            effective_path: route.effective(self.kind),
+            summary: route.summary(operations, self.on_host),
+            direct_io,
+            engine: None,
+            cufile: Some(CuFileEvidence {
+                library_version: self.driver.api().version().to_string(),
+                library_path: self.driver.api().path().display().to_string(),
+                p2p_operations: operations.map(|operations| operations.p2p),
+                nvfs_operations: operations.map(|operations| operations.nvfs),
+                posix_operations: operations.map(|operations| operations.posix),
+                nvfs_driver_operations,
+                compat_mode_allowed,
+                properties,
+            }),
+        }
+    }
+}
+
+/// Transfers by route, as cuFile counted them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Operations {
+    p2p: u64,
+    nvfs: u64,
+    posix: u64,
+}
+
+impl Operations {
+    /// The counts that matter to `kind`: batches have counters of their own.
+    fn of(kind: PathKind, on_host: bool, counters: &Counters) -> Self {
+        if matches!(kind, PathKind::GdsBatch) {
+            return Self {
+                p2p: counters.batch_p2p,
+                nvfs: counters.batch_nvfs,
+                posix: counters.batch_posix,
+            };
+        }
+        let (p2p, nvfs) = (counters.p2p, counters.nvfs);
+        let posix = if on_host || counters.gpus == 0 {
+            // No GPU takes part, so the counters of GPUs stay still. What cuFile did all the
+            // same it did by POSIX calls: the direct routes end in GPU memory.
+            (counters.reads + counters.writes).saturating_sub(p2p + nvfs)
+        } else {
+            counters.posix
+        };
+        Self { p2p, nvfs, posix }
+    }
+}
+
+/// How the bytes went, as far as it can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Route {
+    /// Every transfer took a direct route.
+    Direct,
+    /// Every transfer went by POSIX calls.
+    Posix,
+    /// Some did, some did not.
+    Mixed,
+    /// Not counted, but compatibility mode was forbidden, so a fallback would have failed.
+    DirectByElimination,
+    /// Not counted, but host memory has no other route.
+    PosixByElimination,
+    /// It cannot be told.
+    Unknown,
+}
+
+impl Route {
+    fn of(operations: Option<Operations>, on_host: bool, compat: Option<bool>) -> Self {
+        match operations {
+            Some(Operations { p2p, nvfs, posix }) if p2p + nvfs + posix > 0 => {
+                match (p2p + nvfs, posix) {
+                    (_, 0) => Self::Direct,
+                    (0, _) => Self::Posix,
+                    _ => Self::Mixed,
+                }
+            }
+            _ if on_host => Self::PosixByElimination,
+            _ if compat == Some(false) => Self::DirectByElimination,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// The path that ran when `kind` was asked for.
+    fn effective(self, kind: PathKind) -> Option<PathKind> {
+        match self {
+            Self::Direct | Self::DirectByElimination => Some(kind),
+            Self::Posix | Self::PosixByElimination => Some(PathKind::GdsCompat),
+            Self::Mixed | Self::Unknown => None,
+        }
+    }
+
+    /// One sentence for the report.
+    fn summary(self, operations: Option<Operations>, on_host: bool) -> String {
+        let counted = operations.map_or_else(String::new, |counted| {
+            format!(
+                "cuFile counted {} peer-to-peer, {} nvidia-fs and {} POSIX transfers",
+                counted.p2p, counted.nvfs, counted.posix
+            )
+        });
+        let memory = if on_host { " of host memory" } else { "" };
+        match self {
+            Self::Direct => format!("direct: {counted}"),
+            Self::Posix => format!("cuFile's POSIX compatibility mode: {counted}{memory}"),
+            Self::Mixed => format!("part direct, part compatibility mode: {counted}"),
+            Self::DirectByElimination => "direct: compatibility mode was forbidden, so a fallback \
+                 would have failed; this libcufile counted no routes"
+                .to_string(),
+            Self::PosixByElimination => "cuFile's POSIX compatibility mode: the buffers are host \
+                 memory, for which cuFile has no direct route"
+                .to_string(),
+            Self::Unknown => "the route could not be told: this libcufile counted nothing (1.15 \
+                 or later does), and compatibility mode was allowed; --require-gds forbids it"
+                .to_string(),
+        }
+    }
+}
+
+/// Where a slot's memory starts, as cuFile is to be told.
+pub(super) fn base_of(slot: &Slot) -> *mut c_void {
+    let address = match &slot.memory {
+        SlotMemory::Host(buffer) => buffer.as_raw().expose_provenance(),
+        SlotMemory::Accelerator(buffer) => buffer.address(),
+    };
+    std::ptr::with_exposed_provenance_mut(address)
+}
+
+/// cuFile's failure in the words of this crate.
+pub(super) fn failed(error: &CuFileError) -> TransferError {
+    error.clone().into()
+}
+
+/// Accelerator memory that is registered with cuFile for as long as it lives.
+struct RegisteredMemory {
+    registration: Option<Registration>,
+    accelerator: Arc<dyn Accelerator>,
+    memory: Box<dyn AcceleratorBuffer>,
+}
+
+impl RegisteredMemory {
+    /// Registers the whole of `memory`; the device's context is current on this thread.
+    fn new(
+        driver: &Arc<Driver>,
+        accelerator: &Arc<dyn Accelerator>,
+        memory: Box<dyn AcceleratorBuffer>,
+    ) -> Result<Box<dyn AcceleratorBuffer>, TransferError> {
+        let base = std::ptr::with_exposed_provenance_mut(memory.address());
+        // SAFETY: the memory belongs to the value made here, whose drop ends the registration
+        // first, with the device's context current.
+        let registration = unsafe { Registration::new(Arc::clone(driver), base, memory.len()) }?;
+        Ok(Box::new(Self {
+            registration: Some(registration),
+            accelerator: Arc::clone(accelerator),
+            memory,
+        }))
+    }
+}
+
+impl Drop for RegisteredMemory {
+    fn drop(&mut self) {
+        // The slot may have ended up on a thread that has never used the device. A failure would
+        // show in the next call on the device as well.
+        let _ = self.accelerator.bind_thread();
+        self.registration = None;
+    }
+}
+
+impl AcceleratorBuffer for RegisteredMemory {
+    fn len(&self) -> usize {
+        self.memory.len()
+    }
+
+    fn address(&self) -> usize {
+        self.memory.address()
+    }
+
+    fn host(&self) -> Option<&[u8]> {
+        self.memory.host()
+    }
+
+    fn host_mut(&mut self) -> Option<&mut [u8]> {
+        self.memory.host_mut()
+    }
+
+    fn copy_from_host(&mut self, source: &[u8]) -> Result<(), TransferError> {
+        self.memory.copy_from_host(source)
+    }
+
+    fn copy_to_host(&self, target: &mut [u8]) -> Result<(), TransferError> {
+        self.memory.copy_to_host(target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(p2p: u64, nvfs: u64, posix: u64) -> Option<PathKind> {
+        let operations = Some(Operations { p2p, nvfs, posix });
+        Route::of(operations, false, Some(true)).effective(PathKind::Gds)
+    }
+
+    #[test]
+    fn a_fallback_is_never_called_by_the_name_of_the_wish() {
+        assert_eq!(route(3, 0, 0), Some(PathKind::Gds));
+        assert_eq!(route(0, 3, 0), Some(PathKind::Gds));
+        assert_eq!(route(0, 0, 3), Some(PathKind::GdsCompat));
+        assert_eq!(route(1, 0, 1), None);
+        assert_eq!(route(0, 0, 0), None);
+    }
+
+    #[test]
+    fn without_counts_only_what_follows_is_said() {
+        let route =
+            |on_host, compat| Route::of(None, on_host, compat).effective(PathKind::GdsAsync);
+        assert_eq!(route(true, Some(true)), Some(PathKind::GdsCompat));
+        assert_eq!(route(false, Some(false)), Some(PathKind::GdsAsync));
+        assert_eq!(route(false, Some(true)), None);
+        assert_eq!(route(false, None), None);
+        assert!(
+            Route::Unknown
+                .summary(None, false)
+                .contains("--require-gds")
+        );
+    }
+
+    #[test]
+    fn batches_are_judged_by_their_own_counters() {
+        let counters = Counters {
+            reads: 9,
+            posix: 9,
+            gpus: 1,
+            batch_p2p: 4,
+            ..Counters::default()
+        };
+        let batch = Operations::of(PathKind::GdsBatch, false, &counters);
+        assert_eq!((batch.p2p, batch.posix), (4, 0));
+        let blocking = Operations::of(PathKind::Gds, false, &counters);
+        assert_eq!((blocking.p2p, blocking.posix), (0, 9));
+    }
+
+    #[test]
+    fn host_memory_counts_as_posix() {
+        let counters = Counters {
+            reads: 5,
+            writes: 2,
+            ..Counters::default()
+        };
+        assert_eq!(Operations::of(PathKind::Gds, true, &counters).posix, 7);
+    }
+}

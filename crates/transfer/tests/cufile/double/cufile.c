@@ -1,0 +1,202 @@
+/* The libcufile half of the double; see double.h. */
+#define _GNU_SOURCE
+#include "double.h"
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct { int err, cu_err; } status_t;
+typedef struct { int type; union { int fd; void *handle; } handle; const void *ops; } descr_t;
+typedef struct { int fd; } handle_t;
+typedef struct {
+    int mode;
+    void *base;
+    off_t file_offset, base_offset;
+    size_t size;
+    handle_t *file;
+    int opcode;
+    void *cookie;
+} params_t;
+typedef struct { void *cookie; int status; size_t ret; } event_t;
+typedef struct { event_t done[256]; unsigned capacity, count; } batch_t;
+
+struct ledger ledger;
+static const void *registered[1024];
+static uint64_t posix_reads, posix_writes, direct_reads;
+static const status_t OK = {0, 0};
+
+int fault(const char *name) {
+    const char *wanted = getenv("DOUBLE_FAULT");
+    return wanted != NULL && strcmp(wanted, name) == 0;
+}
+
+int is_registered(const void *base) {
+    for (int i = 0; i < 1024; i++)
+        if (registered[i] == base) return 1;
+    return 0;
+}
+
+__attribute__((destructor)) static void write_ledger(void) {
+    const char *path = getenv("DOUBLE_LEDGER");
+    FILE *file = path != NULL ? fopen(path, "w") : NULL;
+    if (file == NULL) return;
+    fprintf(file,
+            "drivers %ld\nhandles %ld\nbuffers %ld\nbatches %ld\nregistered_streams %ld\n"
+            "contexts %ld\nallocations %ld\nstreams %ld\nevents %ld\npins %ld\n"
+            "freed_while_registered %ld\n",
+            ledger.drivers, ledger.handles, ledger.buffers, ledger.batches,
+            ledger.streams_registered, ledger.contexts, ledger.allocations, ledger.streams,
+            ledger.events, ledger.pins, ledger.freed_while_registered);
+    fclose(file);
+}
+
+ssize_t move_bytes(int fd, int write, void *base, size_t size, off_t offset) {
+    if (fault("errno")) { errno = EIO; return -1; }
+    if (fault("code")) return -5044;
+    if (fault("unknown-code")) return -7777;
+    if (fault("short")) size /= 2;
+    if (fault("direct")) __atomic_add_fetch(&direct_reads, 1, __ATOMIC_RELAXED);
+    else __atomic_add_fetch(write ? &posix_writes : &posix_reads, 1, __ATOMIC_RELAXED);
+    return write ? pwrite(fd, base, size, offset) : pread(fd, base, size, offset);
+}
+
+status_t cuFileGetVersion(int *version) {
+    *version = fault("old") ? 1060 : fault("old-statistics") ? 1100 : 1190;
+    return OK;
+}
+
+status_t cuFileDriverOpen(void) {
+    if (fault("open-hangs")) for (;;) sleep(1);
+    if (fault("open-crashes")) abort();
+    if (fault("open-minus-22")) {
+        fprintf(stderr, "parsing error, invalid json config\n");
+        return (status_t){-22, 0};
+    }
+    if (fault("open-unknown")) return (status_t){6123, 0};
+    ledger.drivers++;
+    return OK;
+}
+status_t cuFileDriverClose(void) { ledger.drivers--; return OK; }
+long cuFileUseCount(void) { return ledger.drivers; }
+
+status_t cuFileDriverGetProperties(void *properties) {
+    memset(properties, 0, 56);
+    ((unsigned *)properties)[7] = 2;    /* control flags: compatibility mode allowed */
+    ((unsigned *)properties)[12] = 128; /* entries of a batch */
+    return OK;
+}
+
+status_t cuFileSetParameterBool(int parameter, bool value) { (void)parameter, (void)value; return OK; }
+status_t cuFileGetParameterBool(int parameter, bool *value) { *value = parameter == 1; return OK; }
+status_t cuFileSetParameterSizeT(int parameter, size_t value) { (void)parameter, (void)value; return OK; }
+status_t cuFileGetParameterSizeT(int parameter, size_t *value) { (void)parameter; *value = 1; return OK; }
+
+status_t cuFileHandleRegister(handle_t **handle, descr_t *descr) {
+    if (fault("handle")) return (status_t){5027, 0};
+    *handle = malloc(sizeof **handle);
+    (*handle)->fd = descr->handle.fd;
+    ledger.handles++;
+    return OK;
+}
+void cuFileHandleDeregister(handle_t *handle) { ledger.handles--; free(handle); }
+
+status_t cuFileBufRegister(const void *base, size_t length, int flags) {
+    (void)length, (void)flags;
+    if (fault("buffer")) return (status_t){5011, 2};
+    for (int i = 0; i < 1024; i++)
+        if (registered[i] == NULL) { registered[i] = base; break; }
+    ledger.buffers++;
+    return OK;
+}
+status_t cuFileBufDeregister(const void *base) {
+    for (int i = 0; i < 1024; i++)
+        if (registered[i] == base) { registered[i] = NULL; ledger.buffers--; return OK; }
+    return (status_t){5024, 0};
+}
+
+ssize_t cuFileRead(handle_t *handle, void *base, size_t size, off_t file, off_t offset) {
+    return move_bytes(handle->fd, 0, (char *)base + offset, size, file);
+}
+ssize_t cuFileWrite(handle_t *handle, const void *base, size_t size, off_t file, off_t offset) {
+    return move_bytes(handle->fd, 1, (char *)base + offset, size, file);
+}
+
+status_t cuFileBatchIOSetUp(batch_t **batch, unsigned entries) {
+    *batch = calloc(1, sizeof **batch);
+    (*batch)->capacity = entries;
+    ledger.batches++;
+    return OK;
+}
+status_t cuFileBatchIOSubmit(batch_t *batch, unsigned count, params_t *entries, unsigned flags) {
+    (void)flags;
+    if (fault("batch-full")) return (status_t){5037, 0};
+    for (unsigned i = 0; i < count; i++) {
+        params_t *entry = &entries[i];
+        /* As seen in the real library: the offset from the base is ignored. */
+        ssize_t moved = move_bytes(entry->file->fd, entry->opcode, entry->base, entry->size,
+                                   entry->file_offset);
+        int failed = moved < 0 || (fault("entry") && i == 0);
+        batch->done[batch->count++] =
+            (event_t){entry->cookie, failed ? 0x40 : 0x10, failed ? (size_t)-5 : (size_t)moved};
+    }
+    return OK;
+}
+status_t cuFileBatchIOGetStatus(batch_t *batch, unsigned min, unsigned *count, event_t *events,
+                                struct timespec *timeout) {
+    (void)min, (void)timeout;
+    if (fault("status")) return (status_t){5041, 0};
+    /* One at a time, the last first: owners must not count on order or number. */
+    if (batch->count == 0 || *count == 0) { *count = 0; return OK; }
+    events[0] = batch->done[--batch->count];
+    *count = 1;
+    return OK;
+}
+status_t cuFileBatchIOCancel(batch_t *batch) { (void)batch; return OK; }
+void cuFileBatchIODestroy(batch_t *batch) { ledger.batches--; free(batch); }
+
+status_t cuFileStreamRegister(struct stream *stream, unsigned flags) {
+    (void)stream, (void)flags;
+    if (fault("stream")) return (status_t){5038, 0};
+    ledger.streams_registered++;
+    return OK;
+}
+status_t cuFileStreamDeregister(struct stream *stream) {
+    (void)stream;
+    ledger.streams_registered--;
+    return OK;
+}
+static status_t later(handle_t *handle, int write, void *base, size_t *size, off_t *file,
+                      off_t *offset, ssize_t *moved, struct stream *stream) {
+    if (fault("async")) return (status_t){5022, 0};
+    stream->queue[stream->count++] =
+        (struct pending){handle->fd, write, base, size, file, offset, moved};
+    return OK;
+}
+status_t cuFileReadAsync(handle_t *handle, void *base, size_t *size, off_t *file, off_t *offset,
+                         ssize_t *moved, struct stream *stream) {
+    return later(handle, 0, base, size, file, offset, moved, stream);
+}
+status_t cuFileWriteAsync(handle_t *handle, void *base, size_t *size, off_t *file, off_t *offset,
+                          ssize_t *moved, struct stream *stream) {
+    return later(handle, 1, base, size, file, offset, moved, stream);
+}
+
+status_t cuFileSetStatsLevel(int level) { (void)level; return OK; }
+status_t cuFileStatsStart(void) { return OK; }
+status_t cuFileStatsStop(void) { return OK; }
+status_t cuFileGetStatsL3(void *statistics) {
+    uint64_t *words = statistics;
+    memset(words, 0, 5112);
+    words[0] = posix_reads + direct_reads;
+    words[2] = posix_writes;
+    words[34] = posix_reads + posix_writes; /* batch entries by POSIX calls */
+    words[142] = 1;                         /* one GPU */
+    words[143 + 7] = direct_reads;
+    words[143 + 9] = posix_reads;
+    words[143 + 22] = posix_writes;
+    return OK;
+}

@@ -1,0 +1,39 @@
+/* A double of libcuda and libcufile for error paths: "device" memory is malloc'ed, transfers are
+ * pread and pwrite, and the environment says what goes wrong. Built by a test, never shipped,
+ * written from the public interfaces. One shared object under both names, so that streams and
+ * the transfers on them meet. */
+#ifndef DOUBLE_H
+#define DOUBLE_H
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Whether DOUBLE_FAULT names this fault. */
+int fault(const char *name);
+
+/* What must be back at zero when the process ends; written to the file DOUBLE_LEDGER. */
+struct ledger {
+    long drivers, handles, buffers, batches, streams_registered;
+    long contexts, allocations, streams, events, pins;
+    long freed_while_registered;
+};
+extern struct ledger ledger;
+
+/* Registered memory, to see a free that comes too early. */
+int is_registered(const void *base);
+
+/* Transfers that wait for their stream. */
+struct pending {
+    int fd, write;
+    void *base;
+    size_t *size;
+    off_t *file_offset, *base_offset;
+    ssize_t *moved;
+};
+struct stream {
+    struct pending queue[64];
+    int count;
+};
+void run_stream(struct stream *stream);
+ssize_t move_bytes(int fd, int write, void *base, size_t size, off_t offset);
+#endif

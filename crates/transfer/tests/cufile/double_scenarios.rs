@@ -1,0 +1,310 @@
+//! What goes wrong, played by a double of libcufile: nothing here says anything about NVIDIA's.
+
+use std::time::Duration;
+
+use stormlp_model::operation::Direction;
+use stormlp_model::path::PathKind;
+use stormlp_transfer::cufile::{Driver, Settings, probe};
+
+use crate::scene::{Library, Scenario};
+use crate::transfers::{BLOCK, Setup, one, open, write_and_verify};
+
+pub(crate) fn all() -> Vec<Scenario> {
+    let double = |name, fault, play| Scenario {
+        name,
+        library: Library::Double(fault),
+        play,
+        left_over: &[],
+    };
+    vec![
+        double("double_round_trips_leave_nothing_behind", "", round_trips),
+        double(
+            "double_short_transfers_are_reported_short",
+            "short",
+            short_transfers,
+        ),
+        double("double_errno_comes_through", "errno", errno_comes_through),
+        double("double_codes_come_through", "code", codes_come_through),
+        double(
+            "double_unknown_codes_are_no_accident",
+            "unknown-code",
+            unknown_codes,
+        ),
+        double(
+            "double_a_batch_that_is_full_fails_its_entries",
+            "batch-full",
+            batch_full,
+        ),
+        double("double_one_bad_entry_fails_alone", "entry", bad_entry),
+        double(
+            "double_a_batch_without_status_frees_nothing_in_flight",
+            "status",
+            no_status,
+        ),
+        double("double_a_file_that_is_refused", "handle", refused_file),
+        double("double_memory_that_is_refused", "buffer", refused_memory),
+        double(
+            "double_minus_22_names_the_configuration",
+            "open-minus-22",
+            minus_22,
+        ),
+        double(
+            "double_an_unknown_code_on_opening",
+            "open-unknown",
+            unknown_on_opening,
+        ),
+        double(
+            "double_a_driver_that_hangs_is_given_up",
+            "open-hangs",
+            hanging_driver,
+        ),
+        double(
+            "double_a_driver_that_crashes_is_survived",
+            "open-crashes",
+            crashing_driver,
+        ),
+        double("double_a_library_that_is_too_old", "old", too_old),
+        double(
+            "double_other_settings_are_refused_while_open",
+            "",
+            other_settings,
+        ),
+    ]
+    .into_iter()
+    .map(|scenario| match scenario.library {
+        // A path whose batch is broken keeps what is in flight for ever, by intent.
+        Library::Double("status") => Scenario {
+            left_over: &["drivers", "handles", "buffers"],
+            ..scenario
+        },
+        _ => scenario,
+    })
+    .collect()
+}
+
+const BOTH: [PathKind; 2] = [PathKind::Gds, PathKind::GdsBatch];
+
+fn round_trips() {
+    for kind in BOTH {
+        for register in [true, false] {
+            let setup = Setup {
+                register,
+                ..Setup::on_host(kind, 4)
+            };
+            let mut path = setup.build().unwrap();
+            let file = path.attach(open(kind, "data".as_ref())).unwrap();
+            write_and_verify(path.as_mut(), file, 16);
+            let again = path.attach(open(kind, "data".as_ref())).unwrap();
+            path.detach(file).unwrap();
+            assert_eq!(path.attach(open(kind, "data".as_ref())).unwrap(), file);
+            assert_ne!(file, again);
+            assert_eq!(path.evidence().effective_path, Some(PathKind::GdsCompat));
+        }
+    }
+}
+
+/// How one transfer fails on each of the paths.
+fn failure_of_each(mut look: impl FnMut(PathKind, Result<usize, stormlp_transfer::TransferError>)) {
+    std::fs::write("data", vec![1; BLOCK]).unwrap();
+    for kind in BOTH {
+        let mut path = Setup::on_host(kind, 1).build().unwrap();
+        let file = path.attach(open(kind, "data".as_ref())).unwrap();
+        let slot = path.take_slots().pop().unwrap();
+        let completion = one(path.as_mut(), Direction::Read, file, 0, slot);
+        look(kind, completion.result);
+    }
+}
+
+fn short_transfers() {
+    failure_of_each(|kind, result| assert_eq!(result.unwrap(), BLOCK / 2, "{kind}"));
+}
+
+fn errno_comes_through() {
+    failure_of_each(|kind, result| {
+        let error = result.unwrap_err();
+        assert_eq!(error.errno(), Some(libc::EIO), "{kind} {error}");
+    });
+}
+
+fn codes_come_through() {
+    failure_of_each(|kind, result| {
+        let text = result.unwrap_err().to_string();
+        let expected = if kind == PathKind::Gds {
+            "5044 IO_ERROR"
+        } else {
+            "errno 5"
+        };
+        assert!(text.contains(expected), "{kind} {text}");
+    });
+}
+
+fn unknown_codes() {
+    failure_of_each(|kind, result| {
+        let text = result.unwrap_err().to_string();
+        if kind == PathKind::Gds {
+            assert!(
+                text.contains("7777, a code this version of stormlp does not know"),
+                "{text}"
+            );
+        }
+    });
+}
+
+fn batch_full() {
+    let mut path = Setup::on_host(PathKind::GdsBatch, 1).build().unwrap();
+    let file = path
+        .attach(open(PathKind::GdsBatch, "data".as_ref()))
+        .unwrap();
+    let slot = path.take_slots().pop().unwrap();
+    let completion = one(path.as_mut(), Direction::Read, file, 0, slot);
+    let text = completion.result.unwrap_err().to_string();
+    assert!(
+        text.contains("5037 BATCH_FULL") && text.contains("--queue-depth"),
+        "{text}"
+    );
+}
+
+fn bad_entry() {
+    std::fs::write("data", vec![1; 4 * BLOCK]).unwrap();
+    let mut path = Setup::on_host(PathKind::GdsBatch, 4).build().unwrap();
+    let file = path
+        .attach(open(PathKind::GdsBatch, "data".as_ref()))
+        .unwrap();
+    for (tag, slot) in (0..).zip(path.take_slots()) {
+        let (offset, len) = (tag * BLOCK as u64, BLOCK);
+        let direction = Direction::Read;
+        let transfer = stormlp_transfer::Transfer {
+            direction,
+            file,
+            offset,
+            len,
+            slot,
+            tag,
+        };
+        assert!(path.submit(transfer).is_ok());
+    }
+    let mut done = Vec::new();
+    path.wait(4, &mut done).unwrap();
+    let mut failed: Vec<_> = done
+        .iter()
+        .map(|over| (over.tag, over.result.is_err()))
+        .collect();
+    failed.sort_unstable();
+    assert_eq!(failed, [(0, true), (1, false), (2, false), (3, false)]);
+}
+
+fn no_status() {
+    std::fs::write("data", vec![1; BLOCK]).unwrap();
+    let mut path = Setup::on_host(PathKind::GdsBatch, 1).build().unwrap();
+    let file = path
+        .attach(open(PathKind::GdsBatch, "data".as_ref()))
+        .unwrap();
+    let slot = path.take_slots().pop().unwrap();
+    let (direction, offset, len) = (Direction::Read, 0, BLOCK);
+    let transfer = stormlp_transfer::Transfer {
+        direction,
+        file,
+        offset,
+        len,
+        slot,
+        tag: 0,
+    };
+    assert!(path.submit(transfer).is_ok());
+    let error = path.wait(1, &mut Vec::new()).unwrap_err();
+    assert!(error.to_string().contains("5041"), "{error}");
+    assert!(path.detach(file).is_err(), "a file in flight stays");
+}
+
+fn refused_file() {
+    let mut path = Setup::on_host(PathKind::Gds, 1).build().unwrap();
+    let text = path
+        .attach(open(PathKind::Gds, "data".as_ref()))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.contains("5027 HANDLE_NOT_REGISTERED") && text.contains("/run/udev"),
+        "{text}"
+    );
+}
+
+fn refused_memory() {
+    let text = Setup::on_host(PathKind::Gds, 1)
+        .build()
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(
+        text.contains("5011 CUDA_DRIVER_ERROR") && text.contains("CUDA 2"),
+        "{text}"
+    );
+}
+
+fn minus_22() {
+    let text = Setup::on_host(PathKind::Gds, 1)
+        .build()
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(
+        text.contains("errno 22") && text.contains("cufile.json"),
+        "{text}"
+    );
+    let probe = format!("{:?}", probe_here().driver);
+    assert!(
+        probe.contains("libcufile said: parsing error, invalid json config"),
+        "{probe}"
+    );
+}
+
+fn unknown_on_opening() {
+    let text = Driver::open(&Settings::default()).unwrap_err().to_string();
+    assert!(text.contains("6123"), "{text}");
+}
+
+fn probe_here() -> probe::CuFileProbe {
+    probe::run(
+        &std::env::current_exe().unwrap(),
+        None,
+        Duration::from_millis(700),
+    )
+}
+
+fn hanging_driver() {
+    let probe = format!("{:?}", probe_here().driver);
+    assert!(
+        probe.contains("cuFileDriverOpen did not return within 0.7 s"),
+        "{probe}"
+    );
+    // Nobody opens it in this process; the ledger needs a loaded library all the same.
+    stormlp_transfer::cufile::Api::get().unwrap();
+}
+
+fn crashing_driver() {
+    let probe = format!("{:?}", probe_here().driver);
+    assert!(
+        probe.contains("died in cuFileDriverOpen") && probe.contains("signal: 6"),
+        "{probe}"
+    );
+    stormlp_transfer::cufile::Api::get().unwrap();
+}
+
+fn too_old() {
+    let error = Driver::open(&Settings::default()).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("too old: version 1.6, and 1.8 or later is needed"),
+        "{text}"
+    );
+    assert!(error.remedy().contains("newer"), "{}", error.remedy());
+}
+
+fn other_settings() {
+    let open = Driver::open(&Settings::default()).unwrap();
+    let strict = Settings {
+        allow_compat_mode: Some(false),
+    };
+    let error = Driver::open(&strict).unwrap_err();
+    assert!(error.to_string().contains("other settings"), "{error}");
+    drop(open);
+    assert_eq!(Driver::open(&strict).unwrap().settings(), &strict);
+}

@@ -1,0 +1,161 @@
+//! Driving a path as a worker does: submit, wait, look at the bytes.
+
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use stormlp_model::operation::Direction;
+use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
+use stormlp_transfer::{
+    Accelerator, Completion, FileId, HostStandIn, PathSpec, Region, Slot, Transfer, TransferError,
+    TransferPath, buffers_needed, build_path,
+};
+
+/// Bytes of a transfer in these scenarios.
+pub(crate) const BLOCK: usize = 64 << 10;
+
+/// What a path is built for.
+pub(crate) struct Setup {
+    pub(crate) kind: PathKind,
+    pub(crate) depth: usize,
+    pub(crate) register: bool,
+    pub(crate) accelerator: Arc<dyn Accelerator>,
+    pub(crate) memory: MemoryKind,
+}
+
+impl Setup {
+    /// A path over host memory.
+    pub(crate) fn on_host(kind: PathKind, depth: usize) -> Self {
+        let (register, memory) = (true, MemoryKind::Host);
+        Self {
+            kind,
+            depth,
+            register,
+            accelerator: Arc::new(HostStandIn),
+            memory,
+        }
+    }
+
+    /// Builds it.
+    pub(crate) fn build(&self) -> Result<Box<dyn TransferPath>, TransferError> {
+        let (hosts, devices) = buffers_needed(self.kind, self.depth);
+        let mut region = Region::new((hosts + devices) * BLOCK)?;
+        let host = (0..hosts)
+            .map(|_| region.carve(BLOCK, 4096).unwrap())
+            .collect();
+        let allocate = |_| self.accelerator.allocate(BLOCK, self.memory, &mut region);
+        build_path(PathSpec {
+            kind: self.kind,
+            engine: EngineKind::Psync,
+            host,
+            accelerator_buffers: (0..devices).map(allocate).collect::<Result<_, _>>()?,
+            accelerator: Arc::clone(&self.accelerator),
+            submit_batch: 4,
+            max_files: 4,
+            register_buffers: self.register,
+        })
+    }
+}
+
+/// Opens a file as `kind` wants it, without `O_DIRECT` where the file system refuses it.
+pub(crate) fn open(kind: PathKind, file: &Path) -> File {
+    let mut options = File::options();
+    options.read(true).write(true).create(true);
+    if kind.wants_direct() {
+        options.custom_flags(libc::O_DIRECT);
+    }
+    options
+        .open(file)
+        .or_else(|_| options.custom_flags(0).open(file))
+        .unwrap()
+}
+
+/// The byte at `offset` of every file written here: equal blocks never lie side by side.
+fn byte(offset: u64) -> u8 {
+    (offset / 251 + offset).to_le_bytes()[0]
+}
+
+/// Writes `blocks` blocks through the path and reads them back, checking every byte.
+pub(crate) fn write_and_verify(path: &mut dyn TransferPath, file: FileId, blocks: u64) {
+    let mut free = path.take_slots();
+    for direction in [Direction::Write, Direction::Read] {
+        let mut done = Vec::new();
+        let (mut next, mut over) = (0, 0);
+        while over < blocks {
+            while next < blocks
+                && let Some(slot) = free.pop()
+            {
+                start(path, direction, file, next, slot);
+                next += 1;
+            }
+            path.wait(1, &mut done).unwrap();
+            assert!(!done.is_empty(), "wait(1) came back with nothing");
+            for completion in done.drain(..) {
+                over += 1;
+                free.push(check(direction, completion));
+            }
+        }
+    }
+}
+
+fn start(
+    path: &mut dyn TransferPath,
+    direction: Direction,
+    file: FileId,
+    block: u64,
+    mut slot: Slot,
+) {
+    let offset = block * BLOCK as u64;
+    let bytes: Vec<u8> = match direction {
+        Direction::Write => (offset..offset + BLOCK as u64).map(byte).collect(),
+        Direction::Read => vec![0xee; BLOCK],
+    };
+    slot.copy_in(&bytes).unwrap();
+    let transfer = Transfer {
+        direction,
+        file,
+        offset,
+        len: BLOCK,
+        slot,
+        tag: block,
+    };
+    assert!(path.submit(transfer).is_ok(), "submit of block {block}");
+}
+
+fn check(direction: Direction, completion: Completion) -> Slot {
+    assert_eq!(completion.result.unwrap(), BLOCK);
+    if direction == Direction::Read {
+        let offset = completion.tag * BLOCK as u64;
+        let mut bytes = vec![0; BLOCK];
+        completion.slot.copy_out(&mut bytes).unwrap();
+        let wrong = (offset..)
+            .zip(bytes)
+            .find(|(offset, found)| byte(*offset) != *found);
+        assert_eq!(wrong, None, "block {}", completion.tag);
+    }
+    completion.slot
+}
+
+/// Does one transfer and hands back its completion.
+pub(crate) fn one(
+    path: &mut dyn TransferPath,
+    direction: Direction,
+    file: FileId,
+    offset: u64,
+    slot: Slot,
+) -> Completion {
+    let transfer = Transfer {
+        direction,
+        file,
+        offset,
+        len: BLOCK,
+        slot,
+        tag: 77,
+    };
+    assert!(path.submit(transfer).is_ok());
+    let mut done = Vec::new();
+    path.wait(1, &mut done).unwrap();
+    assert_eq!((done.len(), done[0].tag), (1, 77));
+    done.remove(0)
+}
