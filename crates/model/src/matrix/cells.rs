@@ -70,9 +70,11 @@ fn buffers(path: PathKind, queue_depth: u64) -> (u64, u64) {
         PathKind::CpuGpu | PathKind::PageCache => (queue_depth, queue_depth),
         // One more of each, so that a copy overlaps with the next read at every depth.
         PathKind::CpuAsyncGpu => (queue_depth + 1, queue_depth + 1),
-        PathKind::Gds | PathKind::GdsAsync | PathKind::GdsBatch | PathKind::GdsBatchStream => {
-            (0, queue_depth)
-        }
+        PathKind::Gds
+        | PathKind::GdsAsync
+        | PathKind::GdsBatch
+        | PathKind::GdsBatchStream
+        | PathKind::GdsCompat => (0, queue_depth),
     }
 }
 
