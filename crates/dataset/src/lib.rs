@@ -13,3 +13,4 @@ pub mod inventory;
 pub mod manifest;
 pub mod names;
 pub mod sizes;
+pub mod spec;

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -212,7 +213,7 @@ fn framing(inventory: &Inventory, dataset: &Dataset) -> Vec<Finding> {
     let mut payload_shares = Vec::new();
     for place in places {
         let file = &files[place];
-        let layout = match inspect(inventory, dataset, file) {
+        let layout = match inspect(&inventory.folder, dataset, file) {
             Ok(layout) => layout,
             Err(error) => {
                 let advice = "make it again with `stormlp datagen --resume`, or restore it";
@@ -261,17 +262,18 @@ fn mean_size(inventory: &Inventory, dataset: &Dataset, share: f64) -> Option<Fin
     })
 }
 
-/// Reads the framing of one file, with its index where the format has one.
+/// Reads the framing of one file of the dataset in `folder`, with its index where the format has
+/// one.
 ///
 /// # Errors
 /// When a file cannot be opened, or is not what its format says.
-fn inspect(
-    inventory: &Inventory,
+pub fn inspect(
+    folder: &Path,
     dataset: &Dataset,
     file: &FoundFile,
 ) -> Result<FileLayout, FormatError> {
     let open = |name: &str| {
-        let path = inventory.folder.join(name);
+        let path = folder.join(name);
         let opened = File::open(path).and_then(OpenFile::new);
         opened.map_err(|source: io::Error| FormatError::Read {
             file: name.to_string(),

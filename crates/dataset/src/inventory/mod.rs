@@ -5,6 +5,7 @@
 //! [`check`] holds what was found against what a workload wants.
 
 mod check;
+mod plan;
 
 use std::fs;
 use std::io;
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::manifest::{ManifestError, Record};
 use crate::names::Split;
 
-pub use check::{Finding, FindingKind, check};
+pub use check::{Finding, FindingKind, check, inspect};
 
 /// A data file that was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

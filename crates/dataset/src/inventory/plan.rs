@@ -1,0 +1,50 @@
+//! The inventory as a training plan wants it: plain data, from the folder and its manifest.
+
+use stormlp_model::training::inventory as plan;
+
+use super::{FoundSplit, Inventory, inspect};
+use crate::dataset::Dataset;
+
+/// Names of foreign files that a plan is told.
+const MAX_FOREIGN: usize = 10;
+
+impl Inventory {
+    /// What `TrainPlan::resolve` needs to know. `dataset` tells how to read the first file when
+    /// no manifest says how many samples a file holds.
+    #[must_use]
+    pub fn for_plan(&self, dataset: &Dataset) -> plan::Inventory {
+        let files = |split: &FoundSplit| {
+            split
+                .files
+                .iter()
+                .map(|file| plan::DataFile {
+                    name: file.name.clone(),
+                    bytes: file.bytes,
+                })
+                .collect()
+        };
+        let foreign = self.train.foreign.iter().chain(&self.valid.foreign);
+        plan::Inventory {
+            folder: self.folder.clone(),
+            train: files(&self.train),
+            valid: files(&self.valid),
+            foreign: foreign.take(MAX_FOREIGN).cloned().collect(),
+            samples_per_file: self.samples_per_file(dataset),
+            unfinished: self.is_unfinished(),
+            free_bytes: stormlp_transfer::storage::space(&self.folder)
+                .ok()
+                .map(|space| space.free_bytes),
+        }
+    }
+
+    /// Samples in a file: as the manifest says, else as the first training file shows.
+    #[must_use]
+    pub fn samples_per_file(&self, dataset: &Dataset) -> Option<u64> {
+        if let Some(record) = &self.record {
+            return Some(record.head.samples_per_file);
+        }
+        let first = self.train.files.first()?;
+        let layout = inspect(&self.folder, dataset, first).ok()?;
+        Some(layout.samples)
+    }
+}

@@ -1,0 +1,174 @@
+//! From a workload's `dataset` section to a recipe.
+
+use stormlp_model::training::profile::Profile;
+use stormlp_model::training::workload::{DataFormat, DatasetSpec};
+
+use crate::content::Content;
+use crate::dataset::{FormatKind, Recipe};
+use crate::format::parquet::Column;
+use crate::sizes::{SizeDraw, SizeRule};
+
+/// The seed of contents when none is given.
+pub const DEFAULT_SEED: u64 = 42;
+
+/// What a workload does not say about a dataset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Making {
+    /// The edition whose sizes are drawn.
+    pub profile: Profile,
+    /// Ranks that DLIO would generate with; matters in v3 only, where each draws for itself.
+    pub generator_ranks: u32,
+    /// What fills the samples.
+    pub content: Content,
+    /// The seed of the content.
+    pub seed: u64,
+}
+
+impl Making {
+    /// As `profile` has it: one rank, random content.
+    #[must_use]
+    pub fn of(profile: Profile) -> Self {
+        Self {
+            profile,
+            generator_ranks: 1,
+            content: Content::Random,
+            seed: DEFAULT_SEED,
+        }
+    }
+}
+
+/// The recipe of a workload's dataset.
+#[must_use]
+pub fn recipe(spec: &DatasetSpec, making: Making) -> Recipe {
+    let size = if spec.record_dims.is_empty() {
+        SizeRule::Length {
+            mean_bytes: spec.record_length_bytes,
+            stdev_bytes: spec.record_length_bytes_stdev,
+        }
+    } else {
+        SizeRule::Shape {
+            dims: spec.record_dims.clone(),
+            element_bytes: spec.record_element_bytes,
+        }
+    };
+    let draw = match making.profile {
+        Profile::V3 => SizeDraw::PerRank {
+            ranks: making.generator_ranks.max(1),
+        },
+        Profile::V1 | Profile::V2 | Profile::Native => SizeDraw::Shared,
+    };
+    Recipe {
+        format: format(spec),
+        prefix: spec.file_prefix.clone(),
+        train_files: spec.num_files_train,
+        train_subfolders: spec.num_subfolders_train,
+        valid_files: spec.num_files_eval,
+        valid_subfolders: spec.num_subfolders_eval,
+        samples_per_file: spec.num_samples_per_file,
+        size,
+        draw,
+        content: making.content,
+        seed: making.seed,
+    }
+}
+
+fn format(spec: &DatasetSpec) -> FormatKind {
+    match spec.format {
+        DataFormat::Npz => FormatKind::Npz,
+        DataFormat::Npy => FormatKind::Npy,
+        DataFormat::Tfrecord => FormatKind::Tfrecord,
+        DataFormat::Jpeg => FormatKind::Jpeg,
+        DataFormat::Png => FormatKind::Png,
+        DataFormat::IndexedBinary => FormatKind::IndexedBinary,
+        DataFormat::Parquet => FormatKind::Parquet {
+            columns: spec
+                .parquet
+                .columns
+                .iter()
+                .map(|column| Column {
+                    name: column.name.clone(),
+                    element: column.dtype,
+                    elements: column.size,
+                })
+                .collect(),
+            row_group_rows: spec.parquet.row_group_size,
+        },
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use stormlp_model::training::profile::Profile;
+    use stormlp_model::training::workload::{
+        DataFormat, DatasetSpec, ElementType, ParquetColumn, ParquetSpec,
+    };
+
+    use super::{Making, recipe};
+    use crate::dataset::Dataset;
+    use crate::sizes::SizeDraw;
+
+    fn unet3d() -> DatasetSpec {
+        DatasetSpec {
+            data_folder: None,
+            format: DataFormat::Npz,
+            file_prefix: "img".to_string(),
+            num_files_train: 168,
+            num_files_eval: 0,
+            num_subfolders_train: 0,
+            num_subfolders_eval: 0,
+            num_samples_per_file: 1,
+            record_length_bytes: 146_600_628.0,
+            record_length_bytes_stdev: 68_341_808.0,
+            record_length_bytes_resize: 2_097_152.0,
+            record_dims: Vec::new(),
+            record_element_bytes: 1,
+            parquet: ParquetSpec::default(),
+        }
+    }
+
+    #[test]
+    fn unet3d_has_the_bytes_that_dlio_writes() {
+        let dataset = Dataset::new(recipe(&unet3d(), Making::of(Profile::V2))).unwrap();
+        // Arrays of 25 285 981 919 bytes, and 498 bytes of framing and label for each.
+        assert_eq!(dataset.total_bytes(), 25_285_981_919 + 168 * 498);
+        assert_eq!(dataset.path(0), "train/img_000_of_168.npz");
+    }
+
+    #[test]
+    fn only_v3_sizes_depend_on_the_ranks() {
+        for profile in Profile::ALL {
+            let making = Making {
+                generator_ranks: 4,
+                ..Making::of(profile)
+            };
+            let draw = recipe(&unet3d(), making).draw;
+            let per_rank = draw == SizeDraw::PerRank { ranks: 4 };
+            assert_eq!(per_rank, profile == Profile::V3);
+        }
+    }
+
+    #[test]
+    fn columns_of_flux_make_its_record() {
+        let column = |name: &str, size| ParquetColumn {
+            name: name.to_string(),
+            dtype: ElementType::Float32,
+            size,
+            read: true,
+        };
+        let sizes = [524_328, 409, 8232, 8232, 7];
+        let mut spec = unet3d();
+        spec.format = DataFormat::Parquet;
+        spec.parquet = ParquetSpec {
+            columns: sizes
+                .iter()
+                .map(|size| column(&format!("c{size}_{}", size % 3), *size))
+                .collect(),
+            row_group_size: 288,
+            generation_batch_size: 0,
+        };
+        spec.parquet.columns[3].name = "other".to_string();
+        let dataset = Dataset::new(recipe(&spec, Making::of(Profile::V3))).unwrap();
+        assert!((dataset.mean_sample_bytes() - 2_164_832.0).abs() < 0.5);
+    }
+}
