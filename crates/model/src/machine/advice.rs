@@ -2,6 +2,7 @@
 
 use super::{DirectSupport, Fact, Machine};
 use crate::facts::Availability;
+use crate::path::PathKind;
 use crate::units::{ByteSize, MIB};
 use crate::warning::{Warning, WarningKind};
 
@@ -16,12 +17,12 @@ pub fn advice(machine: &Machine) -> Vec<Warning> {
     build(machine, &mut found);
     storage(machine, &mut found);
     host(machine, &mut found);
-    if machine
+    let gpus = machine
         .gpu
         .devices
         .known()
-        .is_some_and(|gpus| !gpus.is_empty())
-    {
+        .is_some_and(|gpus| !gpus.is_empty());
+    if gpus || machine.host.support(PathKind::Gds).is_available() {
         direct_storage(machine, &mut found);
     }
     found
@@ -117,7 +118,7 @@ fn direct_storage(machine: &Machine, found: &mut Vec<Warning>) {
     if gpu.nvidia_fs.known().is_none() && !peer_to_peer {
         known_issue(
             "neither nvidia-fs nor PCI peer-to-peer memory is there".to_string(),
-            "cuFile runs in compatibility mode: load nvidia-fs, or the open driver with a static BAR1",
+            "cuFile can only run in compatibility mode: load nvidia-fs, or the open driver with a static BAR1",
         );
     }
     if let Fact::Known(bridges) = &gpu.acs_redirecting

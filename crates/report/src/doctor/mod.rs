@@ -9,6 +9,7 @@ mod storage;
 
 use stormlp_model::facts::Availability;
 use stormlp_model::machine::{Fact, Machine};
+use stormlp_model::path::PathKind;
 use stormlp_model::units::ByteSize;
 
 use self::lines::Lines;
@@ -72,6 +73,11 @@ fn paths(machine: &Machine, lines: &mut Lines) {
     if machine.host.accelerators.is_empty() && standing_in {
         lines
             .plain("  No GPU can be used: accelerator memory is emulated with host memory.".into());
+        if machine.host.support(PathKind::Gds).is_available() {
+            lines.plain(
+                "  cuFile works on host memory here: give its paths `--memory host`.".into(),
+            );
+        }
     }
 }
 

@@ -245,7 +245,7 @@ fn a_server_is_described_whole() {
                                     help: Linux 6.1 or later
 
     Worth knowing
-      neither nvidia-fs nor PCI peer-to-peer memory is there; cuFile runs in compatibility mode: load nvidia-fs, or the open driver with a static BAR1
+      neither nvidia-fs nor PCI peer-to-peer memory is there; cuFile can only run in compatibility mode: load nvidia-fs, or the open driver with a static BAR1
       PCI bridges that redirect peer-to-peer requests (ACS): 1; direct transfers cross the root complex; switch ACS off in the firmware
       ext4 is mounted without `data=ordered` among its options; cuFile takes its direct path on ext4 only when the option is given at mount
     "#);

@@ -77,7 +77,7 @@ fn bar_bytes(resource: &Fact<String>, bar: usize) -> Fact<u64> {
             Some((hex(words.next()?)?, hex(words.next()?)?))
         });
         match range {
-            Some((first, last)) if last > first => Fact::Known(last - first + 1),
+            Some((first, last)) if last > first && last < u64::MAX => Fact::Known(last - first + 1),
             _ => Fact::unknown(format!("`resource` shows no BAR{bar}")),
         }
     })
@@ -138,6 +138,7 @@ pub(crate) fn nvidia_fs(root: &Root) -> Fact<NvidiaFs> {
 mod tests {
     use super::super::testing::Tree;
     use super::*;
+    use proptest::prelude::*;
 
     const GPU: &str = "sys/bus/pci/devices/0000:3b:00.0";
 
@@ -203,6 +204,13 @@ mod tests {
                 .starts_with("RMForceStaticBar1")
         );
         assert_eq!(nvidia_fs(&root).known().unwrap().version, "2.17.5");
+    }
+
+    proptest! {
+        #[test]
+        fn no_resource_file_makes_it_panic(text in "[0-9a-fx \\n]{0,120}", bar in 0usize..8) {
+            let _ = bar_bytes(&Fact::Known(text), bar);
+        }
     }
 
     #[test]
