@@ -14,7 +14,7 @@ use super::machine::{
     BlockTally, Halt, Interleave, InterleaveConfig, Landed, Leftover, Loader, Pace, PhaseSpec,
     ReadRequest, Share, Unit, Workers, WorkersConfig,
 };
-use super::source::{DataFile, Extent, Extents, ReadPlan, Source};
+use super::source::{DataFile, Extent, Extents, ReadPlan, Reads, Source};
 
 const FILES: u64 = 12;
 const FILE_BYTES: u64 = 700_001;
@@ -48,7 +48,7 @@ impl Source for Files {
         &self.files
     }
 
-    fn plan(&self, request: &ReadRequest) -> ReadPlan {
+    fn plan(&self, request: &ReadRequest) -> Result<ReadPlan, TrainError> {
         let (file, offset, bytes, landed) = match request.read.unit {
             Unit::Sample(nth) => {
                 let landed = Landed {
@@ -70,12 +70,15 @@ impl Source for Files {
             }
             Unit::Group { .. } => panic!("no row groups here"),
         };
-        ReadPlan {
+        Ok(ReadPlan {
             file: file as usize,
-            extents: Extents::One(Extent { offset, bytes }),
-            keep_open: matches!(request.read.unit, Unit::Records { .. }),
-            landed,
-        }
+            reads: Reads::Known {
+                extents: Extents::One(Extent { offset, bytes }),
+                keep_open: matches!(request.read.unit, Unit::Records { .. }),
+                landed,
+            },
+            magic: None,
+        })
     }
 }
 

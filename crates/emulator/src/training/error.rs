@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use stormlp_dataset::format::FormatError;
 use stormlp_transfer::TransferError;
 
 /// Why a run could not start or had to end.
@@ -29,6 +30,9 @@ pub enum TrainError {
         /// What was found now.
         found_bytes: u64,
     },
+    /// A file is not what its format says.
+    #[error("corrupt data: {0}")]
+    Corrupt(#[from] FormatError),
     /// A checkpoint in training could not be written.
     #[error(transparent)]
     Checkpoint(TransferError),

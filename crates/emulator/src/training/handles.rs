@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use stormlp_transfer::FileId;
 
 use super::machine::ReadRequest;
+use super::records::Records;
 
 /// Which stream of which accelerator in which phase; a stream never outlives its phase.
 pub(super) type StreamKey = (u32, u32, u64);
@@ -19,24 +20,42 @@ pub(super) fn stream_of(request: &ReadRequest) -> StreamKey {
     (request.accelerator, request.phase, request.read.lane)
 }
 
+/// A stream that is open: its file, and how far its records are understood between two reads.
+pub(super) struct Stream {
+    pub(super) file: File,
+    pub(super) records: Mutex<Option<Records>>,
+}
+
 /// The streams of a run that are open now.
-#[derive(Debug, Default)]
-pub(super) struct Handles(Mutex<HashMap<StreamKey, Arc<File>>>);
+#[derive(Default)]
+pub(super) struct Handles(Mutex<HashMap<StreamKey, Arc<Stream>>>);
 
 impl Handles {
-    /// The stream's file, opened by `open` when nobody has it yet.
+    /// The stream, opened by `open` when nobody has it yet. Only one read of a stream is under
+    /// way at a time, so nobody else opens it meanwhile.
     pub(super) fn get<E>(
         &self,
         key: StreamKey,
-        open: impl FnOnce() -> Result<File, E>,
-    ) -> Result<Arc<File>, E> {
-        let mut handles = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(file) = handles.get(&key) {
-            return Ok(Arc::clone(file));
+        open: impl FnOnce() -> Result<Stream, E>,
+    ) -> Result<Arc<Stream>, E> {
+        let handles = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stream) = handles().get(&key) {
+            return Ok(Arc::clone(stream));
         }
-        let file = Arc::new(open()?);
-        handles.insert(key, Arc::clone(&file));
-        Ok(file)
+        let stream = Arc::new(open()?);
+        handles().insert(key, Arc::clone(&stream));
+        Ok(stream)
+    }
+
+    /// Gives a stream back how far its records are understood.
+    pub(super) fn put_back(&self, key: StreamKey, records: Option<Records>) {
+        let handles = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stream) = handles.get(&key) {
+            *stream
+                .records
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = records;
+        }
     }
 
     /// Closes a stream that has ended.

@@ -8,9 +8,10 @@
 use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use stormlp_dataset::format::FormatError;
 use stormlp_model::evidence::Evidence;
 use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::operation::Direction;
@@ -22,11 +23,12 @@ use stormlp_transfer::{
 };
 
 use super::error::TrainError;
-use super::handles::{Attached, Handles, stream_of};
+use super::handles::{Attached, Handles, Stream, stream_of};
 use super::job::{Chunk, Cut, DIRECT_ALIGN, Job};
 use super::machine::ReadRequest;
+use super::records::Records;
 use super::shared::{Bed, Finished, Shared, Sleeper, Turn};
-use super::source::{DataFile, ReadPlan, Source};
+use super::source::{DataFile, Reads, Source};
 
 /// After so many chunks that came at once, look after those that did not: a ring posts the
 /// completion of a read that had to wait only to a thread that waits for one.
@@ -57,6 +59,30 @@ pub(super) struct IoRules {
 struct RunningJob {
     job: Job,
     source: Arc<dyn Source>,
+}
+
+impl RunningJob {
+    /// Looks at what has come: the file's first bytes, and the headers of its records.
+    fn check(&mut self, chunk: &Chunk, got: usize, host: Option<&[u8]>) -> Result<(), TrainError> {
+        let bytes = host.map(|bytes| &bytes[..got]);
+        if let (Some(magic), Some(bytes)) = (self.job.plan.magic, bytes)
+            && chunk.offset == 0
+            && got >= magic.len()
+            && !bytes.starts_with(magic)
+        {
+            let file = &self.source.files()[self.job.plan.file];
+            return Err(TrainError::Corrupt(FormatError::Unexpected {
+                file: file.path.display().to_string(),
+                offset: 0,
+                expected: format!("the bytes {magic:02x?}"),
+                found: format!("{:02x?}", &bytes[..magic.len()]),
+            }));
+        }
+        if let Some(records) = &mut self.job.records {
+            records.advance(bytes, chunk.offset + got as u64)?;
+        }
+        Ok(())
+    }
 }
 
 /// One I/O thread's own state.
@@ -222,10 +248,10 @@ impl IoThread {
     /// Begins a read.
     fn start(&mut self, request: ReadRequest, source: Arc<dyn Source>) -> Result<(), TrainError> {
         let started = self.shared.now();
-        let plan = source.plan(&request);
+        let plan = source.plan(&request)?;
         let data_file = &source.files()[plan.file];
-        let (file_bytes, file) = (data_file.bytes, self.open(&request, &plan, data_file)?);
-        let job = Job::new(request, plan, file, file_bytes, started);
+        let mut job = Job::new(request, plan, None, data_file.bytes, started);
+        self.open(&mut job, data_file)?;
         let free = self.jobs.iter().position(Option::is_none);
         let index = free.unwrap_or_else(|| {
             self.jobs.push(None);
@@ -296,9 +322,11 @@ impl IoThread {
             Ok(got) => got,
             Err(error) => return Err(self.read_error(index, error)),
         };
-        if got >= chunk.expected {
+        let got = got.min(chunk.expected);
+        running.check(&chunk, got, slot.host())?;
+        running.job.bytes += got as u64;
+        if got == chunk.expected {
             running.job.flying -= 1;
-            running.job.bytes += chunk.expected as u64;
             self.slots.push(slot);
             return self.feed(index);
         }
@@ -307,7 +335,6 @@ impl IoThread {
             return Err(self.short(index, chunk.offset + got as u64));
         }
         // A short read in the middle of a file is the kernel's right: ask for the rest.
-        running.job.bytes += got as u64;
         let rest = Chunk {
             offset: chunk.offset + got as u64,
             len: chunk.len - got,
@@ -318,10 +345,11 @@ impl IoThread {
 
     /// Ends a read whose chunks have all come.
     fn finish(&mut self, index: usize) -> Result<(), TrainError> {
-        let Some(RunningJob { job, .. }) = self.jobs[index].take() else {
+        let Some(RunningJob { mut job, .. }) = self.jobs[index].take() else {
             return Ok(());
         };
-        self.close(&job)?;
+        let landed = job.landed();
+        self.close(&mut job)?;
         self.tally.bytes += job.bytes;
         self.shared.count(job.bytes);
         self.tally.reads += 1;
@@ -329,18 +357,13 @@ impl IoThread {
         self.tally.latency.record_ns(took);
         self.finished.push(Finished {
             request: job.request,
-            landed: job.plan.landed,
+            landed,
         });
         Ok(())
     }
 
     /// Opens the file of a read, or finds it open.
-    fn open(
-        &mut self,
-        request: &ReadRequest,
-        plan: &ReadPlan,
-        file: &DataFile,
-    ) -> Result<Option<FileId>, TrainError> {
+    fn open(&mut self, job: &mut Job, file: &DataFile) -> Result<(), TrainError> {
         let named = |source| TrainError::Read {
             path: file.path.clone(),
             source,
@@ -351,45 +374,68 @@ impl IoThread {
                 let id = self.path.attach(nothing.map_err(named)?).map_err(named)?;
                 self.null_file = Some(id);
             }
-            return Ok(self.null_file);
+            job.file = self.null_file;
+            return Ok(());
         }
         let direct = self.rules.kind.wants_direct();
-        if !plan.keep_open {
+        if !job.is_stream() {
             let id = self.path.attach(open_checked(file, direct)?);
-            return id.map(Some).map_err(named);
+            job.file = Some(id.map_err(named)?);
+            return Ok(());
         }
-        let key = stream_of(request);
-        if let Some(id) = self.attached.get(key) {
-            return Ok(Some(id));
+        let key = stream_of(&job.request);
+        let host_sees = self.slots.last().is_some_and(|slot| slot.host().is_some());
+        let stream = self.handles.get(key, || {
+            let records = match &job.plan.reads {
+                Reads::Known { .. } => None,
+                Reads::Records { .. } if host_sees => Some(Records::scan(file)),
+                Reads::Records { .. } => Some(Records::look_up(file)?),
+            };
+            Ok::<_, TrainError>(Stream {
+                file: open_checked(file, direct)?,
+                records: Mutex::new(records),
+            })
+        })?;
+        job.records = stream
+            .records
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        job.file = self.attached.get(key);
+        if job.file.is_none() {
+            let own = stream.file.try_clone();
+            let own = own.map_err(|e| named(TransferError::file("duplicate", &file.path, e)))?;
+            let id = self.path.attach(own).map_err(named)?;
+            job.file = Some(id);
+            let busy = |id: FileId| {
+                let mut running = self.jobs.iter().flatten();
+                running.any(|running| running.job.file == Some(id))
+            };
+            if let Some(oldest) = self.attached.insert(key, id, busy) {
+                self.path.detach(oldest).map_err(named)?;
+            }
         }
-        let shared = self.handles.get(key, || open_checked(file, direct))?;
-        let own = shared
-            .try_clone()
-            .map_err(|e| named(TransferError::file("duplicate", &file.path, e)))?;
-        let id = self.path.attach(own).map_err(named)?;
-        let busy = |id: FileId| {
-            let mut running = self.jobs.iter().flatten();
-            running.any(|running| running.job.file == Some(id))
-        };
-        if let Some(oldest) = self.attached.insert(key, id, busy) {
-            self.path.detach(oldest).map_err(named)?;
-        }
-        Ok(Some(id))
+        Ok(())
     }
 
     /// Closes the file of a read, unless its stream goes on.
-    fn close(&mut self, job: &Job) -> Result<(), TrainError> {
+    fn close(&mut self, job: &mut Job) -> Result<(), TrainError> {
         let Some(id) = job.file else {
             return Ok(());
         };
         if self.rules.kind == PathKind::Null {
             return Ok(());
         }
-        if job.plan.keep_open {
-            if !job.plan.landed.ended {
+        if job.is_stream() {
+            let key = stream_of(&job.request);
+            let records = job.records.take();
+            if job.stays_open() {
+                self.handles.put_back(key, records);
                 return Ok(());
             }
-            let key = stream_of(&job.request);
+            if let Some(records) = records {
+                records.finish()?;
+            }
             self.attached.remove(key);
             self.handles.close(key);
         }

@@ -2,8 +2,9 @@
 
 use stormlp_transfer::FileId;
 
-use super::machine::{Nanos, ReadRequest};
-use super::source::{Extent, ReadPlan};
+use super::machine::{Cursor, Landed, Nanos, ReadRequest};
+use super::records::Records;
+use super::source::{Extent, ReadPlan, Reads};
 
 /// Direct I/O wants offsets and lengths in multiples of this.
 pub(super) const DIRECT_ALIGN: u64 = 4096;
@@ -26,7 +27,6 @@ pub(super) struct Cut {
 }
 
 /// One read in progress.
-#[derive(Debug)]
 pub(super) struct Job {
     pub(super) request: ReadRequest,
     pub(super) plan: ReadPlan,
@@ -38,7 +38,10 @@ pub(super) struct Job {
     pub(super) flying: u32,
     /// Bytes that have come.
     pub(super) bytes: u64,
+    /// The records of the stream, lent to this read.
+    pub(super) records: Option<Records>,
     next_extent: usize,
+    /// Bytes of the current stretch that were asked for; of the whole file when it is a stream.
     at: u64,
 }
 
@@ -50,6 +53,10 @@ impl Job {
         file_bytes: u64,
         started: Nanos,
     ) -> Self {
+        let at = match &plan.reads {
+            Reads::Known { .. } => 0,
+            Reads::Records { from, .. } => from.read_to_bytes,
+        };
         Self {
             request,
             plan,
@@ -58,15 +65,85 @@ impl Job {
             started,
             flying: 0,
             bytes: 0,
+            records: None,
             next_extent: 0,
-            at: 0,
+            at,
+        }
+    }
+
+    /// Whether the file stays open for the next read of its lane.
+    pub(super) fn stays_open(&self) -> bool {
+        match &self.plan.reads {
+            Reads::Known {
+                keep_open, landed, ..
+            } => *keep_open && !landed.ended,
+            Reads::Records { .. } => self.at < self.file_bytes,
+        }
+    }
+
+    /// Whether the file is one of a stream.
+    pub(super) fn is_stream(&self) -> bool {
+        match &self.plan.reads {
+            Reads::Known { keep_open, .. } => *keep_open,
+            Reads::Records { .. } => true,
+        }
+    }
+
+    /// What the read brought, once nothing of it is left to ask for.
+    pub(super) fn landed(&self) -> Landed {
+        match &self.plan.reads {
+            Reads::Known { landed, .. } => *landed,
+            Reads::Records { from, .. } => {
+                let record = self.records.as_ref().map_or(from.record, Records::whole);
+                Landed {
+                    samples: record - from.record,
+                    cursor: Cursor {
+                        record,
+                        read_to_bytes: self.at,
+                    },
+                    ended: self.at >= self.file_bytes,
+                }
+            }
         }
     }
 
     /// The next chunk to ask for.
     pub(super) fn next_chunk(&mut self, cut: Cut) -> Option<Chunk> {
+        match &self.plan.reads {
+            Reads::Known { .. } => self.next_of_extents(cut),
+            Reads::Records {
+                from,
+                transfer_bytes,
+            } => {
+                let whole = self.records.as_ref().map_or(0, Records::whole);
+                if self.flying > 0 || whole > from.record || self.at >= self.file_bytes {
+                    return None;
+                }
+                let transfer = transfer_bytes.next_multiple_of(DIRECT_ALIGN);
+                let transfer = if cut.direct {
+                    transfer
+                } else {
+                    *transfer_bytes
+                };
+                let len = transfer.clamp(1, cut.chunk_bytes);
+                let expected = len.min(self.file_bytes - self.at);
+                let chunk = Chunk {
+                    offset: self.at,
+                    len: if cut.direct { len } else { expected } as usize,
+                    expected: expected as usize,
+                };
+                self.at += expected;
+                Some(chunk)
+            }
+        }
+    }
+
+    fn next_of_extents(&mut self, cut: Cut) -> Option<Chunk> {
+        let Reads::Known { extents, .. } = &self.plan.reads else {
+            return None;
+        };
         loop {
-            let extent = *self.plan.extents.as_slice().get(self.next_extent)?;
+            let extent = *extents.as_slice().get(self.next_extent)?;
             let Extent { offset, bytes } = aligned(extent, cut.direct);
             let end = offset + bytes;
             let start = offset + self.at;
@@ -103,7 +180,7 @@ fn aligned(extent: Extent, direct: bool) -> Extent {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::training::machine::{Landed, LaneRead, Unit};
+    use crate::training::machine::{LaneRead, Unit};
     use crate::training::source::Extents;
     use proptest::prelude::*;
 
@@ -118,9 +195,12 @@ mod tests {
         };
         let plan = ReadPlan {
             file: 0,
-            extents,
-            keep_open: false,
-            landed: Landed::default(),
+            reads: Reads::Known {
+                extents,
+                keep_open: false,
+                landed: Landed::default(),
+            },
+            magic: None,
         };
         Job::new(request, plan, None, file_bytes, 0)
     }

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::machine::{Landed, ReadRequest};
+use super::error::TrainError;
+use super::machine::{Cursor, Landed, ReadRequest};
 
 /// A stretch of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,17 +33,37 @@ impl Extents {
     }
 }
 
+/// What of a file is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reads {
+    /// Stretches that are known beforehand.
+    Known {
+        /// The stretches in order.
+        extents: Extents,
+        /// Whether more reads of this lane go to the same file, so that it stays open.
+        keep_open: bool,
+        /// What the read brings once all of it is there.
+        landed: Landed,
+    },
+    /// The next records of a record file: as many reads in a row as it takes until at least one
+    /// record is whole. Their headers say where they end.
+    Records {
+        /// Where the previous read ended.
+        from: Cursor,
+        /// Bytes of one read.
+        transfer_bytes: u64,
+    },
+}
+
 /// What an I/O thread is to do for a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadPlan {
     /// Number of the file.
     pub file: usize,
     /// What to read of it.
-    pub extents: Extents,
-    /// Whether more reads of this lane go to the same file, so that it stays open.
-    pub keep_open: bool,
-    /// What the read brings once all of it is there.
-    pub landed: Landed,
+    pub reads: Reads,
+    /// The bytes that the file must begin with, where its beginning is read.
+    pub magic: Option<&'static [u8]>,
 }
 
 /// A file of the dataset.
@@ -60,5 +81,8 @@ pub trait Source: Send + Sync {
     fn files(&self) -> &[DataFile];
 
     /// What a request stands for.
-    fn plan(&self, request: &ReadRequest) -> ReadPlan;
+    ///
+    /// # Errors
+    /// When the framing that tells it cannot be read or is corrupt.
+    fn plan(&self, request: &ReadRequest) -> Result<ReadPlan, TrainError>;
 }

@@ -1,0 +1,396 @@
+//! A dataset as loaders see it: an epoch's order over the files of a folder, in the read pattern
+//! of the plan.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use stormlp_dataset::format::indexed_binary::{OFFSETS_SUFFIX, SIZES_SUFFIX, read_index};
+use stormlp_dataset::format::parquet::read_footer;
+use stormlp_dataset::format::{FormatError, OpenFile, Span, Spans};
+
+use super::error::TrainError;
+use super::machine::{Cursor, Landed, ReadRequest, Unit};
+use super::source::{DataFile, Extent, Extents, ReadPlan, Reads, Source};
+
+/// The directory of a zip is found from its end; a reader looks there before it reads on.
+const ZIP_TAIL_BYTES: u64 = 4096;
+
+/// An epoch's order: which file a loader's next read is of.
+pub trait EpochIndex: Send + Sync {
+    /// File and position in it of the n-th sample of an accelerator.
+    fn sample(&self, accelerator: u32, nth: u64) -> (u64, u64);
+
+    /// The n-th file of an accelerator.
+    fn file(&self, accelerator: u32, nth: u64) -> u64;
+}
+
+/// How bytes are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pattern {
+    /// The whole file for each sample.
+    WholeFile {
+        /// What every file begins with.
+        magic: Option<&'static [u8]>,
+    },
+    /// As `np.load` reads a zip: its end first, then all of it.
+    NumpyLoad,
+    /// One sample of a file with an index beside it.
+    Indexed,
+    /// Record files, in reads of so many bytes.
+    Records {
+        /// Bytes of one read.
+        transfer_bytes: u64,
+    },
+    /// Row groups of a column file.
+    RowGroups {
+        /// The columns that are read; empty for all.
+        columns: Vec<String>,
+        /// Row groups in each file.
+        groups_per_file: u64,
+        /// Workers of each accelerator, which share its files.
+        workers: u64,
+    },
+    /// Records that lie nowhere: so many bytes each, so many in a file.
+    NullRecords {
+        /// Bytes of a record with its framing.
+        record_bytes: u64,
+        /// Bytes of one read.
+        transfer_bytes: u64,
+    },
+    /// Row groups that lie nowhere.
+    NullGroups {
+        /// Bytes of a row group.
+        group_bytes: u64,
+    },
+}
+
+/// One epoch over the files of a folder.
+pub struct DatasetSource {
+    files: Arc<Vec<DataFile>>,
+    pattern: Pattern,
+    index: Arc<dyn EpochIndex>,
+    framing: Arc<Framing>,
+    direct: bool,
+}
+
+impl DatasetSource {
+    /// An epoch in the order of `index`. `framing` is shared by all epochs of a run.
+    pub fn new(
+        files: Arc<Vec<DataFile>>,
+        pattern: Pattern,
+        index: Arc<dyn EpochIndex>,
+        framing: Arc<Framing>,
+        direct: bool,
+    ) -> Self {
+        Self {
+            files,
+            pattern,
+            index,
+            framing,
+            direct,
+        }
+    }
+
+    fn whole(&self, file: usize) -> Extent {
+        Extent {
+            offset: 0,
+            bytes: self.files[file].bytes,
+        }
+    }
+
+    fn sample(&self, accelerator: u32, nth: u64) -> Result<ReadPlan, TrainError> {
+        let (file, position) = self.index.sample(accelerator, nth);
+        let file = file as usize;
+        let whole = self.whole(file);
+        let mut magic = None;
+        let extents = match &self.pattern {
+            Pattern::NumpyLoad => {
+                magic = Some(b"PK\x03\x04".as_slice());
+                let tail = whole.bytes.min(ZIP_TAIL_BYTES);
+                let tail = Extent {
+                    offset: whole.bytes - tail,
+                    bytes: tail,
+                };
+                if self.direct {
+                    // DLIO's direct reader takes the file in one piece.
+                    Extents::One(whole)
+                } else {
+                    Extents::Many(vec![tail, whole])
+                }
+            }
+            Pattern::Indexed => {
+                let span = self.framing.sample(&self.files[file], position)?;
+                Extents::One(extent(span))
+            }
+            Pattern::WholeFile { magic: begins } => {
+                magic = *begins;
+                Extents::One(whole)
+            }
+            _ => Extents::One(whole),
+        };
+        let landed = Landed {
+            samples: 1,
+            ..Landed::default()
+        };
+        Ok(known(file, extents, landed, magic))
+    }
+
+    fn group(&self, accelerator: u32, worker: u64, nth: u64) -> Result<ReadPlan, TrainError> {
+        let Pattern::RowGroups {
+            columns,
+            groups_per_file,
+            workers,
+        } = &self.pattern
+        else {
+            return Ok(self.null_group());
+        };
+        // Worker k takes every W-th file of its accelerator, from the k-th on.
+        let own = worker + nth / groups_per_file * workers;
+        let file = self.index.file(accelerator, own) as usize;
+        let group = nth % groups_per_file;
+        let spans = self.framing.row_group(&self.files[file], columns, group)?;
+        let extents = spans.iter().copied().map(extent).collect();
+        Ok(known(file, Extents::Many(extents), Landed::default(), None))
+    }
+
+    fn null_group(&self) -> ReadPlan {
+        let bytes = match self.pattern {
+            Pattern::NullGroups { group_bytes } => group_bytes,
+            _ => 0,
+        };
+        let extent = Extent { offset: 0, bytes };
+        known(0, Extents::One(extent), Landed::default(), None)
+    }
+
+    fn records(&self, accelerator: u32, nth: u64, from: Cursor) -> ReadPlan {
+        let file = self.index.file(accelerator, nth) as usize;
+        match self.pattern {
+            Pattern::NullRecords {
+                record_bytes,
+                transfer_bytes,
+            } => {
+                let file_bytes = self.files[file].bytes;
+                null_records(file, file_bytes, record_bytes, transfer_bytes, from)
+            }
+            Pattern::Records { transfer_bytes } => ReadPlan {
+                file,
+                reads: Reads::Records {
+                    from,
+                    transfer_bytes,
+                },
+                magic: None,
+            },
+            _ => known(
+                file,
+                Extents::One(self.whole(file)),
+                Landed {
+                    samples: 1,
+                    cursor: from,
+                    ended: true,
+                },
+                None,
+            ),
+        }
+    }
+}
+
+/// The next records of a file that lies nowhere.
+fn null_records(
+    file: usize,
+    file_bytes: u64,
+    record_bytes: u64,
+    transfer_bytes: u64,
+    from: Cursor,
+) -> ReadPlan {
+    let record_end = (from.record + 1) * record_bytes;
+    let read_to = record_end
+        .next_multiple_of(transfer_bytes.max(1))
+        .min(file_bytes);
+    let record = read_to / record_bytes;
+    let extent = Extent {
+        offset: from.read_to_bytes,
+        bytes: read_to.saturating_sub(from.read_to_bytes),
+    };
+    let landed = Landed {
+        samples: record - from.record,
+        cursor: Cursor {
+            record,
+            read_to_bytes: read_to,
+        },
+        ended: read_to == file_bytes,
+    };
+    known(file, Extents::One(extent), landed, None)
+}
+
+fn extent(span: Span) -> Extent {
+    Extent {
+        offset: span.offset,
+        bytes: span.bytes,
+    }
+}
+
+fn known(file: usize, extents: Extents, landed: Landed, magic: Option<&'static [u8]>) -> ReadPlan {
+    ReadPlan {
+        file,
+        reads: Reads::Known {
+            extents,
+            keep_open: false,
+            landed,
+        },
+        magic,
+    }
+}
+
+impl Source for DatasetSource {
+    fn files(&self) -> &[DataFile] {
+        &self.files
+    }
+
+    fn plan(&self, request: &ReadRequest) -> Result<ReadPlan, TrainError> {
+        let accelerator = request.accelerator;
+        match request.read.unit {
+            Unit::Sample(nth) => self.sample(accelerator, nth),
+            Unit::Group { worker, nth } => self.group(accelerator, u64::from(worker), nth),
+            Unit::Records { file, from } => Ok(self.records(accelerator, file, from)),
+        }
+    }
+}
+
+/// Framing that has to be read before a sample can be found: the row groups of column files and
+/// the places in indexed files. What was read is kept, the oldest makes room.
+pub struct Framing {
+    limit: usize,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    files: HashMap<PathBuf, Arc<Vec<Vec<Span>>>>,
+    order: std::collections::VecDeque<PathBuf>,
+}
+
+impl Framing {
+    /// Keeps the framing of up to `limit` files.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit: limit.max(1),
+            kept: Mutex::default(),
+        }
+    }
+
+    fn get(
+        &self,
+        file: &DataFile,
+        read: impl FnOnce() -> Result<Vec<Vec<Span>>, TrainError>,
+    ) -> Result<Arc<Vec<Vec<Span>>>, TrainError> {
+        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(framing) = kept().files.get(&file.path) {
+            return Ok(Arc::clone(framing));
+        }
+        let framing = Arc::new(read()?);
+        let mut kept = kept();
+        kept.files.insert(file.path.clone(), Arc::clone(&framing));
+        kept.order.push_back(file.path.clone());
+        if kept.order.len() > self.limit
+            && let Some(oldest) = kept.order.pop_front()
+        {
+            kept.files.remove(&oldest);
+        }
+        Ok(framing)
+    }
+
+    /// The place of a sample in a file with an index beside it.
+    fn sample(&self, file: &DataFile, position: u64) -> Result<Span, TrainError> {
+        let framing = self.get(file, || {
+            let name = file.path.display().to_string();
+            let mut offsets = open(&format!("{name}{OFFSETS_SUFFIX}"))?;
+            let mut sizes = open(&format!("{name}{SIZES_SUFFIX}"))?;
+            let layout = read_index(&name, file.bytes, &mut offsets, &mut sizes)?;
+            let Spans::Each(spans) = layout.spans else {
+                return Ok(vec![Vec::new()]);
+            };
+            Ok(vec![spans])
+        })?;
+        let span = framing[0].get(position as usize).copied();
+        span.ok_or_else(|| missing(file, &format!("sample {position}"), framing[0].len()))
+    }
+
+    /// The column chunks of a row group.
+    fn row_group(
+        &self,
+        file: &DataFile,
+        columns: &[String],
+        group: u64,
+    ) -> Result<Vec<Span>, TrainError> {
+        let framing = self.get(file, || {
+            let name = file.path.display().to_string();
+            let footer = read_footer(&name, &mut open(&name)?)?;
+            let wanted = |path: &String| {
+                let base = path.split('.').next().unwrap_or(path);
+                columns.is_empty() || columns.iter().any(|column| column == base)
+            };
+            let wanted: Vec<bool> = footer.columns.iter().map(wanted).collect();
+            let groups = footer.row_groups.into_iter().map(|group| {
+                let chunks = group.chunks.into_iter().zip(&wanted);
+                chunks
+                    .filter(|(_, wanted)| **wanted)
+                    .map(|(chunk, _)| chunk)
+                    .collect()
+            });
+            Ok(groups.collect())
+        })?;
+        let spans = framing.get(group as usize).cloned();
+        spans.ok_or_else(|| missing(file, &format!("row group {group}"), framing.len()))
+    }
+}
+
+fn missing(file: &DataFile, what: &str, found: usize) -> TrainError {
+    TrainError::Corrupt(FormatError::Unexpected {
+        file: file.path.display().to_string(),
+        offset: 0,
+        expected: what.to_string(),
+        found: format!("only {found} of them"),
+    })
+}
+
+fn open(path: &str) -> Result<OpenFile, TrainError> {
+    let opened = File::open(path).and_then(OpenFile::new);
+    opened.map_err(|source| {
+        TrainError::Corrupt(FormatError::Read {
+            file: path.to_string(),
+            offset: 0,
+            source,
+        })
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn null_records_cover_the_file_once(
+            record_bytes in 1u64..5000, records in 1u64..200, transfer_bytes in 1u64..10_000,
+        ) {
+            let file_bytes = record_bytes * records;
+            let (mut from, mut samples, mut bytes) = (Cursor::default(), 0, 0);
+            for _ in 0..=records {
+                let plan = null_records(0, file_bytes, record_bytes, transfer_bytes, from);
+                let Reads::Known { extents, landed, .. } = plan.reads else { panic!("known") };
+                prop_assert!(landed.samples > 0);
+                samples += landed.samples;
+                bytes += extents.as_slice()[0].bytes;
+                from = landed.cursor;
+                if landed.ended {
+                    break;
+                }
+            }
+            prop_assert_eq!((samples, bytes), (records, file_bytes));
+        }
+    }
+}
