@@ -247,10 +247,12 @@ fn read(path: &Path) -> Result<Option<String>, ManifestError> {
     }
 }
 
+/// What a journal says.
+type JournalText = (ManifestHead, Vec<ManifestFile>);
+
 /// A journal's head and files. `None` for one that a killed run left without a whole head. The
 /// last line may be cut off; a later line about a file replaces an earlier one.
-#[allow(clippy::type_complete)]
-fn parse_journal(text: &str) -> Result<Option<(ManifestHead, Vec<ManifestFile>)>, String> {
+fn parse_journal(text: &str) -> Result<Option<JournalText>, String> {
     let Some((first, rest)) = text.split_once('\n') else {
         return Ok(None);
     };

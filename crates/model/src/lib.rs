@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checkpoint;
+pub mod dataset;
 pub mod event;
 pub mod evidence;
 pub mod facts;

@@ -2,4 +2,5 @@
 
 #![forbid(unsafe_code)]
 
+pub mod dataset;
 pub mod doctor;

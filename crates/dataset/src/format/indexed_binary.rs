@@ -124,7 +124,7 @@ pub fn read_index(
 
 fn read_numbers(name: &str, source: &mut dyn ReadAt) -> Result<Vec<u64>, FormatError> {
     let bytes = source.file_bytes();
-    if bytes == 0 || bytes % 8 != 0 || bytes > MAX_INDEX_BYTES {
+    if bytes == 0 || !bytes.is_multiple_of(8) || bytes > MAX_INDEX_BYTES {
         let expected = format!("64-bit numbers, at most {MAX_INDEX_BYTES} bytes of them");
         return Err(FormatError::unexpected(
             name,

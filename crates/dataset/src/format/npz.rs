@@ -330,7 +330,7 @@ mod tests {
             bytes: 3 << 30,
             offset: 0,
         };
-        let tail = directory(&[entry.clone()], entry.end());
+        let tail = directory(std::slice::from_ref(&entry), entry.end());
         // 46 + 5 + 20 bytes of entry, 56 + 20 + 22 bytes of end records.
         assert_eq!(tail.len(), 169);
         assert_eq!(tail[20..28], [0xff; 8]);

@@ -1,5 +1,7 @@
 //! What the tests of all formats share: a sink in memory, a file in memory.
 
+#![allow(clippy::unwrap_used)]
+
 use super::{ChunkSink, FileLayout, FileSpec, Finish, Format, FormatError, SinkError};
 use crate::content::{Content, FileContent};
 use crate::sizes::SampleShape;

@@ -219,7 +219,7 @@ impl Format for Tfrecord {
         let file_bytes = source.file_bytes();
         let first = tfrecord_scan::read_header(name, source, 0)?;
         let stride = HEADER_BYTES + first.bytes + FOOTER_BYTES;
-        if file_bytes % stride == 0 {
+        if file_bytes.is_multiple_of(stride) {
             return Ok(FileLayout {
                 samples: file_bytes / stride,
                 spans: Spans::Records { first, stride },

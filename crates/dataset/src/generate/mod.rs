@@ -14,18 +14,19 @@ mod sink;
 mod survey;
 mod verify;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use stormlp_model::dataset::GenerateOutline;
+pub use stormlp_model::dataset::{GenerateReport, Verification};
 use stormlp_model::path::EngineKind;
-use stormlp_model::warning::Warning;
 
 use crate::dataset::Dataset;
 use crate::manifest::{MADE_BY, ManifestHead};
 
 pub use error::GenerateError;
 pub use run::run;
-pub use verify::{Verification, verify};
+pub use verify::verify;
 
 /// What may happen to what the folder holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,6 +92,32 @@ impl GeneratePlan {
         }
     }
 
+    /// The plan in plain numbers, for `--dry-run`.
+    #[must_use]
+    pub fn outline(&self) -> GenerateOutline {
+        let recipe = self.dataset.recipe();
+        let space = stormlp_transfer::storage::space(existing_part(&self.folder)).ok();
+        let bytes = self.dataset.total_bytes();
+        GenerateOutline {
+            folder: self.folder.clone(),
+            workload: self.workload.clone(),
+            profile: self.profile.clone(),
+            format: recipe.format.name().to_string(),
+            files: self.dataset.files(),
+            train_files: recipe.train_files,
+            valid_files: recipe.valid_files,
+            subfolders: recipe.train_subfolders,
+            samples_per_file: recipe.samples_per_file,
+            bytes,
+            bytes_are_exact: self.dataset.sizes_are_exact(),
+            content: recipe.content.name().to_string(),
+            seed: recipe.seed,
+            threads: self.thread_count(),
+            free_bytes: space.map(|space| space.free_bytes),
+            fits: space.map(|space| bytes <= space.free_bytes),
+        }
+    }
+
     /// The threads that the run will take.
     #[must_use]
     pub fn thread_count(&self) -> usize {
@@ -102,50 +129,18 @@ impl GeneratePlan {
     }
 }
 
+/// The folder itself, or the nearest one above it that exists.
+fn existing_part(folder: &Path) -> &Path {
+    folder
+        .ancestors()
+        .find(|part| part.is_dir())
+        .unwrap_or(Path::new("."))
+}
+
 /// Threads when none are asked for: two for each CPU, since a thread waits for storage at the
 /// end of every file, and at most 16, which bounds the buffers to 256 MiB.
 #[must_use]
 pub fn default_threads() -> usize {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     (2 * cpus).clamp(2, 16)
-}
-
-/// What a run did.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct GenerateReport {
-    /// The dataset folder.
-    pub folder: PathBuf,
-    /// The workload's name.
-    pub workload: String,
-    /// The profile that decided sizes.
-    pub profile: String,
-    /// The files' format.
-    pub format: String,
-    /// Data files in the dataset.
-    pub files: u64,
-    /// Data files made by this run.
-    pub files_made: u64,
-    /// Data files that were whole already.
-    pub files_kept: u64,
-    /// Names of files that were there but cut off or altered, and were made again (the first
-    /// hundred).
-    pub remade: Vec<String>,
-    /// Bytes of all data files.
-    pub bytes: u64,
-    /// Bytes of data files written by this run.
-    pub bytes_written: u64,
-    /// Seconds from the first file to the last.
-    pub seconds: f64,
-    /// CPU seconds of this process in user mode, over the same time.
-    pub cpu_user_seconds: f64,
-    /// CPU seconds of this process in the kernel, over the same time.
-    pub cpu_system_seconds: f64,
-    /// Threads that wrote.
-    pub threads: usize,
-    /// The engine that wrote.
-    pub engine: EngineKind,
-    /// Whether files were written with `O_DIRECT`.
-    pub direct: bool,
-    /// What the user should know.
-    pub warnings: Vec<Warning>,
 }

@@ -58,13 +58,8 @@ pub fn run(
         return Err(failure);
     }
     let bytes_written = made.values().map(|file| file.bytes).sum();
-    let files_made = made.len() as u64;
-    let files_kept = survey.kept.len() as u64;
-    let mut all = survey.kept;
-    all.extend(made);
-    let mut files: Vec<(u64, ManifestFile)> = all.into_iter().collect();
-    files.sort_unstable_by_key(|(index, _)| *index);
-    let files: Vec<ManifestFile> = files.into_iter().map(|(_, file)| file).collect();
+    let (files_made, files_kept) = (made.len() as u64, survey.kept.len() as u64);
+    let files = in_order(survey.kept, made);
     let bytes = files.iter().map(|file| file.bytes).sum();
     finish(&plan.folder, &Manifest { head, files })?;
     let mut remade = survey.damaged;
@@ -88,6 +83,16 @@ pub fn run(
         direct: way.direct,
         warnings: warnings(plan, way),
     })
+}
+
+/// All files in the order of their indices.
+fn in_order(
+    kept: HashMap<u64, ManifestFile>,
+    made: HashMap<u64, ManifestFile>,
+) -> Vec<ManifestFile> {
+    let mut files: Vec<(u64, ManifestFile)> = kept.into_iter().chain(made).collect();
+    files.sort_unstable_by_key(|(index, _)| *index);
+    files.into_iter().map(|(_, file)| file).collect()
 }
 
 fn warnings(plan: &GeneratePlan, way: Way) -> Vec<Warning> {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crc_fast::{Digest, checksum};
-use serde::{Deserialize, Serialize};
+use stormlp_model::dataset::Verification;
 use stormlp_model::event::{Event, Observer, Unit};
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::page_cache;
@@ -22,19 +22,6 @@ use crate::manifest::{ManifestFile, Record, crc64_text};
 
 /// Bytes read at a time.
 const READ_BYTES: usize = 1 << 20;
-
-/// What verifying found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verification {
-    /// Data files that were looked at.
-    pub files: u64,
-    /// Bytes that were read.
-    pub bytes: u64,
-    /// Whether a manifest was there; without one, sizes and framing were checked.
-    pub by_checksum: bool,
-    /// What is wrong, one sentence for each bad file, in the order of the files.
-    pub faults: Vec<String>,
-}
 
 /// Checks every file of the plan's dataset.
 ///
