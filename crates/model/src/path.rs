@@ -234,6 +234,23 @@ impl MemoryKind {
     }
 }
 
+impl FromStr for MemoryKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.name() == text)
+            .ok_or_else(|| {
+                let names: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
+                format!(
+                    "`{text}` is not a kind of memory: use one of {}",
+                    names.join(", ")
+                )
+            })
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -25,7 +25,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Compare the transfer paths between storage and accelerator memory.
-    Gds(gds::Args),
+    Gds(Box<gds::Args>),
     /// The same engine behind gdsio's own arguments and job files.
     Gdsio(gdsio::Args),
     /// Run an MLPerf Storage training workload and report accelerator utilisation.

@@ -1,12 +1,14 @@
 //! What was asked for: lists, not yet crossed; nothing checked against the machine.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use super::choice::{CacheState, DeviceId, EngineChoice, Fill, IoSize, PathChoice, Span};
 use crate::operation::Operation;
 use crate::path::MemoryKind;
+use crate::units::ByteSize;
 
 /// Where the bytes of a job lie.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +59,55 @@ impl JobRequest {
             numa_node: None,
             offset_bytes: None,
             io_size: None,
+        }
+    }
+}
+
+impl FromStr for JobRequest {
+    type Err = String;
+
+    /// Reads `dir=/mnt/a,device=cuda:0,numa=0,threads=4,offset=1M,io-size=1M`; one of `dir` and
+    /// `file` is needed, and `name` is taken too.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut job = Self::on("", Target::Folder(PathBuf::new()));
+        let mut targets = 0;
+        for part in text.split(',') {
+            let (key, value) = part
+                .split_once('=')
+                .ok_or_else(|| format!("`{part}` is not key=value"))?;
+            let number = || {
+                value
+                    .parse()
+                    .map_err(|_| format!("`{part}` needs a number"))
+            };
+            match key {
+                "dir" | "file" => {
+                    targets += 1;
+                    job.target = match key {
+                        "dir" => Target::Folder(PathBuf::from(value)),
+                        _ => Target::File(PathBuf::from(value)),
+                    };
+                }
+                "name" => job.name = value.to_string(),
+                "device" => job.device = Some(value.parse()?),
+                "numa" => job.numa_node = Some(number()?),
+                "threads" => job.threads = Some(number()?),
+                "offset" => {
+                    let size: ByteSize = value.parse().map_err(|e| format!("{e}"))?;
+                    job.offset_bytes = Some(size.0);
+                }
+                "io-size" => job.io_size = Some(IoSize::parse_mix(value)?),
+                _ => {
+                    return Err(format!(
+                        "`{key}` is not a key: use dir, file, name, device, numa, threads, \
+                         offset and io-size"
+                    ));
+                }
+            }
+        }
+        match targets {
+            1 => Ok(job),
+            _ => Err("a job has one `dir=` or one `file=`".to_string()),
         }
     }
 }

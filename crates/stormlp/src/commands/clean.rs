@@ -1,13 +1,199 @@
-//! `stormlp clean`.
+//! `stormlp clean [DIR]`: removes what a manifest says stormlp made, and nothing else.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::Context;
+use serde_json::Value;
+use stormlp_dataset::manifest::{JOURNAL_NAME, Record};
+use stormlp_model::matrix::MANIFEST_NAME;
+use stormlp_model::units::ByteSize;
+use stormlp_transfer::storage::{FolderLock, LOCK_NAME};
 
 use crate::exit::Failure;
+use crate::output;
 use crate::session::Session;
 
 /// Arguments of `stormlp clean`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "\
+Examples:
+  stormlp clean                       everything below ./stormlp-data
+  stormlp clean /mnt/nvme/data        the data of one folder
+  stormlp clean --dry-run             what would be removed")]
+pub(crate) struct Args {
+    /// A data folder, or a folder that holds data folders
+    #[arg(value_name = "DIR", default_value = "stormlp-data")]
+    folder: PathBuf,
 
-/// Refuses: this build has no `clean` yet.
-pub(crate) fn run(_args: Args, _session: &Session) -> Result<(), Failure> {
-    Err(Failure::usage("this build has no `clean` yet"))
+    /// Say what would be removed, and remove nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Removes the files and says how many there were.
+pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
+    let mut folders = Vec::new();
+    data_folders(&args.folder, 0, &mut folders);
+    if folders.is_empty() {
+        return Err(Failure::machine(anyhow::anyhow!(
+            "{} holds no manifest, so nothing says that stormlp made anything there",
+            args.folder.display()
+        ))
+        .with_help("name a data folder: stormlp clean DIR"));
+    }
+    let mut lines = Vec::new();
+    for folder in folders {
+        let (files, bytes) = clean(&folder, args.dry_run)?;
+        let verb = if args.dry_run {
+            "would remove"
+        } else {
+            "removed"
+        };
+        lines.push(format!(
+            "{verb} {files} files, {}, from {}",
+            ByteSize(bytes),
+            folder.display()
+        ));
+    }
+    output::print(&lines.join("\n"))
+}
+
+/// Folders with a manifest or a journal, a few levels deep; links are not followed.
+fn data_folders(folder: &Path, depth: u32, found: &mut Vec<PathBuf>) {
+    let has = |name: &str| folder.join(name).is_file();
+    if has(MANIFEST_NAME) || has(JOURNAL_NAME) {
+        found.push(folder.to_path_buf());
+        return;
+    }
+    if depth == 3 {
+        return;
+    }
+    let mut below: Vec<PathBuf> = (fs::read_dir(folder).into_iter().flatten().flatten())
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect();
+    below.sort();
+    below
+        .iter()
+        .for_each(|path| data_folders(path, depth + 1, found));
+}
+
+/// Removes the files of one folder; how many there were, and their bytes.
+fn clean(folder: &Path, dry_run: bool) -> Result<(u64, u64), Failure> {
+    let lock =
+        FolderLock::take(folder).map_err(|error| Failure::machine(anyhow::Error::new(error)))?;
+    let names = names(folder)?;
+    let (mut files, mut bytes) = (0, 0);
+    let mut parents = BTreeSet::new();
+    for name in &names {
+        let path = folder.join(name);
+        let Ok(metadata) = fs::symlink_metadata(&path) else {
+            continue;
+        };
+        if !metadata.is_file() {
+            continue;
+        }
+        if !dry_run {
+            fs::remove_file(&path)
+                .with_context(|| format!("cannot remove {}", path.display()))
+                .map_err(Failure::machine)?;
+        }
+        files += 1;
+        bytes += metadata.len();
+        parents.extend(
+            path.parent()
+                .filter(|parent| *parent != folder)
+                .map(Path::to_path_buf),
+        );
+    }
+    if !dry_run {
+        for parent in parents.iter().rev() {
+            remove_if_empty(parent)?;
+        }
+        // The manifest goes last: a clean that is cut short can be run again.
+        for name in [JOURNAL_NAME, MANIFEST_NAME, LOCK_NAME] {
+            remove_if_there(&folder.join(name))?;
+        }
+        remove_if_empty(folder)?;
+    }
+    drop(lock);
+    Ok((files, bytes))
+}
+
+/// The files that the manifest and the journal of a folder list.
+fn names(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let path = folder.join(MANIFEST_NAME);
+    let mut names: Vec<String> = Vec::new();
+    if path.is_file() {
+        let manifest: Value = fs::read_to_string(&path)
+            .map_err(anyhow::Error::new)
+            .and_then(|text| Ok(serde_json::from_str(&text)?))
+            .with_context(|| format!("cannot read the manifest {}", path.display()))
+            .map_err(Failure::no_plan)?;
+        for file in manifest["files"].as_array().into_iter().flatten() {
+            let beside = file["side_files"].as_array().into_iter().flatten();
+            let all = std::iter::once(file).chain(beside);
+            names.extend(all.filter_map(|f| f["name"].as_str()).map(str::to_string));
+        }
+    }
+    if folder.join(JOURNAL_NAME).is_file() {
+        let record = Record::load(folder).map_err(|e| Failure::no_plan(anyhow::Error::new(e)))?;
+        for file in record
+            .into_iter()
+            .flat_map(|record| record.files.into_values())
+        {
+            names.extend(file.side_files.into_iter().map(|side| side.name));
+            names.push(file.name);
+        }
+    }
+    names
+        .into_iter()
+        .map(|name| inside(folder, &name))
+        .collect()
+}
+
+/// A listed name as a path, if it stays in the folder.
+fn inside(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
+    let path = PathBuf::from(name);
+    let stays = |part: Component<'_>| matches!(part, Component::Normal(_));
+    match !name.is_empty() && path.components().all(stays) {
+        true => Ok(path),
+        false => Err(Failure::no_plan(anyhow::anyhow!(
+            "the manifest of {} names `{name}`, which leads out of the folder; nothing was removed",
+            folder.display()
+        ))),
+    }
+}
+
+fn remove_if_there(path: &Path) -> Result<(), Failure> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            let error = anyhow::Error::new(error);
+            Err(Failure::machine(
+                error.context(format!("cannot remove {}", path.display())),
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes a folder that is empty; one that is not holds what is not ours.
+fn remove_if_empty(path: &Path) -> Result<(), Failure> {
+    match fs::remove_dir(path) {
+        Err(error)
+            if !matches!(
+                error.kind(),
+                ErrorKind::DirectoryNotEmpty | ErrorKind::NotFound | ErrorKind::PermissionDenied
+            ) =>
+        {
+            let error = anyhow::Error::new(error);
+            Err(Failure::machine(
+                error.context(format!("cannot remove {}", path.display())),
+            ))
+        }
+        _ => Ok(()),
+    }
 }

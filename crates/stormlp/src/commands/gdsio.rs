@@ -1,13 +1,101 @@
-//! `stormlp gdsio`.
+//! `stormlp gdsio …`: gdsio's own arguments and job files over the same engine.
 
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use stormlp_model::matrix::gdsio::{GdsioArgs, GdsioRun, parse_args, parse_job_file};
+
+use super::gds::{self, Outputs};
 use crate::exit::Failure;
+use crate::output;
 use crate::session::Session;
 
-/// Arguments of `stormlp gdsio`.
+/// Arguments of `stormlp gdsio`: gdsio's own, handed on as they are.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(disable_help_flag = true)]
+pub(crate) struct Args {
+    /// gdsio's arguments; `stormlp gdsio -h` explains them
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "GDSIO ARGUMENTS"
+    )]
+    words: Vec<String>,
+}
 
-/// Refuses: this build has no `gdsio` yet.
-pub(crate) fn run(_args: Args, _session: &Session) -> Result<(), Failure> {
-    Err(Failure::usage("this build has no `gdsio` yet"))
+const HELP: &str = "\
+gdsio's arguments over stormlp's engine; an existing script runs with one word changed.
+
+Usage: stormlp gdsio (-D DIR | -f FILE) [-d GPU] [-n NODE] [-w WORKERS] … [OPTIONS]
+       stormlp gdsio JOBFILE.gdsio
+
+Jobs (repeat -D or -f for more; what follows belongs to the last one):
+  -D DIR   a folder with one file per worker, gdsio.0 and so on; made when missing
+  -f FILE  one file that the workers share
+  -d GPU   its GPU; left out, the first one, or emulated memory where there is none
+  -n NODE  bind its workers to a NUMA node
+  -w N     its workers (default 1); entries of a batch with -x 6 and 7
+
+Transfers:
+  -x TYPE  0 GPUD, 1 CPUONLY, 2 CPU_GPU, 3 CPU_ASYNC_GPU, 4 CPU_CACHED_GPU, 5 GPUD_ASYNC,
+           6 GPU_BATCH, 7 GPU_BATCH_STREAM (default 0)
+  -I KIND  0 read, 1 write, 2 randread, 3 randwrite (default 0)
+  -i SIZE  size of a transfer, or min:max:step taken in turn (default 1M)
+  -s SIZE  with -D the size of each file; with -f of the file, which the workers split
+           (with -T each worker goes over all of it)
+  -o SIZE  start offset       -T SECONDS  run so long instead of one pass
+  -V       verify             -k SEED     seed of random offsets
+  -U       unaligned offsets  -a SIZE     alignment of random offsets
+  -R       random content (always so here)   -F  made anew for every write
+  -B N     entries of a batch -M PERCENT  share of reads in a batch
+  -m KIND  0 device, 1 vmm, 2 pinned, 3 malloc, 4 mmap      -b  do not register buffers
+  -O 1     without O_DIRECT (with -x 1, 2 and 4)            -J  a line for each job
+  -p       taken, without effect
+
+Not supported: -P (RDMA sockets).
+
+Examples:
+  stormlp gdsio -D /mnt/nvme/gdsio -w 8 -s 1G -i 1M -x 0 -I 1
+  stormlp gdsio -f /mnt/nvme/file -d 0 -w 4 -s 4G -i 1M -x 2 -I 0 -T 10
+  stormlp gdsio rw-sample.gdsio
+";
+
+/// Runs gdsio's words and prints gdsio's line.
+pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+    let is_help = |word: &String| word == "--help";
+    if args.words.is_empty() || args.words.iter().any(is_help) {
+        return output::print(HELP);
+    }
+    let usage = |error| Failure::usage(error).with_help("stormlp gdsio -h");
+    let (name, run) = match parse_args(&args.words).map_err(usage)? {
+        GdsioArgs::Help => return output::print(HELP),
+        GdsioArgs::Run(run) => ("gdsio".to_string(), *run),
+        GdsioArgs::JobFile(path) => job_file(&path)?,
+    };
+    for note in run.notes() {
+        eprintln!("note: {note}");
+    }
+    let mut request = run.to_request().map_err(usage)?;
+    request.name = name;
+    let facts = gds::host_facts(&request, session)?;
+    let plan = gds::plan(&request, &facts).map_err(|failure| match &failure.help {
+        // There is no such option here; leaving gdsio's own out has the same effect.
+        Some(help) => {
+            let help = help.replace("--device host measures", "without -d it measures");
+            failure.with_help(help)
+        }
+        None => failure,
+    })?;
+    let outputs = Outputs::gdsio(run.per_job);
+    let run = gds::start(plan, facts, &outputs, session)?;
+    gds::execute(run, &outputs, session)
+}
+
+fn job_file(path: &Path) -> Result<(String, GdsioRun), Failure> {
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("cannot read the job file {}", path.display()))
+        .map_err(Failure::machine)?;
+    parse_job_file(&text, &|name| std::env::var(name).ok())
+        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }

@@ -10,6 +10,7 @@ pub(crate) mod doctor;
 pub(crate) mod gds;
 pub(crate) mod gdsio;
 pub(crate) mod report;
+mod saved;
 pub(crate) mod train;
 pub(crate) mod workloads;
 
@@ -23,7 +24,7 @@ use crate::session::Session;
 /// With the exit code and the advice of the command that failed.
 pub(crate) fn run(command: Command, session: &Session) -> Result<(), Failure> {
     match command {
-        Command::Gds(args) => gds::run(args, session),
+        Command::Gds(args) => gds::run(*args, session),
         Command::Gdsio(args) => gdsio::run(args, session),
         Command::Train(args) => train::run(args, session),
         Command::Checkpoint(args) => checkpoint::run(args, session),

@@ -1,13 +1,96 @@
-//! `stormlp report`.
+//! `stormlp report`: a saved report once more, in any format, or the list of a folder.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use stormlp_model::head::ReportKind;
+use stormlp_model::matrix::CellStatus;
+
+use super::gds::OutputArgs;
+use super::saved;
 use crate::exit::Failure;
+use crate::output;
 use crate::session::Session;
 
 /// Arguments of `stormlp report`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "\
+Examples:
+  stormlp report                                        what is saved in ./stormlp-results
+  stormlp report stormlp-results/gds-matrix-20261121-101502
+  stormlp report after/report.json --baseline before/report.json --format markdown")]
+pub(crate) struct Args {
+    /// A saved report, the folder of one, or a folder of such folders
+    #[arg(value_name = "FILE|DIR", default_value = "stormlp-results")]
+    place: PathBuf,
 
-/// Refuses: this build has no `report` yet.
-pub(crate) fn run(_args: Args, _session: &Session) -> Result<(), Failure> {
-    Err(Failure::usage("this build has no `report` yet"))
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Shows the report, or lists the folder.
+pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+    let inside = args.place.join("report.json");
+    let file = match (args.place.is_dir(), inside.is_file()) {
+        (true, false) => return list(&args.place),
+        (true, true) => inside,
+        (false, _) => args.place,
+    };
+    let outputs = args.output.open(session)?;
+    match saved::any(&file)?.0 {
+        ReportKind::Gds => outputs.write(&saved::matrix(&file)?),
+        kind @ (ReportKind::Train | ReportKind::Checkpoint) => {
+            Err(Failure::no_plan(anyhow::anyhow!(
+                "{} is the report of `stormlp {}`",
+                file.display(),
+                kind.name()
+            ))
+            .with_help("it is shown by that command; here only its line in the list is"))
+        }
+    }
+}
+
+/// A line for each report of a folder.
+fn list(folder: &Path) -> Result<(), Failure> {
+    let mut reports: Vec<PathBuf> = fs::read_dir(folder)
+        .map_err(|error| Failure::machine(anyhow::Error::new(error)))?
+        .flatten()
+        .map(|entry| entry.path().join("report.json"))
+        .filter(|path| path.is_file())
+        .collect();
+    reports.sort();
+    if reports.is_empty() {
+        return Err(
+            Failure::machine(anyhow::anyhow!("{} holds no reports", folder.display()))
+                .with_help("`stormlp gds` saves one after every run"),
+        );
+    }
+    let lines: Vec<String> = reports.iter().map(|path| line(path)).collect();
+    output::print(&lines.join("\n"))
+}
+
+/// When, what, how much of it, and where.
+fn line(path: &Path) -> String {
+    match saved::any(path) {
+        Err(failure) => format!("unreadable  {}: {:#}", path.display(), failure.error),
+        Ok((kind, value)) => {
+            let started = value["started_at"].as_str().unwrap_or("-").to_string();
+            let detail = match saved::matrix(path) {
+                Ok(report) => {
+                    let ok = report
+                        .cells
+                        .iter()
+                        .filter(|cell| cell.status == CellStatus::Ok);
+                    let (ok, planned) = (ok.count(), report.plan.cells.len());
+                    format!("{}: {ok} of {planned} cells", report.plan.name)
+                }
+                Err(_) => value["plan"]["name"].as_str().unwrap_or("").to_string(),
+            };
+            format!(
+                "{started}  {:<10}  {detail}  {}",
+                kind.name(),
+                path.display()
+            )
+        }
+    }
 }

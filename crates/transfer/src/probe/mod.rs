@@ -22,7 +22,8 @@ use std::path::Path;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::head::FORMAT_VERSION;
 use stormlp_model::machine::{
-    BlockDevice, BuildFacts, Fact, Filesystem, GpuFacts, LibraryFacts, Machine, advice,
+    BlockDevice, BuildFacts, DirectSupport, Fact, Filesystem, GpuFacts, LibraryFacts, Machine,
+    advice,
 };
 
 use self::libraries::Libraries;
@@ -119,6 +120,12 @@ fn not_probed() -> LibraryFacts {
         version: Fact::unknown("not probed"),
         found_at: Fact::unknown("not probed"),
     }
+}
+
+/// Whether `O_DIRECT` works in a folder (tried with a write to a nameless file), or on a file or
+/// block device (tried with a read).
+pub fn direct_io(path: &Path) -> Fact<DirectSupport> {
+    direct::probe(path)
 }
 
 /// The file system behind `directory`, or behind the nearest folder above it that exists.

@@ -1,0 +1,153 @@
+//! Which path was faster, and how a report stands against an earlier one.
+
+use stormlp_model::matrix::MatrixReport;
+use stormlp_model::operation::Direction;
+use stormlp_model::path::PathKind;
+
+use super::group::{Combination, Group, Spread, groups};
+
+/// `A ran 1.24 ± 0.01 times faster than B`, when two or more paths were measured alike.
+pub(super) fn verdict(groups: &[Group<'_>]) -> Option<String> {
+    let mut combinations: Vec<Combination> = Vec::new();
+    let mut paths: Vec<PathKind> = Vec::new();
+    for group in comparable(groups) {
+        if !combinations.contains(&group.key.combination) {
+            combinations.push(group.key.combination);
+        }
+        if !paths.contains(&group.key.path) {
+            paths.push(group.key.path);
+        }
+    }
+    if paths.len() < 2 {
+        return None;
+    }
+    // Only combinations that all of these paths ran say anything about all of them.
+    combinations.retain(|combination| {
+        paths
+            .iter()
+            .all(|path| find(groups, *path, combination).is_some())
+    });
+    if combinations.is_empty() {
+        return None;
+    }
+    let fastest = *paths.iter().max_by(|a, b| {
+        mean_ratio(groups, **a, **b, &combinations)
+            .mean
+            .total_cmp(&1.0)
+    })?;
+    let others: Vec<String> = (paths.iter())
+        .filter(|path| **path != fastest)
+        .map(|path| {
+            let ratio = mean_ratio(groups, fastest, *path, &combinations);
+            format!(
+                "{} times faster than {}",
+                ratio.text(),
+                words(groups, *path)
+            )
+        })
+        .collect();
+    let over = match combinations.as_slice() {
+        [only] => only.words(),
+        several => format!("geometric mean of {} combinations", several.len()),
+    };
+    Some(format!(
+        "{} ran {} ({over})",
+        words(groups, fastest),
+        others.join(" and ")
+    ))
+}
+
+/// The groups that moved bytes and have numbers.
+fn comparable<'a, 'b>(groups: &'a [Group<'b>]) -> impl Iterator<Item = &'a Group<'b>> {
+    groups
+        .iter()
+        .filter(|group| group.key.path != PathKind::Null && group.throughput().is_some())
+}
+
+/// A path as the table names it, with what ran; and when the page cache, not the storage, gave
+/// most of its bytes, that too.
+fn words(groups: &[Group<'_>], path: PathKind) -> String {
+    let of_path = || comparable(groups).filter(|group| group.key.path == path);
+    let name = of_path()
+        .next()
+        .map_or_else(|| path.to_string(), Group::path_words);
+    let from_memory = of_path()
+        .filter(|group| group.key.combination.op.direction() == Direction::Read)
+        .flat_map(Group::results)
+        .any(|m| {
+            m.device_read_bytes
+                .is_some_and(|device| device < m.bytes / 2)
+        });
+    match from_memory {
+        true => format!("{name} (mostly read from memory)"),
+        false => name,
+    }
+}
+
+fn find<'a, 'b>(
+    groups: &'a [Group<'b>],
+    path: PathKind,
+    combination: &Combination,
+) -> Option<&'a Group<'b>> {
+    comparable(groups).find(|g| g.key.path == path && g.key.combination == *combination)
+}
+
+/// Geometric mean of the ratios of two paths; its deviation is known for a single combination.
+fn mean_ratio(
+    groups: &[Group<'_>],
+    a: PathKind,
+    b: PathKind,
+    combinations: &[Combination],
+) -> Spread {
+    let ratios: Vec<Spread> = (combinations.iter())
+        .filter_map(|combination| {
+            let a = find(groups, a, combination)?.throughput()?;
+            let b = find(groups, b, combination)?.throughput()?;
+            Some(a.ratio(b))
+        })
+        .collect();
+    match ratios.as_slice() {
+        [only] => *only,
+        several => {
+            let logarithms: f64 = several.iter().map(|ratio| ratio.mean.ln()).sum();
+            Spread {
+                mean: (logarithms / several.len() as f64).exp(),
+                deviation: None,
+            }
+        }
+    }
+}
+
+/// Throughput of a group by that of the same group in an earlier report.
+pub(super) fn against(group: &Group<'_>, baseline: &MatrixReport) -> String {
+    let earlier = groups(baseline);
+    let earlier = earlier.iter().find(|earlier| earlier.key == group.key);
+    match (group.throughput(), earlier.and_then(Group::throughput)) {
+        (Some(now), Some(then)) => format!("× {}", now.ratio(then).text()),
+        (_, None) => "not in baseline".to_string(),
+        (None, Some(_)) => "-".to_string(),
+    }
+}
+
+/// What makes a comparison with an earlier report doubtful.
+pub(super) fn caveat(report: &MatrixReport, baseline: &MatrixReport) -> Option<String> {
+    let mut doubts = Vec::new();
+    let (now, then) = (&report.head.host, &baseline.head.host);
+    if now.hostname != then.hostname {
+        doubts.push(format!("it was measured on {}", then.hostname));
+    }
+    if now.kernel != then.kernel {
+        doubts.push(format!("it was measured under Linux {}", then.kernel));
+    }
+    if report.plan.memory.emulated != baseline.plan.memory.emulated {
+        doubts.push("only one of the two has emulated accelerator memory".to_string());
+    }
+    if report.plan.cache != baseline.plan.cache {
+        doubts.push(format!("its page cache was {}", baseline.plan.cache.name()));
+    }
+    let started = &baseline.head.started_at;
+    Some(match doubts.is_empty() {
+        true => format!("baseline: {started}"),
+        false => format!("baseline: {started}; {}", doubts.join("; ")),
+    })
+}

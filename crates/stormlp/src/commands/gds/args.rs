@@ -1,0 +1,310 @@
+//! The options of `stormlp gds`, and the request they make.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+use stormlp_model::matrix::{
+    CacheState, DeviceId, EngineChoice, Fill, IoSize, JobRequest, MatrixRequest, PathChoice, Span,
+    Target, apply_preset,
+};
+use stormlp_model::operation::Operation;
+use stormlp_model::path::{MemoryKind, PathKind};
+use stormlp_model::units::{ByteSize, parse_duration, parse_size_sweep};
+
+use crate::exit::Failure;
+
+/// Where the test files lie when nothing is said.
+const DEFAULT_FOLDER: &str = "stormlp-data/gds";
+
+/// A word of `--path`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PathWord {
+    Auto,
+    All,
+    One(PathKind),
+}
+
+impl FromStr for PathWord {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "all" => Ok(Self::All),
+            name => name.parse().map(Self::One),
+        }
+    }
+}
+
+/// One entry of `--io-size`: a size, or a sweep.
+#[derive(Debug, Clone)]
+pub(crate) struct Sizes(Vec<u64>);
+
+impl FromStr for Sizes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let sizes = parse_size_sweep(text).map_err(|error| error.to_string())?;
+        match sizes.iter().any(|size| size.0 == 0) {
+            true => Err("a size of zero moves nothing".to_string()),
+            false => Ok(Self(sizes.into_iter().map(|size| size.0).collect())),
+        }
+    }
+}
+
+/// What is measured.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "The matrix (lists by commas)")]
+pub(crate) struct MatrixArgs {
+    /// Paths: gds, gds-async, gds-batch, gds-batch-stream, cpu, buffered, cpu-gpu,
+    /// cpu-async-gpu, page-cache, null; or `auto` (gds, cpu-gpu, page-cache), or `all`
+    /// [default: auto]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    path: Vec<PathWord>,
+
+    /// Operations: read, write, randread, randwrite [default: read]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    op: Vec<Operation>,
+
+    /// Sizes of a transfer, or sweeps such as 1M:16M:1M [default: 1M]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    io_size: Vec<Sizes>,
+
+    /// Numbers of threads [default: 8]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    threads: Vec<u32>,
+
+    /// Transfers in flight for each thread; entries of a batch on the batch paths [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    queue_depth: Option<u32>,
+
+    /// A named matrix: quick, data-preparation, training, inference, full; options given beside
+    /// it take the place of its entries
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
+
+    /// How long a cell runs [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "passes")]
+    duration: Option<Duration>,
+
+    /// Go over the files so many times instead, all of it counted
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    passes: Option<u32>,
+
+    /// Run each cell so long before it is measured
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    warmup: Option<Duration>,
+
+    /// Run each cell so often; the table shows mean ± standard deviation [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: Option<u32>,
+
+    /// What a cell finds in the page cache: cold (these files dropped), warm, as-is
+    /// [default: cold]
+    #[arg(long, value_name = "STATE")]
+    cache: Option<CacheState>,
+
+    /// Share of reads in percent on the batch paths: a mix of reads and writes
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    read_percent: Option<u8>,
+}
+
+/// What it is measured on.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Files")]
+pub(crate) struct FileArgs {
+    /// Folder with a file for each thread; repeat it to deal the threads over several
+    /// [default: ./stormlp-data/gds]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "job"])]
+    dir: Vec<PathBuf>,
+
+    /// File or block device that threads share; repeatable
+    #[arg(long, value_name = "FILE", conflicts_with = "job")]
+    file: Vec<PathBuf>,
+
+    /// A group of threads with bindings of its own, such as
+    /// dir=/mnt/a,device=cuda:0,numa=0,threads=8; repeatable
+    #[arg(long, value_name = "KEY=VALUE,…")]
+    job: Vec<JobRequest>,
+
+    /// Size of each thread's file, or of the part of --file that is used [default: what is
+    /// there, else 1 GiB a thread, at most 8 GiB and a quarter of the free space in all]
+    #[arg(long, value_name = "SIZE")]
+    file_size: Option<ByteSize>,
+
+    /// Start so far into every file
+    #[arg(long, value_name = "SIZE")]
+    offset: Option<ByteSize>,
+
+    /// What is written: once (incompressible, made once), every (made anew for every write), zero
+    /// [default: once]
+    #[arg(long, value_name = "HOW")]
+    fill: Option<Fill>,
+
+    /// Compare what is read with the pattern that was written
+    #[arg(long)]
+    verify: bool,
+
+    /// Sync the files at the end of a writing cell, within the measured time
+    #[arg(long)]
+    fsync: bool,
+
+    /// Remove the files that were made when the run is over
+    #[arg(long, overrides_with = "keep")]
+    remove: bool,
+
+    /// Keep the files for the next run (this is the default)
+    #[arg(long, overrides_with = "remove")]
+    keep: bool,
+
+    /// Allow writing to block devices, which destroys what is on them
+    #[arg(long)]
+    destroy_data_on_block_devices: bool,
+}
+
+/// How it is done.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Accelerator and engine")]
+pub(crate) struct DeviceArgs {
+    /// Accelerators: host (emulated), cuda:0, or several such as cuda:0,1 [default: the first
+    /// GPU, else host]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    device: Vec<DeviceId>,
+
+    /// Memory transfers end in: device, vmm, pinned, host, mmap (gdsio's -m) [default: device]
+    #[arg(long, value_name = "KIND")]
+    memory: Option<MemoryKind>,
+
+    /// Do not register buffers with cuFile
+    #[arg(long)]
+    no_register: bool,
+
+    /// I/O engine of the CPU's paths: auto, uring, tokio-uring, psync [default: auto]
+    #[arg(long, value_name = "NAME")]
+    engine: Option<EngineChoice>,
+
+    /// Submissions gathered before they go to the kernel [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    submit_batch: Option<u32>,
+
+    /// Seed of random offsets and of the pattern [default: 0]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// Random offsets anywhere, not at multiples of 4 KiB
+    #[arg(long)]
+    unaligned: bool,
+
+    /// Fail when a gds path falls back to another one
+    #[arg(long)]
+    require_gds: bool,
+
+    /// Fail when the file system refuses O_DIRECT
+    #[arg(long)]
+    require_direct: bool,
+}
+
+/// The request that the options make.
+///
+/// # Errors
+/// With exit code 2 when there is no such preset.
+pub(crate) fn request(
+    matrix: MatrixArgs,
+    files: FileArgs,
+    devices: DeviceArgs,
+) -> Result<MatrixRequest, Failure> {
+    let mut request = MatrixRequest::plain(PathBuf::from(DEFAULT_FOLDER));
+    if let Some(name) = &matrix.preset {
+        apply_preset(name, &mut request).map_err(Failure::usage)?;
+    }
+    take_matrix(matrix, &mut request);
+    take_files(files, &mut request);
+    take_devices(devices, &mut request);
+    Ok(request)
+}
+
+fn take_matrix(args: MatrixArgs, request: &mut MatrixRequest) {
+    match args.path.as_slice() {
+        [] => {}
+        [PathWord::Auto] => request.paths = PathChoice::Auto,
+        [PathWord::All] => request.paths = PathChoice::All,
+        words => {
+            let named = words.iter().flat_map(|word| match word {
+                PathWord::Auto => PathKind::AUTO.to_vec(),
+                PathWord::All => PathKind::ALL.to_vec(),
+                PathWord::One(path) => vec![*path],
+            });
+            request.paths = PathChoice::Named(named.collect());
+        }
+    }
+    replace_list(&mut request.ops, args.op);
+    let sizes = args.io_size.into_iter().flat_map(|sizes| sizes.0);
+    replace_list(&mut request.io_sizes, sizes.map(IoSize::fixed).collect());
+    replace_list(&mut request.threads, args.threads);
+    replace(&mut request.queue_depth, args.queue_depth);
+    replace(
+        &mut request.span,
+        args.duration.map(|d| Span::Seconds(d.as_secs_f64())),
+    );
+    replace(&mut request.span, args.passes.map(Span::Passes));
+    replace(
+        &mut request.warmup_seconds,
+        args.warmup.map(|d| d.as_secs_f64()),
+    );
+    replace(&mut request.repeat, args.repeat);
+    replace(&mut request.cache, args.cache);
+    request.read_percent = args.read_percent;
+}
+
+fn take_files(args: FileArgs, request: &mut MatrixRequest) {
+    let mut jobs = args.job;
+    jobs.extend(
+        args.dir
+            .into_iter()
+            .map(|dir| JobRequest::on("", Target::Folder(dir))),
+    );
+    jobs.extend(
+        args.file
+            .into_iter()
+            .map(|file| JobRequest::on("", Target::File(file))),
+    );
+    for (index, job) in jobs.iter_mut().enumerate() {
+        if job.name.is_empty() {
+            job.name = format!("job{index}");
+        }
+    }
+    replace_list(&mut request.jobs, jobs);
+    request.file_size_bytes = args.file_size.map(ByteSize::bytes);
+    replace(&mut request.offset_bytes, args.offset.map(ByteSize::bytes));
+    replace(&mut request.fill, args.fill);
+    request.verify = args.verify;
+    request.fsync = args.fsync;
+    request.keep = args.keep || !args.remove;
+    request.overwrite_block_devices = args.destroy_data_on_block_devices;
+}
+
+fn take_devices(args: DeviceArgs, request: &mut MatrixRequest) {
+    request.devices = args.device;
+    replace(&mut request.memory, args.memory);
+    request.register = !args.no_register;
+    replace(&mut request.engine, args.engine);
+    replace(&mut request.submit_batch, args.submit_batch);
+    replace(&mut request.seed, args.seed);
+    request.unaligned = args.unaligned;
+    request.require_gds = args.require_gds;
+    request.require_direct = args.require_direct;
+}
+
+fn replace<T>(target: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *target = value;
+    }
+}
+
+fn replace_list<T>(target: &mut Vec<T>, values: Vec<T>) {
+    if !values.is_empty() {
+        *target = values;
+    }
+}

@@ -1,0 +1,200 @@
+//! Runs a plan, saves after every cell, and says in the end how it went.
+
+use std::path::PathBuf;
+
+use stormlp_emulator::matrix::{self, MatrixError};
+use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport};
+use stormlp_model::units::{ByteSize, format_duration};
+use stormlp_report::matrix::Format;
+use stormlp_transfer::TransferError;
+
+use super::names_paths;
+use super::outputs::{Outputs, save};
+use crate::exit::{Code, Failure};
+use crate::session::Session;
+
+/// A matrix about to run: its plan and the cells it has already, and where it is saved.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) report: MatrixReport,
+    pub(crate) save_to: PathBuf,
+}
+
+/// Runs the matrix, saves it, writes the results, and turns what went wrong into an exit code.
+///
+/// # Errors
+/// With the exit code that the README gives for it.
+pub(crate) fn execute(run: Run, outputs: &Outputs, session: &Session) -> Result<(), Failure> {
+    announce(&run, session);
+    save(&run.report, &run.save_to).map_err(|error| not_saved(&run.save_to, error))?;
+    let mut unsaved = None;
+    let save_to = run.save_to.clone();
+    let report = matrix::run(
+        run.report,
+        &session.progress(),
+        &session.stop,
+        &mut |report| {
+            if let Err(error) = save(report, &save_to) {
+                unsaved = Some(error);
+            }
+        },
+    )
+    .map_err(matrix_failure)?;
+    let saved = save(&report, &save_to);
+    outputs.write(&report)?;
+    if outputs.format() == Format::Gdsio {
+        // gdsio's line has no room for what the table says below itself.
+        explain(&report);
+    }
+    if let Some(error) = unsaved.or(saved.err()) {
+        return Err(not_saved(&save_to, error));
+    }
+    if !session.quiet {
+        eprintln!("report: {}", save_to.display());
+    }
+    verdict(&report, &save_to)
+}
+
+/// How long it will take and what is written first.
+fn announce(run: &Run, session: &Session) {
+    if session.quiet {
+        return;
+    }
+    let plan = &run.report.plan;
+    if plan.layout_bytes > 0 {
+        let fate = match plan.keep {
+            true => "kept for the next run",
+            false => "removed in the end",
+        };
+        eprintln!(
+            "writing test files first: {} to {} ({fate})",
+            ByteSize(plan.layout_bytes),
+            places(plan)
+        );
+    }
+    let left = (plan.cells.iter().enumerate())
+        .filter(|(index, cell)| cell.availability.is_available() && !run.report.has(*index));
+    let seconds: f64 = left.clone().map(|(_, cell)| cell.estimated_seconds).sum();
+    let cells = match left.count() {
+        1 => "1 cell".to_string(),
+        count => format!("{count} cells"),
+    };
+    eprintln!("{cells} to measure, about {}", format_duration(seconds));
+}
+
+fn places(plan: &MatrixPlan) -> String {
+    let folders = plan.folders.iter().map(|folder| &folder.path);
+    let files = plan
+        .files
+        .iter()
+        .filter(|f| f.folder.is_none())
+        .map(|f| &f.path);
+    let places: Vec<String> = folders
+        .chain(files)
+        .map(|p| p.display().to_string())
+        .collect();
+    places.join(", ")
+}
+
+/// Warnings and reasons on stderr, for a format that has no place for them.
+fn explain(report: &MatrixReport) {
+    let mut lines: Vec<String> = Vec::new();
+    let mut say = |line: String| {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    };
+    for warning in &report.head.warnings {
+        say(format!("warning: {warning}"));
+    }
+    for cell in &report.cells {
+        for warning in &cell.warnings {
+            say(format!("warning: {}: {warning}", cell.requested_path));
+        }
+        if cell.status != CellStatus::Ok {
+            say(format!("note: {}", not_measured(cell)));
+        }
+    }
+    lines.iter().for_each(|line| eprintln!("{line}"));
+}
+
+fn not_measured(cell: &CellReport) -> String {
+    let reason = cell.reason.as_deref().unwrap_or("no reason was recorded");
+    format!("{} {}: {reason}", cell.requested_path, cell.op)
+}
+
+/// The exit code that a finished report asks for.
+fn verdict(report: &MatrixReport, save_to: &std::path::Path) -> Result<(), Failure> {
+    if report.stopped {
+        let planned = report.plan.cells.len();
+        return Err(Failure::stopped(format!(
+            "stopped by the user; {} of {planned} cells are saved",
+            report.cells.len()
+        ))
+        .with_help(format!("stormlp gds --resume {}", save_to.display())));
+    }
+    let with = |status| {
+        report
+            .cells
+            .iter()
+            .filter(move |cell| cell.status == status)
+    };
+    let failed = with(CellStatus::Failed).count();
+    if let Some(first) = with(CellStatus::Failed).next() {
+        return Err(Failure::storage(anyhow::anyhow!(
+            "{failed} of {} cells failed; the first: {}",
+            report.cells.len(),
+            not_measured(first)
+        ))
+        .with_help(
+            "the report has the reason of each; `stormlp doctor DIR` looks at the storage",
+        ));
+    }
+    match with(CellStatus::Unavailable).next() {
+        Some(cell) if names_paths(&report.plan) => {
+            let failure = Failure::machine(anyhow::anyhow!("{}", not_measured(cell)));
+            Err(match &cell.remedy {
+                Some(remedy) if !remedy.is_empty() => failure.with_help(remedy.clone()),
+                _ => failure,
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn not_saved(path: &std::path::Path, error: anyhow::Error) -> Failure {
+    Failure::machine(error.context(format!(
+        "the report could not be saved as {}",
+        path.display()
+    )))
+    .with_help("name a folder that you may write to: --results-dir DIR")
+}
+
+/// Whose fault it is that the matrix could not run at all.
+fn matrix_failure(error: MatrixError) -> Failure {
+    let code = match &error {
+        MatrixError::Lock(_) | MatrixError::Manifest { .. } => Code::Machine,
+        MatrixError::Transfer(error) => transfer_code(error),
+    };
+    let full = matches!(&error, MatrixError::Transfer(e) if e.errno() == Some(ENOSPC));
+    let failure = Failure::new(code, error);
+    match full {
+        true => failure.with_help("free some space, or use a smaller --file-size"),
+        false => failure,
+    }
+}
+
+const EPERM: i32 = 1;
+const ENOENT: i32 = 2;
+const EACCES: i32 = 13;
+const ENOSPC: i32 = 28;
+const EROFS: i32 = 30;
+const EDQUOT: i32 = 122;
+
+fn transfer_code(error: &TransferError) -> Code {
+    match (error, error.errno()) {
+        (TransferError::Unavailable { .. } | TransferError::Memory { .. }, _)
+        | (_, Some(EPERM | ENOENT | EACCES | ENOSPC | EROFS | EDQUOT)) => Code::Machine,
+        _ => Code::Storage,
+    }
+}

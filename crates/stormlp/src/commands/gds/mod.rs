@@ -1,0 +1,159 @@
+//! `stormlp gds`: arguments, facts and files become a plan; the plan is printed or run.
+
+mod args;
+mod finish;
+mod outputs;
+mod resume;
+pub(crate) mod scan;
+
+use std::path::PathBuf;
+
+use stormlp_model::facts::HostFacts;
+use stormlp_model::head::{ReportHead, ReportKind};
+use stormlp_model::matrix::{
+    MatrixPlan, MatrixReport, MatrixRequest, PathChoice, ProblemKind, Problems, resolve,
+};
+use stormlp_model::path::PathKind;
+use stormlp_report::matrix::{Format, render_plan};
+
+use crate::exit::{Code, Failure};
+use crate::output;
+use crate::session::Session;
+
+pub(crate) use finish::{Run, execute};
+pub(crate) use outputs::{OutputArgs, Outputs};
+
+/// Arguments of `stormlp gds`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stormlp gds --io-size 1M --threads 8          the paths of this machine, one table
+  stormlp gds --preset training --dir /mnt/nvme --export training.md
+  stormlp gds --path gds,cpu-gpu --op read,write --io-size 4K,1M,16M --threads 1,16 \\
+      --repeat 3 --baseline before/report.json
+
+Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is always saved under
+./stormlp-results; `stormlp report` shows it again.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    matrix: args::MatrixArgs,
+
+    #[command(flatten)]
+    files: args::FileArgs,
+
+    #[command(flatten)]
+    devices: args::DeviceArgs,
+
+    #[command(flatten)]
+    output: OutputArgs,
+
+    /// Print the plan and stop
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Continue the matrix of a saved report; its plan stands, so no option of the matrix goes
+    /// with it
+    #[arg(long, value_name = "REPORT", conflicts_with_all = [
+        "path", "op", "io_size", "threads", "queue_depth", "preset", "duration", "passes",
+        "warmup", "repeat", "cache", "read_percent", "dir", "file", "job", "file_size", "offset",
+        "fill", "verify", "fsync", "remove", "keep", "destroy_data_on_block_devices", "device",
+        "memory", "no_register", "engine", "submit_batch", "seed", "unaligned", "require_gds",
+        "require_direct",
+    ])]
+    resume: Option<PathBuf>,
+}
+
+/// Runs the matrix.
+pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+    let outputs = args.output.open(session)?;
+    if let Some(saved) = args.resume {
+        let run = resume::open(&saved, session)?;
+        return match args.dry_run {
+            true => print_plan(&run.report.plan, outputs.format()),
+            false => execute(run, &outputs, session),
+        };
+    }
+    let request = args::request(args.matrix, args.files, args.devices)?;
+    let facts = host_facts(&request, session)?;
+    let plan = plan(&request, &facts)?;
+    if args.dry_run {
+        return print_plan(&plan, outputs.format());
+    }
+    let run = start(plan, facts, &outputs, session)?;
+    execute(run, &outputs, session)
+}
+
+/// The facts a request needs; the GPU libraries are asked only for paths that use them.
+pub(crate) fn host_facts(request: &MatrixRequest, session: &Session) -> Result<HostFacts, Failure> {
+    let asks_libraries = |path: &PathKind| path.ends_in_accelerator();
+    let directory = scan::nearest(request.jobs[0].target.path());
+    let directory = match directory.is_dir() {
+        true => directory.as_path(),
+        false => directory.parent().unwrap_or(directory.as_path()),
+    };
+    match request.paths.paths().iter().any(asks_libraries) {
+        true => session.host_facts(Some(directory)),
+        false => Ok(stormlp_transfer::probe::host_facts()),
+    }
+}
+
+/// The plan of a request on this machine.
+///
+/// # Errors
+/// With exit code 3 or 4 and everything that is wrong.
+pub(crate) fn plan(request: &MatrixRequest, facts: &HostFacts) -> Result<MatrixPlan, Failure> {
+    let inventory = scan::inventory(request.jobs.iter().map(|job| &job.target));
+    resolve(request, facts, &inventory).map_err(problems)
+}
+
+fn problems(problems: Problems) -> Failure {
+    let code = match problems.kind() {
+        ProblemKind::Plan => Code::NoPlan,
+        ProblemKind::Machine => Code::Machine,
+    };
+    let help = problems.help();
+    let failure = Failure::new(code, problems);
+    match help.is_empty() {
+        true => failure,
+        false => failure.with_help(help),
+    }
+}
+
+/// A run of a fresh plan, with a folder for its report.
+pub(crate) fn start(
+    plan: MatrixPlan,
+    facts: HostFacts,
+    outputs: &Outputs,
+    session: &Session,
+) -> Result<Run, Failure> {
+    let save_to = outputs.report_path(&plan.name, session)?;
+    let mut head = ReportHead::new(
+        ReportKind::Gds,
+        session.command_line(),
+        session.started_at(),
+        facts,
+    );
+    head.warnings.clone_from(&plan.warnings);
+    Ok(Run {
+        report: MatrixReport::new(head, plan),
+        save_to,
+    })
+}
+
+fn print_plan(plan: &MatrixPlan, format: Format) -> Result<(), Failure> {
+    match format {
+        Format::Json => {
+            let json = serde_json::to_string_pretty(plan)
+                .map_err(|error| Failure::bug(anyhow::Error::new(error)))?;
+            output::print(&json)
+        }
+        Format::Table | Format::Gdsio | Format::Csv | Format::Markdown => {
+            output::print(&render_plan(plan))
+        }
+    }
+}
+
+/// Whether the user named the paths of a plan, so that one that cannot run is an error.
+fn names_paths(plan: &MatrixPlan) -> bool {
+    matches!(plan.paths, PathChoice::Named(_))
+}

@@ -1,0 +1,209 @@
+//! Where results go: the saved report, stdout in some format, and exports by extension.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use stormlp_model::matrix::MatrixReport;
+use stormlp_report::matrix::{Columns, Format, View, csv_rows, gdsio_lines, render};
+use stormlp_transfer::storage;
+
+use crate::commands::saved;
+use crate::exit::Failure;
+use crate::output;
+use crate::session::Session;
+
+/// Options for what becomes of the result.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Results")]
+pub(crate) struct OutputArgs {
+    /// What is printed: table, gdsio, json, csv, markdown
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    format: Format,
+
+    /// Columns of table and markdown: standard, study-a, study-b
+    #[arg(long, value_name = "SET", default_value = "standard")]
+    columns: Columns,
+
+    /// Write the result to a file too; .json, .csv (appended to), .md, .txt or .gdsio; repeatable
+    #[arg(long, value_name = "FILE")]
+    export: Vec<PathBuf>,
+
+    /// An earlier report to compare with, cell by cell
+    #[arg(long, value_name = "REPORT")]
+    baseline: Option<PathBuf>,
+
+    /// Folder for saved reports
+    #[arg(long, value_name = "DIR", default_value = "stormlp-results")]
+    results_dir: PathBuf,
+}
+
+/// The same, opened: formats known, baseline read. What is wrong shows before the run.
+#[derive(Debug)]
+pub(crate) struct Outputs {
+    format: Format,
+    columns: Columns,
+    per_job: bool,
+    exports: Vec<(PathBuf, Format)>,
+    baseline: Option<MatrixReport>,
+    results_dir: PathBuf,
+}
+
+impl OutputArgs {
+    /// Reads the baseline and makes sure that every export can be written.
+    ///
+    /// # Errors
+    /// When an extension names no format, or the baseline cannot be read.
+    pub(crate) fn open(self, session: &Session) -> Result<Outputs, Failure> {
+        let is_table = matches!(self.format, Format::Table | Format::Markdown);
+        if self.columns != Columns::Standard && !is_table {
+            return Err(Failure::usage(
+                "--columns study-a and study-b go with --format table and markdown",
+            ));
+        }
+        let exports = (self.export.into_iter())
+            .map(|path| Format::of_file(&path).map(|format| (path, format)))
+            .collect::<Result<Vec<_>, String>>()
+            .map_err(Failure::usage)?;
+        for (path, _) in &exports {
+            check_folder(path)?;
+        }
+        let baseline = (self.baseline.as_deref()).map(saved::matrix).transpose()?;
+        let _ = session;
+        Ok(Outputs {
+            format: self.format,
+            columns: self.columns,
+            per_job: false,
+            exports,
+            baseline,
+            results_dir: self.results_dir,
+        })
+    }
+}
+
+impl Outputs {
+    /// What `stormlp gdsio` prints: its result line, and a line for each job with `-J`.
+    pub(crate) fn gdsio(per_job: bool) -> Self {
+        Self {
+            format: Format::Gdsio,
+            columns: Columns::Standard,
+            per_job,
+            exports: Vec::new(),
+            baseline: None,
+            results_dir: PathBuf::from("stormlp-results"),
+        }
+    }
+
+    /// The format of stdout.
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// A new folder under the results, and the report's place in it.
+    ///
+    /// # Errors
+    /// With exit code 4 when the folder cannot be made.
+    pub(crate) fn report_path(&self, name: &str, session: &Session) -> Result<PathBuf, Failure> {
+        let stem = format!("gds-{}-{}", file_safe(name), session.file_stamp());
+        fs::create_dir_all(&self.results_dir).map_err(|e| cannot_save(&self.results_dir, e))?;
+        for attempt in 1..1000 {
+            let folder = match attempt {
+                1 => self.results_dir.join(&stem),
+                again => self.results_dir.join(format!("{stem}-{again}")),
+            };
+            match fs::create_dir(&folder) {
+                Ok(()) => return Ok(folder.join("report.json")),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(cannot_save(&folder, error)),
+            }
+        }
+        Err(Failure::machine(anyhow::anyhow!(
+            "{} is full of reports of this second",
+            self.results_dir.display()
+        )))
+    }
+
+    /// Prints the result and writes the exports.
+    ///
+    /// # Errors
+    /// When stdout or a file cannot be written.
+    pub(crate) fn write(&self, report: &MatrixReport) -> Result<(), Failure> {
+        for (path, format) in &self.exports {
+            let written = match format {
+                Format::Csv => append_csv(path, report),
+                _ => self.text(*format, report).and_then(|text| {
+                    fs::write(path, text).map_err(|error| cannot_save(path, error))
+                }),
+            };
+            written?;
+        }
+        output::print(&self.text(self.format, report)?)
+    }
+
+    fn text(&self, format: Format, report: &MatrixReport) -> Result<String, Failure> {
+        if format == Format::Gdsio {
+            return Ok(gdsio_lines(report, self.per_job));
+        }
+        let is_table = matches!(format, Format::Table | Format::Markdown);
+        let view = View {
+            report,
+            baseline: self.baseline.as_ref(),
+            columns: if is_table {
+                self.columns
+            } else {
+                Columns::Standard
+            },
+        };
+        render(format, &view).map_err(|error| Failure::bug(anyhow::Error::new(error)))
+    }
+}
+
+/// Writes the report so that it is whole at any moment.
+pub(crate) fn save(report: &MatrixReport, path: &Path) -> anyhow::Result<()> {
+    let json = serde_json::to_vec_pretty(report)?;
+    storage::write_atomically(path, &json)?;
+    Ok(())
+}
+
+/// Adds the cells to a CSV file, below a header when the file is new.
+fn append_csv(path: &Path, report: &MatrixReport) -> Result<(), Failure> {
+    let is_new = fs::metadata(path).map_or(true, |metadata| metadata.len() == 0);
+    let rows = csv_rows(report, is_new).map_err(|e| Failure::bug(anyhow::Error::new(e)))?;
+    fs::File::options()
+        .create(true)
+        .append(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(rows.as_bytes()))
+        .map_err(|error| cannot_save(path, error))
+}
+
+fn check_folder(path: &Path) -> Result<(), Failure> {
+    let parent = path.parent().filter(|parent| *parent != Path::new(""));
+    match parent {
+        Some(parent) if !parent.is_dir() => Err(Failure::machine(anyhow::anyhow!(
+            "--export {}: there is no folder {}",
+            path.display(),
+            parent.display()
+        ))
+        .with_help(format!("mkdir -p {}", parent.display()))),
+        _ => Ok(()),
+    }
+}
+
+fn cannot_save(path: &Path, error: std::io::Error) -> Failure {
+    Failure::machine(anyhow::Error::new(error).context(format!("cannot write {}", path.display())))
+        .with_help("name a folder that you may write to: --results-dir DIR")
+}
+
+/// A name that is one folder's name everywhere.
+fn file_safe(name: &str) -> String {
+    let safe = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '-' {
+            c
+        } else {
+            '_'
+        }
+    };
+    name.chars().map(safe).collect()
+}

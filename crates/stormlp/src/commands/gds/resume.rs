@@ -1,0 +1,47 @@
+//! Continuing a matrix: the saved plan stands, and cells that are done are not run again.
+
+use std::path::Path;
+
+use stormlp_model::matrix::Target;
+
+use super::finish::Run;
+use super::scan;
+use crate::commands::saved;
+use crate::exit::Failure;
+use crate::session::Session;
+
+/// Opens a saved report to go on with it, in its own file.
+///
+/// # Errors
+/// When it cannot be read, or another machine wrote it.
+pub(crate) fn open(path: &Path, session: &Session) -> Result<Run, Failure> {
+    let mut report = saved::matrix(path)?;
+    let here = session.host_facts(None)?;
+    let there = &report.head.host;
+    if here.hostname != there.hostname {
+        return Err(Failure::no_plan(anyhow::anyhow!(
+            "{} was measured on {}, and this is {}: cells of two machines make no matrix",
+            path.display(),
+            there.hostname,
+            here.hostname
+        ))
+        .with_help("start a new matrix, and compare the two with --baseline"));
+    }
+    let folders = report.plan.folders.iter().map(|folder| folder.path.clone());
+    let files = report
+        .plan
+        .files
+        .iter()
+        .filter(|file| file.folder.is_none());
+    let targets: Vec<Target> = folders
+        .map(Target::Folder)
+        .chain(files.map(|file| Target::File(file.path.clone())))
+        .collect();
+    let inventory = scan::inventory(&targets);
+    report.plan.skip_finished_files(&inventory);
+    report.stopped = false;
+    Ok(Run {
+        report,
+        save_to: path.to_path_buf(),
+    })
+}

@@ -1,0 +1,213 @@
+//! What is there before a matrix runs: a look at the folders and files of a request.
+
+use std::fs::{self, File, Metadata};
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use stormlp_model::facts::Availability;
+use stormlp_model::machine::{DirectSupport, Fact};
+use stormlp_model::matrix::{
+    DataManifest, FileFacts, FileKind, FolderFacts, FoundFile, Inventory, MANIFEST_NAME, Target,
+};
+use stormlp_transfer::{probe, storage};
+
+/// What `O_DIRECT` asks of offsets where the file system does not say: a sector.
+const USUAL_ALIGNMENT_BYTES: u64 = 512;
+
+/// Examines every folder and file once.
+pub(crate) fn inventory<'a>(targets: impl IntoIterator<Item = &'a Target>) -> Inventory {
+    let mut inventory = Inventory::default();
+    for target in targets {
+        match target {
+            Target::Folder(path) if inventory.folder(path).is_none() => {
+                inventory.folders.push(folder(path));
+            }
+            Target::File(path) if inventory.file(path).is_none() => {
+                inventory.files.push(file(path));
+            }
+            Target::Folder(_) | Target::File(_) => {}
+        }
+    }
+    inventory
+}
+
+/// The folder itself or the nearest one above it that is there.
+pub(crate) fn nearest(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let there = absolute.ancestors().find(|path| path.exists());
+    there.map_or_else(|| PathBuf::from("/"), Path::to_path_buf)
+}
+
+fn folder(path: &Path) -> FolderFacts {
+    let there = nearest(path);
+    let exists = path.exists();
+    let direct = probe::direct_io(&there);
+    let (manifest, strange) = match exists {
+        true => manifest(path),
+        false => (None, None),
+    };
+    let writable = match (strange, there.is_dir(), &direct) {
+        (Some(reason), _, _) => Availability::unavailable(reason, "use another --dir"),
+        (None, false, _) => Availability::unavailable(
+            format!("{} is not a folder", there.display()),
+            "use another --dir",
+        ),
+        (None, true, Fact::Unknown(reason)) => {
+            Availability::unavailable(reason.as_str(), "use a folder that you may write to")
+        }
+        (None, true, Fact::Known(_)) => Availability::Available,
+    };
+    let (direct, direct_alignment_bytes) = direct_facts(direct);
+    FolderFacts {
+        path: path.to_path_buf(),
+        exists,
+        writable,
+        free_bytes: storage::space(&there).map_or(0, |space| space.free_bytes),
+        file_system_id: fs::metadata(&there).map_or(0, |metadata| metadata.dev()),
+        file_system: probe::filesystem(&there).known().map(|fs| fs.kind.clone()),
+        direct,
+        direct_alignment_bytes,
+        manifest,
+        files: regular_files(path),
+    }
+}
+
+/// The manifest of a folder, or why what is there cannot be one of a matrix.
+fn manifest(folder: &Path) -> (Option<DataManifest>, Option<String>) {
+    let Ok(text) = fs::read_to_string(folder.join(MANIFEST_NAME)) else {
+        return (None, None);
+    };
+    let made_by = serde_json::from_str::<serde_json::Value>(&text)
+        .ok()
+        .and_then(|value| value["made_by"].as_str().map(str::to_string));
+    match (made_by.as_deref(), DataManifest::parse(&text)) {
+        (Some("gds"), Ok(manifest)) => (Some(manifest), None),
+        (Some(other), _) if other != "gds" => {
+            (None, Some(format!("it holds what `stormlp {other}` made")))
+        }
+        (_, Err(error)) => (None, Some(error.to_string())),
+        (_, Ok(_)) => (
+            None,
+            Some("its manifest does not say who made it".to_string()),
+        ),
+    }
+}
+
+fn regular_files(folder: &Path) -> Vec<FoundFile> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let metadata = fs::metadata(entry.path()).ok()?;
+            let name = entry.file_name().into_string().ok()?;
+            metadata.is_file().then_some(FoundFile {
+                name,
+                bytes: metadata.len(),
+            })
+        })
+        .collect()
+}
+
+fn file(path: &Path) -> FileFacts {
+    let metadata = fs::metadata(path);
+    let kind = metadata.as_ref().map_or(FileKind::Missing, kind);
+    let parent = nearest(path.parent().unwrap_or(Path::new(".")));
+    let (direct, readable, writable) = match kind {
+        FileKind::Missing => {
+            let direct = probe::direct_io(&parent);
+            let usable = match &direct {
+                Fact::Unknown(reason) => {
+                    Availability::unavailable(reason.as_str(), "use a folder you may write to")
+                }
+                Fact::Known(_) => parent_exists(path),
+            };
+            (direct, usable.clone(), usable)
+        }
+        _ => (
+            probe::direct_io(path),
+            opens(File::open(path)),
+            opens(File::options().write(true).open(path)),
+        ),
+    };
+    let (direct, direct_alignment_bytes) = direct_facts(direct);
+    FileFacts {
+        path: path.to_path_buf(),
+        kind,
+        bytes: size(path, kind),
+        readable,
+        writable,
+        free_bytes: storage::space(&parent).map_or(0, |space| space.free_bytes),
+        file_system_id: fs::metadata(&parent).map_or(0, |metadata| metadata.dev()),
+        direct,
+        direct_alignment_bytes,
+    }
+}
+
+fn kind(metadata: &Metadata) -> FileKind {
+    let kind = metadata.file_type();
+    if kind.is_file() {
+        FileKind::Regular
+    } else if kind.is_block_device() {
+        FileKind::BlockDevice
+    } else {
+        FileKind::Other
+    }
+}
+
+/// The size of a file, or the capacity of a block device, which only seeking to its end tells.
+fn size(path: &Path, kind: FileKind) -> u64 {
+    match kind {
+        FileKind::Missing | FileKind::Other => 0,
+        FileKind::Regular => fs::metadata(path).map_or(0, |metadata| metadata.len()),
+        FileKind::BlockDevice => File::open(path)
+            .and_then(|mut device| device.seek(SeekFrom::End(0)))
+            .unwrap_or(0),
+    }
+}
+
+/// A file is made, the folder it is to lie in is not.
+fn parent_exists(path: &Path) -> Availability {
+    let parent = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    match parent.is_dir() {
+        true => Availability::Available,
+        false => Availability::unavailable(
+            format!("there is no folder {}", parent.display()),
+            "make the folder, or correct the name",
+        ),
+    }
+}
+
+fn opens(result: std::io::Result<File>) -> Availability {
+    match result {
+        Ok(_) => Availability::Available,
+        Err(error) => Availability::unavailable(
+            error.to_string(),
+            "change its permissions, or run as a user who may open it",
+        ),
+    }
+}
+
+/// Whether `O_DIRECT` works, and the alignment it asks for.
+fn direct_facts(direct: Fact<DirectSupport>) -> (Availability, u64) {
+    match direct {
+        Fact::Known(support) if support.honoured => {
+            let alignment = support.offset_align_bytes.known().copied().unwrap_or(0);
+            let alignment = match alignment {
+                0 => USUAL_ALIGNMENT_BYTES,
+                bytes => u64::from(bytes),
+            };
+            (Availability::Available, alignment)
+        }
+        Fact::Known(support) => (
+            Availability::unavailable(support.tried, "use a file system with O_DIRECT"),
+            USUAL_ALIGNMENT_BYTES,
+        ),
+        Fact::Unknown(reason) => (
+            Availability::unavailable(reason, "`stormlp doctor DIR` says more"),
+            USUAL_ALIGNMENT_BYTES,
+        ),
+    }
+}
