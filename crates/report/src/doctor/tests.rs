@@ -267,3 +267,60 @@ fn a_static_build_says_what_it_cannot_open() {
     assert!(text.contains("static: opens no libraries"), "{text}");
     assert!(text.contains("cannot open libcuda"), "{text}");
 }
+
+/// What `change` of the server adds to the advice.
+fn advised(change: impl FnOnce(&mut Machine)) -> Vec<String> {
+    let before = advice(&server());
+    let mut machine = server();
+    change(&mut machine);
+    let after = advice(&machine).into_iter();
+    after
+        .filter(|warning| !before.contains(warning))
+        .map(|warning| warning.to_string())
+        .collect()
+}
+
+#[test]
+fn each_trouble_has_one_piece_of_advice() {
+    let refused = DirectSupport {
+        honoured: false,
+        tried: "open with O_DIRECT: EINVAL".into(),
+        memory_align_bytes: Fact::unknown("refused"),
+        offset_align_bytes: Fact::unknown("refused"),
+    };
+    let found = advised(|machine| machine.storage.direct_io = Fact::Known(refused));
+    assert!(found.len() == 1 && found[0].contains("EINVAL"), "{found:?}");
+    let found = advised(|machine| {
+        machine.host.io_uring = Availability::unavailable("EPERM", "ask the container's owner");
+    });
+    assert!(
+        found.len() == 1 && found[0].contains("ask the container's owner"),
+        "{found:?}"
+    );
+    let found = advised(|machine| machine.host.locked_memory_limit_bytes = Some(64 << 10));
+    assert!(found.len() == 1 && found[0].contains("64 KiB"), "{found:?}");
+    let found = advised(|machine| machine.memory.transparent_huge_pages = known("never"));
+    assert!(
+        found.len() == 1 && found[0].contains("huge pages"),
+        "{found:?}"
+    );
+    let found = advised(|machine| machine.host.release_build = false);
+    assert!(
+        found.len() == 1 && found[0].contains("--release"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn what_is_right_gets_no_advice() {
+    let mut machine = server();
+    machine.gpu.nvidia_fs = Fact::Known(NvidiaFs {
+        version: "2.24".into(),
+        device_count: known("1"),
+    });
+    machine.gpu.acs_redirecting = Fact::Known(Vec::new());
+    if let Fact::Known(filesystem) = &mut machine.storage.filesystem {
+        filesystem.super_options = "rw,data=ordered".into();
+    }
+    assert_eq!(advice(&machine), []);
+}

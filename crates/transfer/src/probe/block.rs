@@ -103,7 +103,7 @@ fn kind(root: &Root, folder: &Path) -> BlockKind {
         BlockKind::Md
     } else if root.exists(folder.join("dm")) {
         BlockKind::DeviceMapper
-    } else if root.exists(folder.join("loop")) {
+    } else if name_of(folder).starts_with("loop") {
         BlockKind::Loop
     } else {
         BlockKind::Disk
