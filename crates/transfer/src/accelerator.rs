@@ -2,6 +2,7 @@
 
 use stormlp_model::path::MemoryKind;
 
+use crate::cuda::{CudaDevice, Pins, Stream};
 use crate::error::TransferError;
 use crate::region::{HostBuffer, Region};
 
@@ -35,6 +36,28 @@ pub trait Accelerator: Send + Sync {
     /// # Errors
     /// When the device has no stream, or the host no thread, to spare.
     fn copy_queue(&self, capacity: usize) -> Result<Box<dyn CopyQueue>, TransferError>;
+
+    /// A stream of the device, for the paths that hand transfers to one.
+    ///
+    /// # Errors
+    /// When the device has no streams, as host memory has none, or none to spare.
+    fn stream(&self) -> Result<Stream, TransferError> {
+        Err(TransferError::Unavailable {
+            what: format!("a stream of {}", self.name()),
+            reason: "streams belong to GPUs".to_string(),
+            remedy: "use --device cuda:0, or --path gds or gds-batch".to_string(),
+        })
+    }
+
+    /// Pins host buffers until the answer is dropped, so that the device copies from and to them
+    /// without staging; `None` from a device that has no use for that.
+    ///
+    /// # Errors
+    /// When the memory cannot be locked.
+    fn pin(&self, buffers: &[HostBuffer]) -> Result<Option<Pins>, TransferError> {
+        let _ = buffers;
+        Ok(None)
+    }
 }
 
 /// A piece of accelerator memory that nobody else has.
@@ -187,10 +210,6 @@ impl AcceleratorBuffer for EmulatedBuffer {
 pub fn open(cuda_index: Option<u32>) -> Result<std::sync::Arc<dyn Accelerator>, TransferError> {
     match cuda_index {
         None => Ok(std::sync::Arc::new(HostStandIn)),
-        Some(index) => Err(TransferError::Unavailable {
-            what: format!("device cuda:{index}"),
-            reason: "this build has no CUDA".to_string(),
-            remedy: "use --device host".to_string(),
-        }),
+        Some(index) => Ok(std::sync::Arc::new(CudaDevice::open(index)?)),
     }
 }

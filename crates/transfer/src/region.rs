@@ -229,10 +229,23 @@ unsafe impl Send for HostBuffer {}
 // SAFETY: sharing a buffer shares reads of its bytes; writing needs `&mut`.
 unsafe impl Sync for HostBuffer {}
 
+/// Keeps the memory of a buffer mapped; gives no access to it.
+#[derive(Debug)]
+pub(crate) struct MappingShare {
+    _mapping: Arc<Mapping>,
+}
+
 impl HostBuffer {
     /// The address of the first byte, for the kernel and for libraries.
     pub(crate) fn as_raw(&self) -> *mut u8 {
         self.start.as_ptr()
+    }
+
+    /// A share of the mapping, for those who refer to the memory by its address.
+    pub(crate) fn share(&self) -> MappingShare {
+        MappingShare {
+            _mapping: Arc::clone(&self._mapping),
+        }
     }
 
     /// Cuts the buffer in two, the first of `len` bytes.

@@ -25,7 +25,6 @@ pub struct Api {
     version: LibraryVersion,
     pub(super) driver_open: sys::FnStatus,
     pub(super) driver_close: sys::FnStatus,
-    pub(super) use_count: Option<sys::FnUseCount>,
     pub(super) get_properties: sys::FnGetProperties,
     pub(super) handle_register: sys::FnHandleRegister,
     pub(super) handle_deregister: sys::FnHandleDeregister,
@@ -64,7 +63,6 @@ pub(super) struct StreamApi {
 pub(super) struct ParameterApi {
     pub(super) set_bool: sys::FnSetBool,
     pub(super) get_bool: sys::FnGetBool,
-    pub(super) set_size: sys::FnSetSize,
     pub(super) get_size: sys::FnGetSize,
 }
 
@@ -139,7 +137,6 @@ impl Api {
                     Some(close) => close,
                     None => symbols.required("cuFileDriverClose")?,
                 },
-                use_count: symbols.optional("cuFileUseCount"),
                 get_properties: symbols.required("cuFileDriverGetProperties")?,
                 handle_register: symbols.required("cuFileHandleRegister")?,
                 handle_deregister: symbols.required("cuFileHandleDeregister")?,
@@ -263,7 +260,6 @@ impl Symbols {
             Some(ParameterApi {
                 set_bool: self.optional("cuFileSetParameterBool")?,
                 get_bool: self.optional("cuFileGetParameterBool")?,
-                set_size: self.optional("cuFileSetParameterSizeT")?,
                 get_size: self.optional("cuFileGetParameterSizeT")?,
             })
         }

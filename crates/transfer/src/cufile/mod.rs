@@ -26,4 +26,5 @@ pub(crate) use handle::FileHandle;
 pub use loader::{Api, LIBRARY_VARIABLE};
 pub use log::{LogDestination, send_log_to};
 pub use stats::{Counters, nvfs_driver_operations};
+pub(crate) use stream::FileStream;
 pub use version::LibraryVersion;

@@ -10,7 +10,7 @@
     reason = "names of the C interface, so that they can be looked up"
 )]
 
-use std::ffi::{c_int, c_long, c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 
 /// What nearly every call returns, by value: cuFile's code and the CUDA driver's behind it.
 #[repr(C)]
@@ -120,7 +120,6 @@ pub(crate) mod size_parameter {
 }
 
 pub(crate) type FnStatus = unsafe extern "C" fn() -> CUfileError_t;
-pub(crate) type FnUseCount = unsafe extern "C" fn() -> c_long;
 pub(crate) type FnGetVersion = unsafe extern "C" fn(*mut c_int) -> CUfileError_t;
 pub(crate) type FnGetProperties = unsafe extern "C" fn(*mut CUfileDrvProps_t) -> CUfileError_t;
 pub(crate) type FnHandleRegister =
@@ -162,7 +161,6 @@ pub(crate) type FnAsync = unsafe extern "C" fn(
 ) -> CUfileError_t;
 pub(crate) type FnSetBool = unsafe extern "C" fn(c_int, bool) -> CUfileError_t;
 pub(crate) type FnGetBool = unsafe extern "C" fn(c_int, *mut u8) -> CUfileError_t;
-pub(crate) type FnSetSize = unsafe extern "C" fn(c_int, usize) -> CUfileError_t;
 pub(crate) type FnGetSize = unsafe extern "C" fn(c_int, *mut usize) -> CUfileError_t;
 pub(crate) type FnSetStatsLevel = unsafe extern "C" fn(c_int) -> CUfileError_t;
 pub(crate) type FnGetStats = unsafe extern "C" fn(*mut c_void) -> CUfileError_t;

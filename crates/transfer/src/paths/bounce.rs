@@ -14,6 +14,7 @@ use stormlp_model::path::PathKind;
 use super::host::outcome;
 use super::{Completion, DirectWatch, FileId, Rejected, Transfer, TransferPath};
 use crate::accelerator::{AcceleratorBuffer, CopyDirection, CopyQueue, QueuedCopy};
+use crate::cuda::Pins;
 use crate::engine::{Engine, EngineBuffer, Io, IoDone};
 use crate::error::TransferError;
 use crate::slot::{Slot, SlotMemory};
@@ -39,15 +40,19 @@ pub(crate) struct BouncePath {
     copied: Vec<QueuedCopy>,
     ready: Vec<Completion>,
     direct: DirectWatch,
+    /// Keeps the bounce buffers pinned; last, since copies must have ended before.
+    _pins: Option<Pins>,
 }
 
 impl BouncePath {
     /// A path over `engine`; copies run in `copies` where there is one, else on this thread.
+    /// `pins` are kept for as long as the path.
     pub(crate) fn new(
         kind: PathKind,
         mut engine: Box<dyn Engine>,
         memory: Vec<Box<dyn AcceleratorBuffer>>,
         copies: Option<Box<dyn CopyQueue>>,
+        pins: Option<Pins>,
     ) -> Self {
         let capacity = memory.len();
         let pending = engine
@@ -76,6 +81,7 @@ impl BouncePath {
             copied: Vec::with_capacity(capacity),
             ready: Vec::with_capacity(capacity),
             direct: DirectWatch::default(),
+            _pins: pins,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod bounce;
 mod gds;
+mod gds_async;
 mod gds_batch;
 mod gds_common;
 mod host;
@@ -15,7 +16,7 @@ use stormlp_model::evidence::{DirectIo, Evidence};
 use stormlp_model::operation::Direction;
 use stormlp_model::path::{EngineKind, PathKind};
 
-use crate::accelerator::{Accelerator, AcceleratorBuffer};
+use crate::accelerator::{Accelerator, AcceleratorBuffer, CopyQueue};
 pub use crate::engine::FileId;
 use crate::engine::{self, EngineSpec};
 use crate::error::TransferError;
@@ -145,61 +146,55 @@ pub fn buffers_needed(kind: PathKind, queue_depth: usize) -> (usize, usize) {
 /// # Errors
 /// When this machine cannot run it: io_uring refused, no cuFile, no such device.
 pub fn build_path(spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
-    match spec.kind {
-        PathKind::Gds => return Ok(Box::new(gds::GdsPath::new(spec)?)),
-        PathKind::GdsBatch => return Ok(Box::new(gds_batch::GdsBatchPath::new(spec)?)),
-        _ => {}
-    }
-    let PathSpec {
-        kind,
-        engine: engine_kind,
-        host,
-        accelerator_buffers,
-        accelerator,
-        ..
-    } = spec;
-    let build_engine = |host| {
-        let spec = EngineSpec {
-            buffers: host,
-            submit_batch: spec.submit_batch,
-            max_files: spec.max_files,
-        };
-        engine::build(engine_kind, spec)
-    };
-    Ok(match kind {
-        PathKind::Null => Box::new(null::NullPath::new(host)),
+    Ok(match spec.kind {
+        PathKind::Null => Box::new(null::NullPath::new(spec.host)),
         PathKind::Cpu | PathKind::Buffered => {
-            Box::new(host::HostPath::new(kind, build_engine(host)?))
+            let kind = spec.kind;
+            Box::new(host::HostPath::new(kind, build_engine(spec)?))
         }
-        PathKind::CpuGpu | PathKind::PageCache => {
-            accelerator.bind_thread()?;
-            let engine = build_engine(host)?;
-            Box::new(bounce::BouncePath::new(
-                kind,
-                engine,
-                accelerator_buffers,
-                None,
-            ))
-        }
+        PathKind::CpuGpu | PathKind::PageCache => Box::new(build_bounce(spec, None)?),
         PathKind::CpuAsyncGpu => {
-            accelerator.bind_thread()?;
-            let queue = accelerator.copy_queue(accelerator_buffers.len())?;
-            let engine = build_engine(host)?;
-            Box::new(bounce::BouncePath::new(
-                kind,
-                engine,
-                accelerator_buffers,
-                Some(queue),
-            ))
+            spec.accelerator.bind_thread()?;
+            let queue = spec
+                .accelerator
+                .copy_queue(spec.accelerator_buffers.len())?;
+            Box::new(build_bounce(spec, Some(queue))?)
         }
-        _ => {
+        PathKind::Gds => Box::new(gds::GdsPath::new(spec)?),
+        PathKind::GdsBatch => Box::new(gds_batch::GdsBatchPath::new(spec)?),
+        PathKind::GdsAsync | PathKind::GdsBatchStream => {
+            Box::new(gds_async::GdsStreamPath::new(spec)?)
+        }
+        PathKind::GdsCompat => {
             return Err(TransferError::Unavailable {
-                what: format!("path {kind}"),
-                reason: "cuFile is not part of this build".to_string(),
-                remedy: "use --path cpu-gpu".to_string(),
+                what: format!("path {}", spec.kind),
+                reason: "it is what cuFile falls back to, not what can be asked for".to_string(),
+                remedy: "use --path gds".to_string(),
             });
         }
     })
+}
+
+/// The engine under a path that the CPU drives.
+fn build_engine(spec: PathSpec) -> Result<Box<dyn engine::Engine>, TransferError> {
+    let engine_spec = EngineSpec {
+        buffers: spec.host,
+        submit_batch: spec.submit_batch,
+        max_files: spec.max_files,
+    };
+    engine::build(spec.engine, engine_spec)
+}
+
+/// A path with bounce buffers, pinned where the accelerator has a use for that.
+fn build_bounce(
+    mut spec: PathSpec,
+    copies: Option<Box<dyn CopyQueue>>,
+) -> Result<bounce::BouncePath, TransferError> {
+    spec.accelerator.bind_thread()?;
+    let pins = spec.accelerator.pin(&spec.host)?;
+    let (kind, memory) = (spec.kind, std::mem::take(&mut spec.accelerator_buffers));
+    let engine = build_engine(spec)?;
+    Ok(bounce::BouncePath::new(kind, engine, memory, copies, pins))
 }
 
 /// Whether the files attached so far were opened with `O_DIRECT`.

@@ -1,4 +1,5 @@
 //! cuFile's paths against the real libcufile on host memory, and against a double that fails.
+//! The double has a GPU too, of host memory, for what goes wrong between CUDA and cuFile.
 //!
 //! Each scenario runs in a child process of this executable: the library is chosen by the
 //! environment, its driver belongs to the process, and it may hang. The parent sets the scene,
@@ -9,6 +10,7 @@
 
 mod build;
 mod double_scenarios;
+mod gpu_scenarios;
 mod real_scenarios;
 mod scene;
 mod transfers;
@@ -60,5 +62,10 @@ fn main() -> ExitCode {
 }
 
 fn scenarios() -> Vec<Scenario> {
-    [real_scenarios::all(), double_scenarios::all()].concat()
+    [
+        real_scenarios::all(),
+        double_scenarios::all(),
+        gpu_scenarios::all(),
+    ]
+    .concat()
 }

@@ -78,8 +78,17 @@ fn byte(offset: u64) -> u8 {
 
 /// Writes `blocks` blocks through the path and reads them back, checking every byte.
 pub(crate) fn write_and_verify(path: &mut dyn TransferPath, file: FileId, blocks: u64) {
+    transfer_all(path, file, blocks, &[Direction::Write, Direction::Read]);
+}
+
+/// Reads `blocks` blocks that another path has written, checking every byte.
+pub(crate) fn verify(path: &mut dyn TransferPath, file: FileId, blocks: u64) {
+    transfer_all(path, file, blocks, &[Direction::Read]);
+}
+
+fn transfer_all(path: &mut dyn TransferPath, file: FileId, blocks: u64, steps: &[Direction]) {
     let mut free = path.take_slots();
-    for direction in [Direction::Write, Direction::Read] {
+    for direction in steps.iter().copied() {
         let mut done = Vec::new();
         let (mut next, mut over) = (0, 0);
         while over < blocks {

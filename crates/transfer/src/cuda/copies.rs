@@ -1,0 +1,123 @@
+//! Copies that the device's copy engine does beside the thread that asked for them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, sys};
+
+use super::failed;
+use super::stream::{Event, Stream};
+use crate::accelerator::{CopyDirection, CopyQueue, QueuedCopy};
+use crate::error::TransferError;
+
+/// A stream of copies, with a mark behind each.
+pub(super) struct CudaCopies {
+    stream: Stream,
+    idle_events: Vec<Event>,
+    in_flight: VecDeque<(QueuedCopy, Event)>,
+    over: Vec<QueuedCopy>,
+    context: Arc<CudaContext>,
+}
+
+// SAFETY: CUDA's handles may be used from any thread once the context is current there, and
+// `enqueue` makes it so.
+unsafe impl Send for CudaCopies {}
+
+impl CudaCopies {
+    /// A queue of at most `capacity` copies.
+    pub(super) fn new(context: &Arc<CudaContext>, capacity: usize) -> Result<Self, TransferError> {
+        Ok(Self {
+            stream: Stream::new(context)?,
+            idle_events: (0..capacity)
+                .map(|_| Event::new(context))
+                .collect::<Result<_, _>>()?,
+            in_flight: VecDeque::with_capacity(capacity),
+            over: Vec::with_capacity(capacity),
+            context: Arc::clone(context),
+        })
+    }
+
+    /// Hands a copy to the stream, with a mark behind it.
+    fn start(&self, copy: &mut QueuedCopy, event: &Event) -> Result<(), TransferError> {
+        assert!(
+            copy.len <= copy.host.len() && copy.len <= copy.accelerator.len(),
+            "a copy beyond the end of a buffer"
+        );
+        let device = copy.accelerator.address() as sys::CUdeviceptr;
+        let host = copy.host.as_raw().cast();
+        self.context
+            .bind_to_thread()
+            .map_err(failed("cuCtxSetCurrent"))?;
+        // SAFETY: the copy owns both ends, both are long enough, and it stays in `in_flight` (or
+        // is waited for, see `enqueue`) until the stream has come past it.
+        match copy.direction {
+            CopyDirection::ToAccelerator => {
+                unsafe { sys::cuMemcpyHtoDAsync_v2(device, host, copy.len, self.stream.raw()) }
+                    .result()
+                    .map_err(failed("cuMemcpyHtoDAsync"))?;
+            }
+            CopyDirection::ToHost => {
+                unsafe { sys::cuMemcpyDtoHAsync_v2(host, device, copy.len, self.stream.raw()) }
+                    .result()
+                    .map_err(failed("cuMemcpyDtoHAsync"))?;
+            }
+        }
+        event.record(&self.stream)
+    }
+
+    /// Takes the oldest copy out of flight, which is over.
+    fn land(&mut self, result: Result<(), TransferError>) {
+        if let Some((mut copy, event)) = self.in_flight.pop_front() {
+            copy.result = result;
+            self.idle_events.push(event);
+            self.over.push(copy);
+        }
+    }
+}
+
+impl CopyQueue for CudaCopies {
+    fn enqueue(&mut self, mut copy: QueuedCopy) {
+        let event = match self.idle_events.pop() {
+            // Memory that the host reaches is copied by the host.
+            Some(event) if copy.accelerator.host().is_none() => event,
+            event => {
+                self.idle_events.extend(event);
+                copy.run();
+                return self.over.push(copy);
+            }
+        };
+        match self.start(&mut copy, &event) {
+            Ok(()) => self.in_flight.push_back((copy, event)),
+            Err(error) => {
+                // The copy may be on the stream without its mark: its ends are not to be given
+                // back before the stream is idle.
+                let _ = self.stream.synchronize();
+                copy.result = Err(error);
+                self.idle_events.push(event);
+                self.over.push(copy);
+            }
+        }
+    }
+
+    fn wait(&mut self, min: usize, done: &mut Vec<QueuedCopy>) {
+        while let Some((_, event)) = self.in_flight.front() {
+            let result = match event.is_over() {
+                Ok(true) => Ok(()),
+                Ok(false) if self.over.len() >= min => break,
+                Ok(false) => event.synchronize(),
+                Err(error) => Err(error),
+            };
+            self.land(result);
+        }
+        done.append(&mut self.over);
+    }
+}
+
+impl Drop for CudaCopies {
+    fn drop(&mut self) {
+        // Before the ends of the copies are freed. A failure means that the context is broken
+        // and copies no more.
+        let _ = self.context.bind_to_thread();
+        let _ = self.stream.synchronize();
+    }
+}

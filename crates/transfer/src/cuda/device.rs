@@ -1,0 +1,112 @@
+//! A GPU as an accelerator.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::driver::{CudaContext, sys};
+use stormlp_model::path::MemoryKind;
+
+use super::copies::CudaCopies;
+use super::memory::{DeviceMemory, PinnedMemory, VirtualMemory};
+use super::pins::Pins;
+use super::stream::Stream;
+use super::{absent, failed, present};
+use crate::accelerator::{Accelerator, AcceleratorBuffer, CopyQueue, HostStandIn};
+use crate::error::TransferError;
+use crate::region::{HostBuffer, Region};
+
+/// A GPU of this machine.
+#[derive(Debug, Clone)]
+pub struct CudaDevice {
+    context: Arc<CudaContext>,
+    name: String,
+    direct_capable: bool,
+}
+
+/// The devices opened so far. They stay open: see the module's text.
+static OPEN: Mutex<Vec<CudaDevice>> = Mutex::new(Vec::new());
+
+impl CudaDevice {
+    /// The device that CUDA calls `index`, opened on first use.
+    ///
+    /// Opening talks to the driver, which a broken driver stack may never answer: call this only
+    /// for devices that the probe has seen.
+    ///
+    /// # Errors
+    /// When there is no CUDA, no such device, or it cannot be used.
+    pub fn open(index: u32) -> Result<Self, TransferError> {
+        if !present() {
+            return Err(absent());
+        }
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = open
+            .iter()
+            .find(|device| device.context.ordinal() == index as usize);
+        if let Some(device) = known {
+            return Ok(device.clone());
+        }
+        let context =
+            CudaContext::new(index as usize).map_err(|error| TransferError::Unavailable {
+                what: format!("device cuda:{index}"),
+                reason: failed("opening it")(error).to_string(),
+                remedy: "`stormlp doctor` lists the devices".to_string(),
+            })?;
+        let name = context.name().map_err(failed("cuDeviceGetName"))?;
+        let capable =
+            sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED;
+        let device = Self {
+            name: format!("{name} (cuda:{index})"),
+            direct_capable: context.attribute(capable).unwrap_or(0) > 0,
+            context,
+        };
+        open.push(device.clone());
+        Ok(device)
+    }
+}
+
+impl Accelerator for CudaDevice {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn is_emulated(&self) -> bool {
+        false
+    }
+
+    fn allocate(
+        &self,
+        bytes: usize,
+        kind: MemoryKind,
+        region: &mut Region,
+    ) -> Result<Box<dyn AcceleratorBuffer>, TransferError> {
+        Ok(match kind {
+            MemoryKind::Device => Box::new(DeviceMemory::new(&self.context, bytes)?),
+            MemoryKind::Vmm => Box::new(VirtualMemory::new(
+                &self.context,
+                bytes,
+                self.direct_capable,
+            )?),
+            MemoryKind::Pinned => Box::new(PinnedMemory::new(&self.context, bytes)?),
+            MemoryKind::Host | MemoryKind::Mmap => {
+                return HostStandIn.allocate(bytes, kind, region);
+            }
+        })
+    }
+
+    fn bind_thread(&self) -> Result<(), TransferError> {
+        self.context
+            .bind_to_thread()
+            .map_err(failed("cuCtxSetCurrent"))
+    }
+
+    fn copy_queue(&self, capacity: usize) -> Result<Box<dyn CopyQueue>, TransferError> {
+        Ok(Box::new(CudaCopies::new(&self.context, capacity)?))
+    }
+
+    fn stream(&self) -> Result<Stream, TransferError> {
+        Stream::new(&self.context)
+    }
+
+    fn pin(&self, buffers: &[HostBuffer]) -> Result<Option<Pins>, TransferError> {
+        Pins::new(&self.context, buffers).map(Some)
+    }
+}

@@ -1,0 +1,115 @@
+//! Which GPUs there are, and what is known of each.
+
+use std::ffi::CStr;
+use std::path::Path;
+
+use cudarc::driver::{result, sys};
+use stormlp_model::facts::AcceleratorFacts;
+
+use super::{absent, failed, present};
+use crate::error::TransferError;
+
+/// Version of CUDA that the driver supports, `12.8`.
+///
+/// # Errors
+/// When there is no CUDA library or it does not tell.
+pub fn driver_version() -> Result<String, TransferError> {
+    if !present() {
+        return Err(absent());
+    }
+    let mut version = 0;
+    // SAFETY: `version` is a place for one int; the call needs no initialisation.
+    unsafe { sys::cuDriverGetVersion(&mut version) }
+        .result()
+        .map_err(failed("cuDriverGetVersion"))?;
+    Ok(format!("{}.{}", version / 1000, version % 1000 / 10))
+}
+
+/// The GPUs that CUDA can use, in its order. Touches no memory and makes no context.
+///
+/// # Errors
+/// When there is no CUDA library or no working driver behind it.
+pub fn devices() -> Result<Vec<AcceleratorFacts>, TransferError> {
+    if !present() {
+        return Err(absent());
+    }
+    result::init().map_err(failed("cuInit"))?;
+    let count = result::device::get_count().map_err(failed("cuDeviceGetCount"))?;
+    (0..count).map(facts).collect()
+}
+
+/// What is known of the device with the number `ordinal`.
+fn facts(ordinal: i32) -> Result<AcceleratorFacts, TransferError> {
+    let device = result::device::get(ordinal).map_err(failed("cuDeviceGet"))?;
+    let name = result::device::get_name(device).map_err(failed("cuDeviceGetName"))?;
+    // SAFETY: `device` comes from `get`.
+    let memory_bytes = unsafe { result::device::total_mem(device) }.ok();
+    let pci_address = pci_address(device);
+    let folder = pci_address
+        .as_ref()
+        .map(|address| Path::new("/sys/bus/pci/devices").join(address));
+    Ok(AcceleratorFacts {
+        index: ordinal.unsigned_abs(),
+        name,
+        numa_node: folder.as_deref().and_then(numa_node),
+        bar1_bytes: folder.as_deref().and_then(bar1_bytes),
+        memory_bytes: memory_bytes.map(|bytes| bytes as u64),
+        pci_address,
+    })
+}
+
+/// The device's address on the PCI bus as sysfs spells it.
+fn pci_address(device: sys::CUdevice) -> Option<String> {
+    let mut text = [0u8; 32];
+    // SAFETY: the buffer has the length that is told; the call ends the string with a zero.
+    unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr().cast(), text.len() as i32, device) }
+        .result()
+        .ok()?;
+    let text = CStr::from_bytes_until_nul(&text).ok()?.to_str().ok()?;
+    Some(text.to_ascii_lowercase())
+}
+
+/// The NUMA node of a PCI device; sysfs says −1 for none.
+fn numa_node(folder: &Path) -> Option<u32> {
+    let text = std::fs::read_to_string(folder.join("numa_node")).ok()?;
+    text.trim().parse().ok()
+}
+
+/// Size of BAR1: the second line of a device's `resource`, first and last address.
+fn bar1_bytes(folder: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(folder.join("resource")).ok()?;
+    let mut words = text.lines().nth(1)?.split_whitespace();
+    let mut address = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+    let (first, last) = (address()?, address()?);
+    (last > first).then(|| last - first + 1)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_of_the_bus_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("numa_node"), "1\n").unwrap();
+        let lines = "0x00000000f6000000 0x00000000f6ffffff 0x0000000000040200\n\
+                     0x0000383000000000 0x00003837ffffffff 0x000000000014220c\n";
+        std::fs::write(folder.path().join("resource"), lines).unwrap();
+        assert_eq!(numa_node(folder.path()), Some(1));
+        assert_eq!(bar1_bytes(folder.path()), Some(32 << 30));
+        std::fs::write(folder.path().join("numa_node"), "-1\n").unwrap();
+        std::fs::write(folder.path().join("resource"), "nonsense").unwrap();
+        assert_eq!(numa_node(folder.path()), None);
+        assert_eq!(bar1_bytes(folder.path()), None);
+    }
+
+    #[test]
+    fn without_cuda_the_error_says_what_to_do() {
+        if !present() {
+            let error = devices().unwrap_err().to_string();
+            assert!(error.contains("libcuda.so.1 cannot be opened"), "{error}");
+            assert!(driver_version().is_err());
+        }
+    }
+}

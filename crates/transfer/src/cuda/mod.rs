@@ -1,0 +1,74 @@
+//! NVIDIA GPUs through CUDA's driver interface, opened at run time.
+//!
+//! cudarc panics when the library is missing, so [`present`] is asked before anything else.
+//! A device's primary context is retained once for the life of the process: making one takes
+//! tenths of a second, and the cells of a matrix follow each other within milliseconds.
+
+mod copies;
+mod device;
+mod facts;
+mod memory;
+mod pins;
+mod stream;
+
+use std::sync::OnceLock;
+
+use cudarc::driver::DriverError;
+
+use crate::error::TransferError;
+
+pub use device::CudaDevice;
+pub use facts::{devices, driver_version};
+pub use pins::Pins;
+pub use stream::Stream;
+
+/// Whether CUDA's library can be opened, found out once.
+pub fn present() -> bool {
+    static PRESENT: OnceLock<bool> = OnceLock::new();
+    // SAFETY: opens libcuda and closes it again; running its constructors is what using CUDA
+    // means, and it has no conditions on that.
+    *PRESENT.get_or_init(|| unsafe { cudarc::driver::sys::is_culib_present() })
+}
+
+/// The error for a machine without CUDA's library.
+fn absent() -> TransferError {
+    TransferError::Unavailable {
+        what: "CUDA".to_string(),
+        reason: "libcuda.so.1 cannot be opened".to_string(),
+        remedy: "install the NVIDIA driver, or use --device host".to_string(),
+    }
+}
+
+/// A failed call in the words of this crate.
+fn failed(call: &'static str) -> impl FnOnce(DriverError) -> TransferError {
+    move |error| {
+        let words = |text: Result<&std::ffi::CStr, DriverError>| {
+            text.map_or_else(
+                |_| String::new(),
+                |text| text.to_string_lossy().into_owned(),
+            )
+        };
+        let explanation = format!(
+            "{} ({}){}",
+            words(error.error_string()),
+            words(error.error_name()),
+            advice(error)
+        );
+        TransferError::Cuda { call, explanation }
+    }
+}
+
+/// What to do about a failure, where there is something.
+fn advice(error: DriverError) -> &'static str {
+    use cudarc::driver::sys::CUresult;
+    match error.0 {
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+            "; use smaller --io-size, fewer --threads or a lower --queue-depth"
+        }
+        CUresult::CUDA_ERROR_NO_DEVICE | CUresult::CUDA_ERROR_INVALID_DEVICE => {
+            "; `nvidia-smi` lists the GPUs, CUDA_VISIBLE_DEVICES may hide some"
+        }
+        CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH => "; reboot after a driver update",
+        _ => "",
+    }
+}

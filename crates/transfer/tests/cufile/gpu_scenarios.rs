@@ -1,0 +1,293 @@
+//! What goes wrong between CUDA and cuFile, played by a double of both. Its "GPU" is host memory:
+//! nothing here is a measurement, and nothing here says that a real GPU works.
+
+use std::sync::Arc;
+
+use stormlp_model::operation::Direction;
+use stormlp_model::path::{MemoryKind, PathKind};
+use stormlp_transfer::cuda::{self, CudaDevice};
+use stormlp_transfer::{Accelerator as _, Transfer, TransferError};
+
+use crate::scene::{Library, Scenario};
+use crate::transfers::{BLOCK, Setup, one, open, write_and_verify};
+
+pub(crate) fn all() -> Vec<Scenario> {
+    let double = |name, fault, play| Scenario {
+        name,
+        library: Library::Double(fault),
+        play,
+        // Kept for the life of the process, by intent.
+        left_over: &["contexts"],
+    };
+    vec![
+        double(
+            "double_gpu_every_path_agrees_with_page_cache",
+            "",
+            every_path_agrees,
+        ),
+        double("double_gpu_every_kind_of_memory", "", every_kind_of_memory),
+        double(
+            "double_gpu_direct_transfers_are_called_direct",
+            "direct",
+            direct_transfers,
+        ),
+        double(
+            "double_gpu_slots_may_end_on_another_thread",
+            "",
+            slots_end_elsewhere,
+        ),
+        double("double_gpu_facts", "", facts),
+        double("double_gpu_none", "no-device", no_device),
+        double("double_gpu_out_of_memory", "out-of-memory", out_of_memory),
+        double(
+            "double_gpu_virtual_memory_refused",
+            "vmm-access",
+            virtual_memory_refused,
+        ),
+        double("double_gpu_copies_fail", "copy", copies_fail),
+        double("double_gpu_stream_refused", "stream", stream_refused),
+        double(
+            "double_gpu_stream_transfer_refused",
+            "async",
+            stream_transfer_refused,
+        ),
+        double(
+            "double_gpu_stream_transfer_short",
+            "short",
+            stream_transfer_short,
+        ),
+        double(
+            "double_gpu_stream_transfer_fails",
+            "errno",
+            stream_transfer_fails,
+        ),
+        double("double_gpu_a_path_dropped_in_flight", "", dropped_in_flight),
+    ]
+}
+
+const STREAMED: [PathKind; 2] = [PathKind::GdsAsync, PathKind::GdsBatchStream];
+
+fn on_gpu(kind: PathKind, memory: MemoryKind, depth: usize) -> Setup {
+    let accelerator = Arc::new(CudaDevice::open(0).unwrap());
+    let register = kind.needs_cufile();
+    Setup {
+        kind,
+        depth,
+        register,
+        accelerator,
+        memory,
+    }
+}
+
+/// Writes with `setup`'s path and reads back with the same.
+fn round_trip(setup: &Setup) -> Option<PathKind> {
+    let mut path = setup.build().unwrap();
+    let file = path.attach(open(setup.kind, "data".as_ref())).unwrap();
+    write_and_verify(path.as_mut(), file, 13);
+    path.evidence().effective_path
+}
+
+fn every_path_agrees() {
+    let paths = PathKind::ALL
+        .into_iter()
+        .filter(|kind| kind.ends_in_accelerator());
+    for kind in paths {
+        for depth in [1, 4] {
+            round_trip(&on_gpu(kind, MemoryKind::Device, depth));
+            // What that path wrote, the page cache holds.
+            let mut path = on_gpu(PathKind::PageCache, MemoryKind::Device, 1)
+                .build()
+                .unwrap();
+            let file = path
+                .attach(open(PathKind::PageCache, "data".as_ref()))
+                .unwrap();
+            crate::transfers::verify(path.as_mut(), file, 13);
+        }
+    }
+}
+
+fn every_kind_of_memory() {
+    for kind in [
+        PathKind::Gds,
+        PathKind::GdsAsync,
+        PathKind::GdsBatch,
+        PathKind::GdsBatchStream,
+    ] {
+        for memory in MemoryKind::ALL {
+            let effective = round_trip(&on_gpu(kind, memory, 2));
+            assert_eq!(effective, Some(PathKind::GdsCompat), "{kind} {memory:?}");
+        }
+    }
+}
+
+fn direct_transfers() {
+    assert_eq!(
+        round_trip(&on_gpu(PathKind::Gds, MemoryKind::Device, 1)),
+        Some(PathKind::Gds)
+    );
+}
+
+fn slots_end_elsewhere() {
+    let mut path = on_gpu(PathKind::Gds, MemoryKind::Device, 3)
+        .build()
+        .unwrap();
+    let slots = path.take_slots();
+    drop(path);
+    std::thread::spawn(move || drop(slots)).join().unwrap();
+}
+
+fn facts() {
+    let devices = cuda::devices().unwrap();
+    assert_eq!(devices.len(), 1);
+    assert_eq!((devices[0].index, devices[0].name.as_str()), (0, "Double"));
+    assert_eq!(devices[0].pci_address.as_deref(), Some("0000:ff:1f.7"));
+    assert_eq!(devices[0].memory_bytes, Some(1 << 30));
+    assert_eq!(cuda::driver_version().unwrap(), "12.8");
+    let error = CudaDevice::open(7).unwrap_err().to_string();
+    assert!(error.contains("device cuda:7 is not available"), "{error}");
+    assert_eq!(CudaDevice::open(0).unwrap().name(), "Double (cuda:0)");
+}
+
+fn no_device() {
+    let error = cuda::devices().unwrap_err().to_string();
+    assert!(
+        error.contains("cuInit") && error.contains("nvidia-smi"),
+        "{error}"
+    );
+    let error = CudaDevice::open(0).unwrap_err();
+    assert!(
+        matches!(error, TransferError::Unavailable { .. }),
+        "{error}"
+    );
+}
+
+fn out_of_memory() {
+    for memory in [MemoryKind::Device, MemoryKind::Pinned] {
+        let error = on_gpu(PathKind::Gds, memory, 1)
+            .build()
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(error.contains("use smaller --io-size"), "{error}");
+    }
+}
+
+fn virtual_memory_refused() {
+    let error = on_gpu(PathKind::Gds, MemoryKind::Vmm, 1)
+        .build()
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(error.contains("cuMemSetAccess"), "{error}");
+}
+
+fn copies_fail() {
+    std::fs::write("data", vec![1; BLOCK]).unwrap();
+    for kind in [PathKind::CpuGpu, PathKind::CpuAsyncGpu, PathKind::PageCache] {
+        let mut path = on_gpu(kind, MemoryKind::Device, 1).build().unwrap();
+        let file = path.attach(open(kind, "data".as_ref())).unwrap();
+        let slot = path.take_slots().pop().unwrap();
+        let over = one(path.as_mut(), Direction::Read, file, 0, slot);
+        let error = over.result.unwrap_err().to_string();
+        assert!(error.contains("cuMemcpyHtoDAsync"), "{kind} {error}");
+        let over = one(path.as_mut(), Direction::Write, file, 0, over.slot);
+        assert!(
+            over.result
+                .unwrap_err()
+                .to_string()
+                .contains("cuMemcpyDtoHAsync")
+        );
+    }
+}
+
+fn stream_refused() {
+    let error = on_gpu(PathKind::GdsAsync, MemoryKind::Device, 2)
+        .build()
+        .err()
+        .unwrap();
+    let error = error.to_string();
+    assert!(
+        error.contains("5038 ASYNC_NOT_SUPPORTED") && error.contains("--path gds"),
+        "{error}"
+    );
+}
+
+fn stream_transfer_refused() {
+    for kind in STREAMED {
+        let mut path = on_gpu(kind, MemoryKind::Device, 1).build().unwrap();
+        let file = path.attach(open(kind, "data".as_ref())).unwrap();
+        let slot = path.take_slots().pop().unwrap();
+        let transfer = Transfer {
+            direction: Direction::Read,
+            file,
+            offset: 0,
+            len: BLOCK,
+            slot,
+            tag: 5,
+        };
+        let mut done = Vec::new();
+        let error = match path.submit(transfer) {
+            Err(rejected) => rejected.error,
+            Ok(()) => {
+                path.wait(1, &mut done).unwrap();
+                done.remove(0).result.unwrap_err()
+            }
+        };
+        assert!(
+            error.to_string().contains("5022 INVALID_VALUE"),
+            "{kind} {error}"
+        );
+    }
+}
+
+fn one_read(kind: PathKind) -> Result<usize, TransferError> {
+    std::fs::write("data", vec![1; BLOCK]).unwrap();
+    let mut path = on_gpu(kind, MemoryKind::Device, 1).build().unwrap();
+    let file = path.attach(open(kind, "data".as_ref())).unwrap();
+    let slot = path.take_slots().pop().unwrap();
+    one(path.as_mut(), Direction::Read, file, 0, slot).result
+}
+
+fn stream_transfer_short() {
+    for kind in STREAMED {
+        assert_eq!(one_read(kind).unwrap(), BLOCK / 2, "{kind}");
+    }
+}
+
+fn stream_transfer_fails() {
+    for kind in STREAMED {
+        assert_eq!(
+            one_read(kind).unwrap_err().errno(),
+            Some(libc::EIO),
+            "{kind}"
+        );
+    }
+}
+
+fn dropped_in_flight() {
+    std::fs::write("data", vec![1; 4 * BLOCK]).unwrap();
+    for kind in [
+        PathKind::GdsAsync,
+        PathKind::GdsBatch,
+        PathKind::GdsBatchStream,
+        PathKind::Gds,
+    ] {
+        let mut path = on_gpu(kind, MemoryKind::Device, 4).build().unwrap();
+        let file = path.attach(open(kind, "data".as_ref())).unwrap();
+        for (tag, slot) in (0..).zip(path.take_slots()) {
+            let (direction, offset) = (Direction::Read, tag * BLOCK as u64);
+            let transfer = Transfer {
+                direction,
+                file,
+                offset,
+                len: BLOCK,
+                slot,
+                tag,
+            };
+            assert!(path.submit(transfer).is_ok());
+        }
+        path.wait(1, &mut Vec::new()).unwrap();
+        // The ledger shows whether what was in flight has been waited for and given back.
+        drop(path);
+    }
+}
