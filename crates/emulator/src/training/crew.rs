@@ -45,6 +45,8 @@ pub struct CrewSpec {
     pub concurrent_reads: usize,
     /// Streams that all loaders together may hold open; 0 when files are read whole.
     pub streams: usize,
+    /// I/O threads; `None` takes as many as the path and the CPUs want.
+    pub threads: Option<usize>,
 }
 
 /// How the threads were laid out.
@@ -74,13 +76,16 @@ impl Layout {
         };
         if blocking {
             return Self {
-                threads: reads.min(BLOCKING_THREADS),
+                threads: spec.threads.unwrap_or_else(|| reads.min(BLOCKING_THREADS)),
                 depth: 1,
                 window: 1,
                 chunk_bytes,
             };
         }
-        let threads = reads.min(cpus.max(1));
+        let threads = spec
+            .threads
+            .unwrap_or_else(|| reads.min(cpus.max(1)))
+            .max(1);
         let window = if direct { DIRECT_WINDOW } else { 1 };
         let (host, accelerator) = buffers_needed(spec.path, 1);
         let slot_bytes = chunk_bytes * (host + accelerator).max(1);
@@ -249,6 +254,7 @@ mod tests {
             memory: MemoryKind::Host,
             concurrent_reads,
             streams: 0,
+            threads: None,
         }
     }
 

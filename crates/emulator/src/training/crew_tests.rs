@@ -132,6 +132,7 @@ fn run(path: PathKind, engine: EngineKind, loader: &Loader, files: Files) -> Out
         memory: MemoryKind::Host,
         concurrent_reads: 8,
         streams: 24,
+        threads: None,
     };
     let crew = Crew::start(&spec, vec![loader.clone(), loader.clone()], false).unwrap();
     crew.shared.begin(Arc::new(files), phase(2, 6));

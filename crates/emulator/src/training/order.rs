@@ -1,0 +1,153 @@
+//! The order of files and samples, by profile: which accelerator reads what, epoch by epoch.
+
+use stormlp_model::mt19937::Mt19937;
+
+use super::dataset::EpochIndex;
+
+/// Contiguous ranges in the order of names, the same in every epoch: what PyTorch's loader
+/// really read up to v2.0, shuffling or not (dlio.md T1).
+#[derive(Debug, Clone, Copy)]
+pub struct Contiguous {
+    /// Files.
+    pub files: u64,
+    /// Samples in each.
+    pub samples_per_file: u64,
+    /// Accelerators.
+    pub accelerators: u64,
+}
+
+impl Contiguous {
+    /// Samples of each range but the last.
+    fn size(&self) -> u64 {
+        (self.files * self.samples_per_file).div_ceil(self.accelerators)
+    }
+
+    /// Samples of one accelerator.
+    pub fn samples(&self, accelerator: u32) -> u64 {
+        let all = self.files * self.samples_per_file;
+        let start = u64::from(accelerator) * self.size();
+        self.size().min(all.saturating_sub(start))
+    }
+}
+
+impl EpochIndex for Contiguous {
+    fn sample(&self, accelerator: u32, nth: u64) -> (u64, u64) {
+        let sample = u64::from(accelerator) * self.size() + nth;
+        (
+            sample / self.samples_per_file % self.files,
+            sample % self.samples_per_file,
+        )
+    }
+
+    fn file(&self, accelerator: u32, nth: u64) -> u64 {
+        self.sample(accelerator, nth * self.samples_per_file).0
+    }
+}
+
+/// Every R-th file from the accelerator's rank on, as `tf.data`'s `shard` deals them; all files
+/// for everyone when there are fewer files than accelerators.
+#[derive(Debug, Clone, Copy)]
+pub struct Strided {
+    /// Files.
+    pub files: u64,
+    /// Samples in each.
+    pub samples_per_file: u64,
+    /// Accelerators.
+    pub accelerators: u64,
+}
+
+impl Strided {
+    /// Files of one accelerator.
+    pub fn files_of(&self, accelerator: u32) -> u64 {
+        if self.files < self.accelerators {
+            return self.files;
+        }
+        (self.files - u64::from(accelerator)).div_ceil(self.accelerators)
+    }
+}
+
+impl EpochIndex for Strided {
+    fn sample(&self, accelerator: u32, nth: u64) -> (u64, u64) {
+        let file = self.file(accelerator, nth / self.samples_per_file);
+        (file, nth % self.samples_per_file)
+    }
+
+    fn file(&self, accelerator: u32, nth: u64) -> u64 {
+        if self.files < self.accelerators {
+            return nth % self.files;
+        }
+        (u64::from(accelerator) + nth * self.accelerators) % self.files
+    }
+}
+
+/// Round-robin shards of equal length, dealt anew every epoch when files are shuffled (v3.0).
+#[derive(Debug, Clone)]
+pub struct Resharded {
+    samples_per_file: u64,
+    /// Files by accelerator.
+    shards: Vec<Vec<u32>>,
+}
+
+impl Resharded {
+    /// The shards of `epoch` (from 1): each accelerator shuffles its own with seed + epoch and
+    /// deals it round robin to all, beginning with itself; what it is dealt it shuffles with
+    /// seed + epoch + 31 × rank. Each epoch starts from what the one before it left.
+    pub fn new(
+        files: u64,
+        samples_per_file: u64,
+        accelerators: u64,
+        shuffle: Option<u64>,
+        epoch: u32,
+    ) -> Self {
+        let ranks = accelerators as usize;
+        let each = files / accelerators;
+        let mut shards: Vec<Vec<u32>> = (0..accelerators)
+            .map(|rank| {
+                (0..each)
+                    .map(|nth| (rank + nth * accelerators) as u32)
+                    .collect()
+            })
+            .collect();
+        if let Some(seed) = shuffle {
+            for epoch in 1..=u64::from(epoch) {
+                shards = reshard(shards, ranks, seed + epoch);
+            }
+        }
+        Self {
+            samples_per_file,
+            shards,
+        }
+    }
+
+    /// Files of one accelerator.
+    pub fn files_of(&self, accelerator: u32) -> u64 {
+        self.shards[accelerator as usize].len() as u64
+    }
+}
+
+fn reshard(mut shards: Vec<Vec<u32>>, ranks: usize, seed: u64) -> Vec<Vec<u32>> {
+    let mut dealt = vec![Vec::new(); ranks];
+    for (rank, shard) in shards.iter_mut().enumerate() {
+        Mt19937::new(seed as u32).shuffle(shard);
+        for (nth, file) in shard.iter().enumerate() {
+            dealt[(nth + rank) % ranks].push(*file);
+        }
+    }
+    for (rank, shard) in dealt.iter_mut().enumerate() {
+        Mt19937::new((seed + 31 * rank as u64) as u32).shuffle(shard);
+    }
+    dealt
+}
+
+impl EpochIndex for Resharded {
+    fn sample(&self, accelerator: u32, nth: u64) -> (u64, u64) {
+        let file = self.file(accelerator, nth / self.samples_per_file);
+        (file, nth % self.samples_per_file)
+    }
+
+    fn file(&self, accelerator: u32, nth: u64) -> u64 {
+        let shard = &self.shards[accelerator as usize];
+        // A shard that the dealing left short goes round.
+        u64::from(shard[nth as usize % shard.len().max(1)])
+    }
+}

@@ -1,0 +1,364 @@
+//! From a plan and what lies in the folder to a run in the machine's own terms.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
+use stormlp_model::training::distribution::Distribution;
+use stormlp_model::training::inventory::{DataFile as Found, Inventory};
+use stormlp_model::training::plan::{EvaluationPlan, LoaderPlan, ReadPattern, TrainPlan};
+use stormlp_model::training::profile::BlockEnd;
+use stormlp_model::training::request::StorageKind;
+use stormlp_model::training::workload::{DataFormat, Shuffle};
+use stormlp_transfer::Accelerator;
+
+use super::crew::CrewSpec;
+use super::dataset::{DatasetSource, EpochIndex, Framing, Pattern};
+use super::draw;
+use super::machine::{InterleaveConfig, Leftover, Share, WorkersConfig};
+use super::order::{Contiguous, Resharded, Strided};
+use super::source::DataFile;
+use super::spec::{
+    CheckpointRules, EpochOrder, EvaluationRules, LoaderSpec, Order, PaceMaker, PhaseRules, RunSpec,
+};
+
+/// tf.data and DLIO read a footer or index once for each file that is open; so many stay known.
+const FRAMING_FILES_PER_WORKER: usize = 2;
+/// Bytes of framing around a tfrecord's payload: length, CRC, CRC (and the Example's own).
+const RECORD_FRAMING_BYTES: f64 = 16.0;
+
+/// Where bytes end and what moves them there: what the plan leaves to this machine.
+pub struct Means {
+    /// The engine under the paths that the CPU drives.
+    pub engine: EngineKind,
+    /// The accelerator, or its stand-in.
+    pub accelerator: Arc<dyn Accelerator>,
+    /// Which of its memory.
+    pub memory: MemoryKind,
+}
+
+/// A run that is ready to go.
+pub struct Prepared {
+    /// The run.
+    pub spec: RunSpec,
+    /// Training's order.
+    pub order: Box<dyn Order>,
+    /// Evaluation's order.
+    pub evaluation: Option<Box<dyn Order>>,
+}
+
+/// Prepares the run of `plan` over `inventory` (which null storage does not look at).
+pub fn prepare(plan: &TrainPlan, inventory: &Inventory, means: Means) -> Prepared {
+    let loader = loader_spec(plan, plan.batch_size);
+    let null = plan.storage == StorageKind::Null;
+    let path = if null { PathKind::Null } else { plan.path };
+    let accelerators = plan.accelerators as usize;
+    let spec = RunSpec {
+        accelerators,
+        epochs: plan.epochs,
+        loader,
+        training: training_rules(plan),
+        evaluation: plan.evaluation.as_ref().map(|evaluation| EvaluationRules {
+            loader: loader_spec(plan, evaluation.batch_size),
+            phase: evaluation_rules(plan, evaluation),
+            after_epoch: evaluation.after_epoch,
+            epochs_between: evaluation.epochs_between,
+        }),
+        checkpoint: plan.checkpoint.as_ref().map(|checkpoint| CheckpointRules {
+            folder: checkpoint.folder.clone(),
+            bytes: checkpoint.bytes,
+            after_epoch: checkpoint.after_epoch,
+            epochs_between: checkpoint.epochs_between,
+        }),
+        prewarm: plan.prewarm,
+        cold: plan.cold && !null,
+        keep_times: plan.keep_step_times,
+        crew: CrewSpec {
+            path,
+            engine: means.engine,
+            accelerator: means.accelerator,
+            memory: means.memory,
+            concurrent_reads: loader.concurrent_reads() * accelerators,
+            streams: loader.streams() * accelerators,
+            threads: plan.threads.map(|threads| threads as usize),
+        },
+        data_folder: plan.data.folder.clone().filter(|_| !null),
+    };
+    let folder = plan.data.folder.as_deref().unwrap_or(Path::new(""));
+    let files = |found: &[Found], count: u64, bytes: u64| {
+        if null {
+            null_files(count, bytes)
+        } else {
+            real_files(folder, found, count)
+        }
+    };
+    let train = files(&inventory.train, plan.data.files, plan.data.bytes);
+    let valid = files(&inventory.valid, plan.data.eval_files, plan.data.eval_bytes);
+    Prepared {
+        order: Box::new(PlannedOrder::new(plan, train, plan.batch_size)),
+        evaluation: plan.evaluation.as_ref().map(|evaluation| {
+            Box::new(PlannedOrder::new(plan, valid, evaluation.batch_size)) as Box<dyn Order>
+        }),
+        spec,
+    }
+}
+
+fn real_files(folder: &Path, found: &[Found], count: u64) -> Vec<DataFile> {
+    let files = found.iter().take(count as usize).map(|file| DataFile {
+        path: folder.join(&file.name),
+        bytes: file.bytes,
+    });
+    files.collect()
+}
+
+/// Files that lie nowhere, all of the mean length.
+fn null_files(count: u64, bytes: u64) -> Vec<DataFile> {
+    let mean = bytes.checked_div(count).unwrap_or(0);
+    let file = DataFile {
+        path: "null storage".into(),
+        bytes: mean,
+    };
+    vec![file; count as usize]
+}
+
+fn loader_spec(plan: &TrainPlan, batch_size: u32) -> LoaderSpec {
+    match plan.loader {
+        LoaderPlan::Workers {
+            read_threads,
+            prefetch_size,
+            persistent,
+            row_groups_in_flight,
+            ..
+        } => LoaderSpec::Workers(WorkersConfig {
+            read_threads,
+            prefetch_size,
+            batch_size: u64::from(batch_size),
+            leftover: if persistent {
+                Leftover::Finish
+            } else {
+                Leftover::Drop
+            },
+            group_window: row_groups_in_flight,
+        }),
+        LoaderPlan::Interleave {
+            read_threads,
+            shuffle_records,
+            prefetch_batches,
+            computation_threads,
+            keep_every,
+        } => LoaderSpec::Interleave(InterleaveConfig {
+            read_threads,
+            batch_size: u64::from(batch_size),
+            shuffle_size: shuffle_records,
+            batches_ahead: u64::from(prefetch_batches) + u64::from(computation_threads),
+            keep_every: u64::from(keep_every),
+            repeat: true,
+        }),
+    }
+}
+
+fn training_rules(plan: &TrainPlan) -> PhaseRules {
+    let checkpoint = plan.checkpoint.as_ref();
+    PhaseRules {
+        steps: plan.steps_per_epoch,
+        barrier: true,
+        fetch_after_last: plan.block_end == BlockEnd::AfterNextFetch,
+        exclude_start_steps: plan.metric.exclude_start_steps,
+        exclude_end_steps: plan.metric.exclude_end_steps,
+        checkpoint_steps: checkpoint.and_then(|checkpoint| checkpoint.steps_between),
+        compute: pace_maker(plan.compute, plan.shuffle.seed),
+        preprocess: pace_maker(plan.preprocess, plan.shuffle.seed ^ 0x5eed),
+    }
+}
+
+fn evaluation_rules(plan: &TrainPlan, evaluation: &EvaluationPlan) -> PhaseRules {
+    PhaseRules {
+        steps: evaluation.steps,
+        barrier: false,
+        checkpoint_steps: None,
+        compute: pace_maker(evaluation.eval_time, plan.shuffle.seed),
+        ..training_rules(plan)
+    }
+}
+
+fn pace_maker(distribution: Distribution, seed: u64) -> PaceMaker {
+    Arc::new(move |epoch| draw::pace(distribution, seed + u64::from(epoch)))
+}
+
+/// The order of a plan's files and samples.
+struct PlannedOrder {
+    plan: TrainPlan,
+    files: Arc<Vec<DataFile>>,
+    batch_size: u64,
+    pattern: Pattern,
+    framing: Arc<Framing>,
+}
+
+impl PlannedOrder {
+    fn new(plan: &TrainPlan, files: Vec<DataFile>, batch_size: u32) -> Self {
+        let workers = match plan.loader {
+            LoaderPlan::Workers { read_threads, .. } => read_threads.max(1) as usize,
+            LoaderPlan::Interleave { .. } => 1,
+        };
+        let open_files = workers * plan.accelerators as usize;
+        Self {
+            pattern: pattern(plan, workers as u64),
+            plan: plan.clone(),
+            files: Arc::new(files),
+            batch_size: u64::from(batch_size),
+            framing: Arc::new(Framing::new(FRAMING_FILES_PER_WORKER * open_files)),
+        }
+    }
+
+    /// The order of `epoch`, and what it leaves each accelerator.
+    fn index(&self, epoch: u32) -> (Arc<dyn EpochIndex>, Vec<Share>) {
+        let (files, samples_per_file) = (self.files.len() as u64, self.plan.data.samples_per_file);
+        let accelerators = u64::from(self.plan.accelerators);
+        let ranks = 0..self.plan.accelerators;
+        if let LoaderPlan::Interleave { .. } = self.plan.loader {
+            let order = Strided {
+                files,
+                samples_per_file,
+                accelerators,
+            };
+            let share = |rank| Share {
+                files: order.files_of(rank),
+                ..Share::default()
+            };
+            return (Arc::new(order), ranks.map(share).collect());
+        }
+        if self.plan.profile.reshuffles() {
+            let shuffle = (self.plan.shuffle.files != Shuffle::Off).then(|| self.seed());
+            let order = Resharded::new(files, samples_per_file, accelerators, shuffle, epoch);
+            let shares = ranks.map(|rank| self.share(order.files_of(rank) * samples_per_file));
+            let shares = shares.collect();
+            return (Arc::new(order), shares);
+        }
+        let order = Contiguous {
+            files,
+            samples_per_file,
+            accelerators,
+        };
+        let shares = ranks.map(|rank| self.share(order.samples(rank))).collect();
+        (Arc::new(order), shares)
+    }
+
+    fn seed(&self) -> u64 {
+        match self.plan.shuffle.files {
+            // A random shuffle differs from run to run.
+            Shuffle::Random => u64::from(std::process::id()) ^ self.plan.shuffle.seed,
+            _ => self.plan.shuffle.seed,
+        }
+    }
+
+    /// What `samples` samples are to a loader: batches, or row groups for each worker.
+    fn share(&self, samples: u64) -> Share {
+        let batches = samples / self.batch_size.max(1);
+        let LoaderPlan::Workers { read_threads, .. } = self.plan.loader else {
+            return Share::default();
+        };
+        let data = &self.plan.data;
+        if self.plan.reads != ReadPattern::RowGroups {
+            return Share {
+                batches,
+                ..Share::default()
+            };
+        }
+        let files = samples / data.samples_per_file.max(1);
+        let workers = u64::from(read_threads.max(1));
+        let rows = rows_of_groups(data.samples_per_file, data.row_group_rows);
+        let groups = (0..workers).map(|worker| {
+            let own = files.saturating_sub(worker).div_ceil(workers);
+            rows.repeat(own as usize)
+        });
+        Share {
+            groups: groups.collect(),
+            ..Share::default()
+        }
+    }
+}
+
+/// Rows of each row group of a file.
+fn rows_of_groups(rows: u64, group_rows: u64) -> Vec<u64> {
+    let group_rows = group_rows.clamp(1, rows.max(1));
+    let mut groups = vec![group_rows; (rows / group_rows) as usize];
+    if !rows.is_multiple_of(group_rows) {
+        groups.push(rows % group_rows);
+    }
+    groups
+}
+
+fn pattern(plan: &TrainPlan, workers: u64) -> Pattern {
+    let null = plan.storage == StorageKind::Null;
+    let data = &plan.data;
+    match &plan.reads {
+        ReadPattern::Records { transfer_size } if null => Pattern::NullRecords {
+            record_bytes: (data.mean_file_bytes() / data.samples_per_file.max(1) as f64)
+                .max(RECORD_FRAMING_BYTES) as u64,
+            transfer_bytes: *transfer_size,
+        },
+        ReadPattern::Records { transfer_size } => Pattern::Records {
+            transfer_bytes: *transfer_size,
+        },
+        ReadPattern::RowGroups if null => Pattern::NullGroups {
+            group_bytes: (data.read_sample_bytes * data.row_group_rows as f64) as u64,
+        },
+        ReadPattern::RowGroups => {
+            let read: Vec<_> = data.columns.iter().filter(|column| column.read).collect();
+            let all = read.len() == data.columns.len();
+            Pattern::RowGroups {
+                columns: if all {
+                    Vec::new()
+                } else {
+                    read.iter().map(|column| column.name.clone()).collect()
+                },
+                groups_per_file: rows_of_groups(data.samples_per_file, data.row_group_rows).len()
+                    as u64,
+                workers,
+            }
+        }
+        ReadPattern::IndexedSample if !null => Pattern::Indexed,
+        ReadPattern::NumpyLoad if !null => Pattern::NumpyLoad,
+        _ => Pattern::WholeFile {
+            magic: if null { None } else { magic(data.format) },
+        },
+    }
+}
+
+/// What every file of a format begins with. v3.0's jpeg files are raw bytes and begin anyhow.
+fn magic(format: DataFormat) -> Option<&'static [u8]> {
+    match format {
+        DataFormat::Npz => Some(b"PK\x03\x04"),
+        DataFormat::Npy => Some(b"\x93NUMPY"),
+        _ => None,
+    }
+}
+
+impl Order for PlannedOrder {
+    fn epoch(&self, epoch: u32) -> EpochOrder {
+        let (index, shares) = self.index(epoch);
+        let source = DatasetSource::new(
+            Arc::clone(&self.files),
+            self.pattern.clone(),
+            index,
+            Arc::clone(&self.framing),
+            self.plan.path.wants_direct(),
+        );
+        EpochOrder {
+            source: Arc::new(source),
+            shares,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_row_group_may_be_smaller() {
+        assert_eq!(rows_of_groups(288, 100), [100, 100, 88]);
+        assert_eq!(rows_of_groups(288, 1024), [288]);
+        assert_eq!(rows_of_groups(8, 4), [4, 4]);
+    }
+}
