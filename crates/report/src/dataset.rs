@@ -14,7 +14,11 @@ pub fn outline_text(outline: &GenerateOutline) -> String {
         samples_per_file,
         ..
     } = outline;
-    let about = if outline.bytes_are_exact { "" } else { "at most " };
+    let about = if outline.bytes_are_exact {
+        ""
+    } else {
+        "at most "
+    };
     let mut text = format!(
         "{} ({}): {train_files} training files, {valid_files} evaluation files, \
          {samples_per_file} samples in each\n",
@@ -27,7 +31,11 @@ pub fn outline_text(outline: &GenerateOutline) -> String {
     if outline.subfolders > 1 {
         let _ = writeln!(text, "subfolders {}", outline.subfolders);
     }
-    let _ = writeln!(text, "content    {}, seed {}", outline.content, outline.seed);
+    let _ = writeln!(
+        text,
+        "content    {}, seed {}",
+        outline.content, outline.seed
+    );
     let _ = writeln!(text, "threads    {}", outline.threads);
     let _ = match (outline.free_bytes, outline.fits) {
         (Some(free), Some(true)) => writeln!(text, "free       {}: it fits", ByteSize(free)),
@@ -59,7 +67,11 @@ pub fn report_text(report: &GenerateReport) -> String {
     }
     let cpu = report.cpu_user_seconds + report.cpu_system_seconds;
     let _ = writeln!(text, "cpu      {} of CPU time", format_duration(cpu));
-    let way = if report.direct { "O_DIRECT" } else { "page cache" };
+    let way = if report.direct {
+        "O_DIRECT"
+    } else {
+        "page cache"
+    };
     let _ = writeln!(
         text,
         "how      {} threads, {}, {way}",
@@ -174,7 +186,11 @@ mod tests {
             threads: 4,
             engine: EngineKind::Psync,
             direct: false,
-            warnings: vec![Warning::new(WarningKind::NotDirect, "no O_DIRECT", "beware")],
+            warnings: vec![Warning::new(
+                WarningKind::NotDirect,
+                "no O_DIRECT",
+                "beware",
+            )],
         };
         insta::assert_snapshot!(report_text(&report), @r"
         unet3d: 10 npz files, 10 MiB in data

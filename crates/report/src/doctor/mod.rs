@@ -149,7 +149,9 @@ fn io_uring(machine: &Machine, lines: &mut Lines) {
         "kernel.io_uring_disabled",
         shown(&machine.io_uring.disabled_setting),
     );
-    for flag in &machine.io_uring.flags {
+    // Without rings the flags would only repeat the reason.
+    let rings = machine.host.io_uring.is_available();
+    for flag in machine.io_uring.flags.iter().filter(|_| rings) {
         lines.availability(&flag.name, &flag.availability);
     }
 }
