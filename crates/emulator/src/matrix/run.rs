@@ -1,5 +1,7 @@
 //! The matrix as a whole: prepare, cell after cell, tell after each.
 
+use std::sync::Arc;
+
 use stormlp_model::event::{Event, Observer, Unit};
 use stormlp_model::evidence::{DirectIo, Evidence};
 use stormlp_model::facts::Availability;
@@ -10,6 +12,7 @@ use stormlp_model::matrix::{
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
 use stormlp_model::stop::StopToken;
+use stormlp_transfer::cufile::{Driver, Settings};
 use stormlp_transfer::page_cache::{Method, Residency};
 use stormlp_transfer::telemetry::peak_rss_bytes;
 use stormlp_transfer::{Backing, Region, TransferError, buffers_needed};
@@ -39,6 +42,7 @@ pub fn run(
         report.stopped = true;
         return Ok(report);
     }
+    let _cufile = hold_cufile(&plan)?;
     let mut region = Region::new(region_bytes(&plan))?;
     let mut matrix = Matrix {
         bench: Bench {
@@ -67,6 +71,27 @@ pub fn run(
     remove_files(&plan, &mut folders)?;
     on_cell(&report);
     Ok(report)
+}
+
+/// Opens cuFile for the whole matrix where a cell needs it, so that it is not opened and closed
+/// between cells; with `--require-gds` its compatibility mode is forbidden.
+///
+/// # Errors
+/// When cuFile does not open without compatibility mode though that is what was demanded.
+/// Without the demand the cells tell.
+fn hold_cufile(plan: &MatrixPlan) -> Result<Option<Arc<Driver>>, TransferError> {
+    let needs = |cell: &CellPlan| cell.path.needs_cufile() && cell.availability.is_available();
+    if !plan.cells.iter().any(needs) {
+        return Ok(None);
+    }
+    let settings = Settings {
+        allow_compat_mode: plan.require_gds.then_some(false),
+    };
+    match Driver::open(&settings) {
+        Ok(driver) => Ok(Some(driver)),
+        Err(error) if plan.require_gds => Err(error.into()),
+        Err(_) => Ok(None),
+    }
 }
 
 /// Host memory for the buffers of the largest cell, in bytes.

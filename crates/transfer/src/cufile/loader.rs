@@ -121,7 +121,7 @@ impl Api {
         let library: &'static Library = Box::leak(Box::new(library));
         let symbols = Symbols {
             library,
-            path: located(library).unwrap_or_else(|| name.into()),
+            path: located(library, "cuFileDriverOpen").unwrap_or_else(|| name.into()),
         };
         // Asked for first, so that a library that is something else is not called too old.
         // SAFETY: the type is the one of `cufile.h`.
@@ -328,11 +328,10 @@ fn toolkit_architecture() -> &'static str {
     }
 }
 
-/// Where the loader found the library, as it tells of one of its functions.
-fn located(library: &Library) -> Option<PathBuf> {
+/// Where the loader found a library, as it tells of one of its functions.
+pub(super) fn located(library: &Library, function: &str) -> Option<PathBuf> {
     // SAFETY: the symbol is only looked at as an address, never called with this type.
-    let address: *const c_void =
-        *unsafe { library.get::<*const c_void>("cuFileDriverOpen") }.ok()?;
+    let address: *const c_void = *unsafe { library.get::<*const c_void>(function) }.ok()?;
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: any address may be asked about; `info` is a place for the answer.
     if unsafe { libc::dladdr(address, info.as_mut_ptr()) } == 0 {
@@ -343,7 +342,7 @@ fn located(library: &Library) -> Option<PathBuf> {
     if file.is_null() {
         return None;
     }
-    // SAFETY: the loader's own string, which lives as long as the library, that is for ever.
+    // SAFETY: the loader's own string, which lives as long as the library, here borrowed.
     Some(PathBuf::from(
         unsafe { CStr::from_ptr(file) }
             .to_string_lossy()

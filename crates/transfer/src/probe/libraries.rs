@@ -71,6 +71,36 @@ impl Libraries {
         }
     }
 
+    /// CUDA's driver library for the doctor.
+    pub(crate) fn cuda_library(&self) -> LibraryFacts {
+        let (version, path, reason) = match self {
+            Self::NotAsked(Availability::Unavailable { reason, .. }) => {
+                (None, None, reason.clone())
+            }
+            Self::NotAsked(Availability::Available) => (None, None, "not probed".to_string()),
+            Self::Asked(probe) => {
+                let cuda = &probe.cuda;
+                let reason = cuda
+                    .problem
+                    .clone()
+                    .unwrap_or("it does not say".to_string());
+                (cuda.version.clone(), cuda.library_path.clone(), reason)
+            }
+        };
+        LibraryFacts {
+            version: version.map_or_else(|| Fact::unknown(&reason), Fact::Known),
+            found_at: path.map_or_else(|| Fact::unknown(&reason), Fact::Known),
+        }
+    }
+
+    /// The GPUs that CUDA can use.
+    pub(crate) fn accelerators(&self) -> Vec<AcceleratorFacts> {
+        match self {
+            Self::NotAsked(_) => Vec::new(),
+            Self::Asked(probe) => probe.cuda.devices.clone(),
+        }
+    }
+
     /// What cuFile's driver says of itself: properties, routes, parameters.
     pub(crate) fn cufile_says(&self) -> Vec<String> {
         match self {

@@ -22,8 +22,7 @@ use std::path::Path;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::head::FORMAT_VERSION;
 use stormlp_model::machine::{
-    BlockDevice, BuildFacts, DirectSupport, Fact, Filesystem, GpuFacts, LibraryFacts, Machine,
-    advice,
+    BlockDevice, BuildFacts, DirectSupport, Fact, Filesystem, GpuFacts, Machine, advice,
 };
 
 use self::libraries::Libraries;
@@ -47,7 +46,7 @@ pub fn host_facts_with_libraries(executable: &Path, directory: Option<&Path>) ->
 fn gather(root: &Root, libraries: &Libraries) -> HostFacts {
     let uname = rustix::system::uname();
     let memory_bytes = memory::total_bytes(root);
-    let accelerators = Vec::new();
+    let accelerators = libraries.accelerators();
     HostFacts {
         hostname: uname.nodename().to_string_lossy().into_owned(),
         kernel: uname.release().to_string_lossy().into_owned(),
@@ -104,7 +103,7 @@ fn gpu_facts(root: &Root, libraries: &Libraries) -> GpuFacts {
         driver_version: gpu::driver_version(root),
         driver_open: gpu::driver_open(root),
         driver_registry: gpu::driver_registry(root),
-        cuda: not_probed(),
+        cuda: libraries.cuda_library(),
         cufile: libraries.cufile_library(),
         cufile_says: libraries.cufile_says(),
         nvidia_fs: gpu::nvidia_fs(root),
@@ -112,13 +111,6 @@ fn gpu_facts(root: &Root, libraries: &Libraries) -> GpuFacts {
         iommu_groups: platform::iommu_groups(root),
         iommu_arguments: platform::iommu_arguments(root),
         acs_redirecting: platform::acs_redirecting(root),
-    }
-}
-
-fn not_probed() -> LibraryFacts {
-    LibraryFacts {
-        version: Fact::unknown("not probed"),
-        found_at: Fact::unknown("not probed"),
     }
 }
 

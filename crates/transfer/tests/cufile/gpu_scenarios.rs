@@ -6,6 +6,7 @@ use std::sync::Arc;
 use stormlp_model::operation::Direction;
 use stormlp_model::path::{MemoryKind, PathKind};
 use stormlp_transfer::cuda::{self, CudaDevice};
+use stormlp_transfer::cufile::probe;
 use stormlp_transfer::{Accelerator as _, Transfer, TransferError};
 
 use crate::scene::{Library, Scenario};
@@ -146,6 +147,11 @@ fn facts() {
     let error = CudaDevice::open(7).unwrap_err().to_string();
     assert!(error.contains("device cuda:7 is not available"), "{error}");
     assert_eq!(CudaDevice::open(0).unwrap().name(), "Double (cuda:0)");
+    // The probe's child says the same, and where the library lies.
+    let exe = std::env::current_exe().unwrap();
+    let cuda = probe::run(&exe, None, probe::TIME_LIMIT).cuda;
+    assert_eq!((cuda.devices, cuda.problem), (devices, None));
+    assert!(cuda.library_path.unwrap().is_absolute());
 }
 
 fn no_device() {

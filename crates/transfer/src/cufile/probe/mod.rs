@@ -6,24 +6,20 @@
 //! file there and reads it into host memory. What the child did decides; a file that exists or
 //! not proves nothing.
 
-use std::fs::File;
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+mod child;
+
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use stormlp_model::facts::Availability;
-use stormlp_model::operation::Direction;
+use stormlp_model::facts::{AcceleratorFacts, Availability};
 
-use super::buffer::Registration;
-use super::driver::{Driver, Settings};
-use super::error::CuFileError;
-use super::handle::FileHandle;
-use super::loader::Api;
 use super::log::LOG_VARIABLE;
+
+pub use child::child_main;
 
 /// The hidden first argument that makes the executable the child: the caller of [`run`] has to
 /// hand it on to [`child_main`], with the folder (if any) as the second argument.
@@ -41,7 +37,9 @@ const MARK: &str = "stormlp-cufile-probe ";
 pub enum Step {
     /// Before the library was opened.
     Start,
-    /// Opening the library.
+    /// Opening CUDA and listing its devices.
+    Cuda,
+    /// Opening libcufile.
     Load,
     /// `cuFileDriverOpen`.
     OpenDriver,
@@ -56,6 +54,7 @@ impl Step {
     fn words(self) -> &'static str {
         match self {
             Self::Start => "the start of the probe",
+            Self::Cuda => "listing CUDA's devices",
             Self::Load => "loading libcufile",
             Self::OpenDriver => "cuFileDriverOpen",
             Self::UseFolder => "the transfer in the data folder",
@@ -86,6 +85,22 @@ pub struct CuFileProbe {
     pub routes: Vec<String>,
     /// Settings that bear on the route and the speed.
     pub parameters: Vec<String>,
+    /// What CUDA says.
+    #[serde(default)]
+    pub cuda: CudaProbe,
+}
+
+/// What the child found out about CUDA.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CudaProbe {
+    /// Version of CUDA that the driver supports, `12.8`.
+    pub version: Option<String>,
+    /// Where the library was found.
+    pub library_path: Option<PathBuf>,
+    /// The GPUs it can use.
+    pub devices: Vec<AcceleratorFacts>,
+    /// Why there are none.
+    pub problem: Option<String>,
 }
 
 impl CuFileProbe {
@@ -100,6 +115,7 @@ impl CuFileProbe {
             properties: Vec::new(),
             routes: Vec::new(),
             parameters: Vec::new(),
+            cuda: CudaProbe::default(),
         }
     }
 
@@ -257,114 +273,6 @@ fn add_library_words<'a>(availability: &mut Availability, lines: impl Iterator<I
             *reason = format!("{reason}; libcufile said: {}", words.join("; "));
         }
     }
-}
-
-/// The child's side: finds out and tells on standard output. Never returns an error; what went
-/// wrong is what it tells.
-pub fn child_main(folder: Option<&Path>) {
-    // Nobody would be left to stop a child that spins when its parent is killed.
-    let kill = Some(rustix::process::Signal::KILL);
-    let _ = rustix::process::set_parent_process_death_signal(kill);
-    let mut probe = CuFileProbe::unavailable("nothing was found out", "");
-    if let Err(error) = find_out(&mut probe, folder) {
-        probe.driver = Availability::unavailable(error.to_string(), error.remedy());
-    }
-    tell(&Message::Found(Box::new(probe)));
-}
-
-/// Prints one line for the parent.
-fn tell(message: &Message) {
-    let json = serde_json::to_string(message).expect("the probe's messages are plain data");
-    let mut stdout = io::stdout().lock();
-    // A parent that is gone reads nothing; the death signal is on its way.
-    let _ = writeln!(stdout, "\n{MARK}{json}").and_then(|()| stdout.flush());
-}
-
-/// Goes through the steps, telling each before it begins.
-fn find_out(probe: &mut CuFileProbe, folder: Option<&Path>) -> Result<(), CuFileError> {
-    tell(&Message::Begins(Step::Load));
-    let api = Api::get()?;
-    probe.library_version = Some(api.version().to_string());
-    probe.library_path = Some(api.path().to_path_buf());
-    tell(&Message::Found(Box::new(probe.clone())));
-    tell(&Message::Begins(Step::OpenDriver));
-    let driver = Driver::open(&Settings::default())?;
-    probe.driver = Availability::Available;
-    if let Ok(properties) = driver.properties() {
-        probe.properties = properties.describe();
-        probe.nvfs_version = properties
-            .nvfs_version()
-            .map(|(major, minor)| format!("{major}.{minor}"));
-    }
-    probe.compat_mode_allowed = driver.compat_mode_allowed();
-    probe.routes = driver.routes();
-    probe.parameters = driver.parameters();
-    tell(&Message::Found(Box::new(probe.clone())));
-    if let Some(folder) = folder {
-        tell(&Message::Begins(Step::UseFolder));
-        probe.folder = Some(use_folder(&driver, folder));
-        tell(&Message::Found(Box::new(probe.clone())));
-    }
-    tell(&Message::Begins(Step::CloseDriver));
-    drop(driver);
-    Ok(())
-}
-
-/// Whether cuFile reads a file of `folder` into host memory.
-fn use_folder(driver: &std::sync::Arc<Driver>, folder: &Path) -> Availability {
-    let path = folder.join(format!(".stormlp-cufile-probe-{}", std::process::id()));
-    let verdict = match probe_file(&path) {
-        Ok(file) => match read_back(driver, file) {
-            Ok(()) => Availability::Available,
-            Err(error) => Availability::unavailable(
-                format!(
-                    "cuFile does not take a file in {}: {error}",
-                    folder.display()
-                ),
-                error.remedy(),
-            ),
-        },
-        Err(error) => Availability::unavailable(
-            format!("no file could be made in {}: {error}", folder.display()),
-            "choose a folder that can be written",
-        ),
-    };
-    // The file may not even be there.
-    let _ = std::fs::remove_file(path);
-    verdict
-}
-
-const BLOCK_BYTES: usize = 4096;
-const FILL: u8 = 0x5a;
-
-/// A file of one block, opened directly where the file system can.
-fn probe_file(path: &Path) -> io::Result<File> {
-    std::fs::write(path, [FILL; BLOCK_BYTES])?;
-    let mut options = File::options();
-    options.read(true).write(true);
-    options
-        .custom_flags(libc::O_DIRECT)
-        .open(path)
-        .or_else(|_| options.custom_flags(0).open(path))
-}
-
-/// Registers file and memory, reads the block, looks at it.
-fn read_back(driver: &std::sync::Arc<Driver>, file: File) -> Result<(), CuFileError> {
-    #[repr(align(4096))]
-    struct Block([u8; BLOCK_BYTES]);
-    let mut block = Box::new(Block([0; BLOCK_BYTES]));
-    let base = block.0.as_mut_ptr().cast();
-    let handle = FileHandle::register(std::sync::Arc::clone(driver), file)?;
-    // SAFETY: the block outlives the registration, which is dropped below, before it.
-    let registration =
-        unsafe { Registration::new(std::sync::Arc::clone(driver), base, BLOCK_BYTES)? };
-    // SAFETY: the registered base of a block of that many bytes, which nobody else uses.
-    let moved = unsafe { handle.transfer(Direction::Read, base, 0, BLOCK_BYTES, 0) }?;
-    drop(registration);
-    if moved != BLOCK_BYTES || block.0.iter().any(|byte| *byte != FILL) {
-        return Err(CuFileError::WrongData { moved });
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,0 +1,149 @@
+//! The child's side of the probe: step by step, telling each before it begins.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use libloading::Library;
+use stormlp_model::facts::Availability;
+use stormlp_model::operation::Direction;
+
+use super::{CuFileProbe, CudaProbe, MARK, Message, Step};
+use crate::cuda;
+use crate::cufile::buffer::Registration;
+use crate::cufile::driver::{Driver, Settings};
+use crate::cufile::error::CuFileError;
+use crate::cufile::handle::FileHandle;
+use crate::cufile::loader::{Api, located};
+
+/// The child's side: finds out and tells on standard output. Never returns an error; what went
+/// wrong is what it tells.
+pub fn child_main(folder: Option<&Path>) {
+    // Nobody would be left to stop a child that spins when its parent is killed.
+    let kill = Some(rustix::process::Signal::KILL);
+    let _ = rustix::process::set_parent_process_death_signal(kill);
+    let mut probe = CuFileProbe::unavailable("nothing was found out", "");
+    if let Err(error) = find_out(&mut probe, folder) {
+        probe.driver = Availability::unavailable(error.to_string(), error.remedy());
+    }
+    tell(&Message::Found(Box::new(probe)));
+}
+
+/// Prints one line for the parent.
+fn tell(message: &Message) {
+    let json = serde_json::to_string(message).expect("the probe's messages are plain data");
+    let mut stdout = io::stdout().lock();
+    // A parent that is gone reads nothing; the death signal is on its way.
+    let _ = writeln!(stdout, "\n{MARK}{json}").and_then(|()| stdout.flush());
+}
+
+/// Goes through the steps, telling each before it begins.
+fn find_out(probe: &mut CuFileProbe, folder: Option<&Path>) -> Result<(), CuFileError> {
+    tell(&Message::Begins(Step::Cuda));
+    probe.cuda = ask_cuda();
+    tell(&Message::Found(Box::new(probe.clone())));
+    tell(&Message::Begins(Step::Load));
+    let api = Api::get()?;
+    probe.library_version = Some(api.version().to_string());
+    probe.library_path = Some(api.path().to_path_buf());
+    tell(&Message::Found(Box::new(probe.clone())));
+    tell(&Message::Begins(Step::OpenDriver));
+    let driver = Driver::open(&Settings::default())?;
+    probe.driver = Availability::Available;
+    if let Ok(properties) = driver.properties() {
+        probe.properties = properties.describe();
+        probe.nvfs_version = properties
+            .nvfs_version()
+            .map(|(major, minor)| format!("{major}.{minor}"));
+    }
+    probe.compat_mode_allowed = driver.compat_mode_allowed();
+    probe.routes = driver.routes();
+    probe.parameters = driver.parameters();
+    tell(&Message::Found(Box::new(probe.clone())));
+    if let Some(folder) = folder {
+        tell(&Message::Begins(Step::UseFolder));
+        probe.folder = Some(use_folder(&driver, folder));
+        tell(&Message::Found(Box::new(probe.clone())));
+    }
+    tell(&Message::Begins(Step::CloseDriver));
+    drop(driver);
+    Ok(())
+}
+
+/// What CUDA says; it makes no context.
+fn ask_cuda() -> CudaProbe {
+    let mut found = CudaProbe {
+        version: cuda::driver_version().ok(),
+        ..CudaProbe::default()
+    };
+    match cuda::devices() {
+        Ok(devices) => found.devices = devices,
+        Err(error) => found.problem = Some(error.to_string()),
+    }
+    if cuda::present() {
+        // The name that finds it here; the handle shares what CUDA's calls have opened.
+        // SAFETY: CUDA's library is open already, so nothing of it runs now.
+        found.library_path = unsafe { Library::new("libcuda.so.1") }
+            .ok()
+            .and_then(|library| located(&library, "cuInit"));
+    }
+    found
+}
+
+/// Whether cuFile reads a file of `folder` into host memory.
+fn use_folder(driver: &Arc<Driver>, folder: &Path) -> Availability {
+    let path = folder.join(format!(".stormlp-cufile-probe-{}", std::process::id()));
+    let verdict = match probe_file(&path) {
+        Ok(file) => match read_back(driver, file) {
+            Ok(()) => Availability::Available,
+            Err(error) => Availability::unavailable(
+                format!(
+                    "cuFile does not take a file in {}: {error}",
+                    folder.display()
+                ),
+                error.remedy(),
+            ),
+        },
+        Err(error) => Availability::unavailable(
+            format!("no file could be made in {}: {error}", folder.display()),
+            "choose a folder that can be written",
+        ),
+    };
+    // The file may not even be there.
+    let _ = std::fs::remove_file(path);
+    verdict
+}
+
+const BLOCK_BYTES: usize = 4096;
+const FILL: u8 = 0x5a;
+
+/// A file of one block, opened directly where the file system can.
+fn probe_file(path: &Path) -> io::Result<File> {
+    std::fs::write(path, [FILL; BLOCK_BYTES])?;
+    let mut options = File::options();
+    options.read(true).write(true);
+    options
+        .custom_flags(libc::O_DIRECT)
+        .open(path)
+        .or_else(|_| options.custom_flags(0).open(path))
+}
+
+/// Registers file and memory, reads the block, looks at it.
+fn read_back(driver: &Arc<Driver>, file: File) -> Result<(), CuFileError> {
+    #[repr(align(4096))]
+    struct Block([u8; BLOCK_BYTES]);
+    let mut block = Box::new(Block([0; BLOCK_BYTES]));
+    let base = block.0.as_mut_ptr().cast();
+    let handle = FileHandle::register(Arc::clone(driver), file)?;
+    // SAFETY: the block outlives the registration, which is dropped below, before it.
+    let registration = unsafe { Registration::new(Arc::clone(driver), base, BLOCK_BYTES)? };
+    // SAFETY: the registered base of a block of that many bytes, which nobody else uses.
+    let moved = unsafe { handle.transfer(Direction::Read, base, 0, BLOCK_BYTES, 0) }?;
+    drop(registration);
+    if moved != BLOCK_BYTES || block.0.iter().any(|byte| *byte != FILL) {
+        return Err(CuFileError::WrongData { moved });
+    }
+    Ok(())
+}
