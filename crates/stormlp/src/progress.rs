@@ -30,8 +30,8 @@ struct Phase {
     unit: Unit,
     done: u64,
     started: Instant,
-    /// When the last line was printed, where lines are printed.
-    said: Option<Instant>,
+    /// When the last line was printed, or the phase began.
+    said: Instant,
     /// Hidden until the phase has lasted long enough.
     bar: ProgressBar,
 }
@@ -50,28 +50,23 @@ impl Progress {
         phase.done = done;
         phase.bar.set_position(done);
         let now = Instant::now();
-        if now.duration_since(phase.started) < QUIET_FOR {
-            return;
-        }
         if self.terminal {
-            if phase.bar.is_hidden() {
+            if phase.bar.is_hidden() && now.duration_since(phase.started) >= QUIET_FOR {
                 phase.bar.set_draw_target(ProgressDrawTarget::stderr());
                 phase.bar.tick();
             }
-        } else if phase
-            .said
-            .is_none_or(|said| now.duration_since(said) >= LINE_EVERY)
-        {
-            phase.said = Some(now);
+        } else if now.duration_since(phase.said) >= LINE_EVERY {
+            phase.said = now;
             eprintln!("{}", phase.line());
         }
     }
 
+    /// A bar disappears; a log keeps a line of what took its time.
     fn finish(&self, phase: &Phase) {
-        let visible = !phase.bar.is_hidden();
         phase.bar.finish_and_clear();
-        if visible || phase.said.is_some() {
-            let took = format_duration(phase.started.elapsed().as_secs_f64());
+        let took = phase.started.elapsed();
+        if !self.terminal && took >= QUIET_FOR {
+            let took = format_duration(took.as_secs_f64());
             eprintln!("{}: done in {took}", phase.label);
         }
     }
@@ -90,7 +85,7 @@ impl Phase {
             unit,
             done: 0,
             started: Instant::now(),
-            said: None,
+            said: Instant::now(),
             bar,
         }
     }
