@@ -5,6 +5,10 @@
 
 mod doctor;
 mod frame;
+mod gds;
+mod gds_saved;
+mod gds_trouble;
+mod gdsio;
 
 use assert_cmd::Command;
 

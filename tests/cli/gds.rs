@@ -1,0 +1,271 @@
+//! `stormlp gds` when all goes well: the table, the report's keys, reuse, presets, exports.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{stderr, stdout, stormlp};
+
+/// `stormlp gds` in `folder` with small files and short cells, and without any libcufile.
+pub(crate) fn gds(folder: &Path, words: &str) -> assert_cmd::Command {
+    let mut command = stormlp();
+    command
+        .current_dir(folder)
+        .env("STORMLP_LIBCUFILE", "/nonexistent/libcufile.so.0")
+        .arg("gds")
+        .args(words.split_whitespace());
+    command
+}
+
+/// What makes a cell quick.
+pub(crate) const QUICK: &str = "--file-size 8M --threads 2 --duration 50ms";
+
+pub(crate) fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+/// The only saved report below `folder`.
+pub(crate) fn saved(folder: &Path) -> std::path::PathBuf {
+    let runs: Vec<_> = (fs::read_dir(folder.join("stormlp-results")).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    runs[0].join("report.json")
+}
+
+pub(crate) fn read_json(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn without_a_gpu_the_table_has_emulated_paths_and_says_why_gds_is_missing() {
+    let folder = folder();
+    let assert = gds(folder.path(), QUICK).assert().success();
+    let told = stderr(assert);
+    assert!(
+        told.contains("writing test files first: 16 MiB to stormlp-data/gds"),
+        "{told}"
+    );
+    assert!(told.contains("cells to measure, about"), "{told}");
+    let table = stdout(gds(folder.path(), QUICK).assert().success());
+    assert!(table.contains("host memory (emulated)"), "{table}");
+    assert!(
+        table.contains("n/a [1]") && table.contains("[1] gds: "),
+        "{table}"
+    );
+    assert!(table.contains("times faster than"), "{table}");
+}
+
+#[test]
+fn files_are_laid_out_once_and_used_again() {
+    let folder = folder();
+    gds(folder.path(), QUICK).assert().success();
+    let file = folder.path().join("stormlp-data/gds/stormlp.1");
+    let made = fs::metadata(&file).unwrap().modified().unwrap();
+    let told = stderr(gds(folder.path(), QUICK).assert().success());
+    assert!(!told.contains("writing test files"), "{told}");
+    assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), made);
+}
+
+#[test]
+fn the_keys_that_scripts_rely_on_are_there_in_stdout_and_in_the_saved_report() {
+    let folder = folder();
+    let words = format!("{QUICK} --format json --op read,randwrite");
+    let printed: Value =
+        serde_json::from_str(&stdout(gds(folder.path(), &words).assert().success())).unwrap();
+    assert_eq!(printed, read_json(&saved(folder.path())));
+    for key in [
+        "format_version",
+        "command",
+        "host",
+        "plan",
+        "warnings",
+        "cells",
+    ] {
+        assert!(!printed[key].is_null(), "{key}");
+    }
+    let cells = printed["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 6);
+    for cell in cells {
+        for key in [
+            "requested_path",
+            "effective_path",
+            "evidence",
+            "status",
+            "reason",
+            "op",
+            "io_size_bytes",
+            "threads",
+            "queue_depth",
+            "throughput_bytes_per_second",
+            "iops",
+            "latency_us",
+            "operations",
+            "bytes",
+            "duration_seconds",
+            "cpu_user_seconds",
+            "cpu_system_seconds",
+            "page_cache_share",
+        ] {
+            assert!(cell.as_object().unwrap().contains_key(key), "{key}: {cell}");
+        }
+        if cell["status"] == "ok" {
+            for key in ["mean", "min", "p50", "p90", "p99", "p999", "max"] {
+                assert!(cell["latency_us"][key].as_f64().unwrap() > 0.0, "{key}");
+            }
+            let bytes =
+                cell["operations"].as_u64().unwrap() * cell["io_size_bytes"].as_u64().unwrap();
+            assert_eq!(cell["bytes"], bytes);
+            assert_eq!(cell["effective_path"], cell["requested_path"]);
+        }
+    }
+    let status: Vec<&str> = cells
+        .iter()
+        .map(|cell| cell["status"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        status,
+        ["unavailable", "ok", "ok", "unavailable", "ok", "ok"]
+    );
+}
+
+#[test]
+fn lists_make_a_matrix_and_repetitions_are_cells_of_their_own() {
+    let folder = folder();
+    let words = "--path buffered,null --io-size 4K:12K:4K --threads 1,2 --repeat 2 \
+                 --file-size 1M --duration 10ms --format csv";
+    let text = stdout(gds(folder.path(), words).assert().success());
+    let rows: Vec<&str> = text.lines().collect();
+    assert_eq!(rows.len(), 1 + 2 * 3 * 2 * 2, "{text}");
+    assert!(
+        rows[0].starts_with("format_version,started_at,"),
+        "{}",
+        rows[0]
+    );
+    assert!(rows[1..].iter().all(|row| row.contains(",ok,")), "{text}");
+}
+
+#[test]
+fn passes_move_every_byte_of_the_files_so_many_times() {
+    let folder = folder();
+    let words = "--path buffered,cpu-async-gpu --file-size 8M --threads 2 --passes 3 --format json";
+    let text = stdout(gds(folder.path(), words).assert().success());
+    let report: Value = serde_json::from_str(&text).unwrap();
+    for cell in report["cells"].as_array().unwrap() {
+        assert_eq!(cell["bytes"], 3 * 2 * (8 << 20), "{cell}");
+        let first = cell["first_done_seconds"].as_f64().unwrap();
+        assert!(first <= cell["last_done_seconds"].as_f64().unwrap());
+    }
+}
+
+#[test]
+fn every_engine_that_runs_is_named() {
+    let folder = folder();
+    for engine in ["psync", "auto"] {
+        let words = format!("{QUICK} --path buffered --engine {engine} --format json");
+        let text = stdout(gds(folder.path(), &words).assert().success());
+        let report: Value = serde_json::from_str(&text).unwrap();
+        let ran = report["cells"][0]["engine"].as_str().unwrap();
+        match engine {
+            "auto" => assert!(["uring", "psync"].contains(&ran), "{ran}"),
+            named => assert_eq!(ran, named),
+        }
+    }
+}
+
+#[test]
+fn a_dry_run_prints_the_plan_and_writes_nothing() {
+    let folder = folder();
+    let plan = stdout(
+        gds(folder.path(), "--dry-run --threads 4")
+            .assert()
+            .success(),
+    );
+    assert!(
+        plan.contains("4 filled") && plan.contains("cells can run; about"),
+        "{plan}"
+    );
+    let json = stdout(
+        gds(folder.path(), "--dry-run --format json")
+            .assert()
+            .success(),
+    );
+    let plan: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(plan["cells"].as_array().unwrap().len(), 3);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn presets_are_matrices_whose_entries_options_replace() {
+    let folder = folder();
+    let cells = |words: &str| {
+        let words = format!("{words} --dry-run --format json --file-size 128M");
+        let text = stdout(gds(folder.path(), &words).assert().success());
+        let plan: Value = serde_json::from_str(&text).unwrap();
+        plan["cells"].as_array().unwrap().len()
+    };
+    assert_eq!(cells("--preset full"), 432);
+    assert_eq!(cells("--preset data-preparation"), 2 * 2 * 3 * 2);
+    assert_eq!(cells("--preset training"), 2 * 2 * 3 * 3);
+    assert_eq!(cells("--preset full --op read --threads 1"), 9 * 3);
+    assert!(cells("--preset quick") > 0);
+    // The one preset that asks for GPUDirect Storage alone cannot run without it.
+    gds(folder.path(), "--preset inference --dry-run")
+        .assert()
+        .code(4);
+}
+
+#[test]
+fn exports_are_told_by_extension_and_csv_grows() {
+    let folder = folder();
+    let words = format!("{QUICK} --path buffered --export a.csv --export a.md --export a.json");
+    for _ in 0..2 {
+        gds(folder.path(), &words).assert().success();
+    }
+    let csv = fs::read_to_string(folder.path().join("a.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 3, "{csv}");
+    let markdown = fs::read_to_string(folder.path().join("a.md")).unwrap();
+    assert!(markdown.starts_with("### matrix on "), "{markdown}");
+    assert_eq!(read_json(&folder.path().join("a.json"))["kind"], "gds");
+}
+
+#[test]
+fn the_studys_tables_can_be_printed() {
+    let folder = folder();
+    let words = format!("{QUICK} --path cpu-gpu,page-cache --columns study-a --format markdown");
+    let table = stdout(gds(folder.path(), &words).assert().success());
+    assert!(
+        table.contains("| I/O Type | Transfer Type | Threads | Data Set Size (KiB) |"),
+        "{table}"
+    );
+    assert!(table.contains("| READ | CPU_CACHED_GPU | 2 |"), "{table}");
+}
+
+#[test]
+fn removed_files_are_gone_and_kept_ones_stay() {
+    let folder = folder();
+    gds(folder.path(), &format!("{QUICK} --path buffered --remove"))
+        .assert()
+        .success();
+    assert!(!folder.path().join("stormlp-data/gds/stormlp.0").exists());
+    gds(folder.path(), &format!("{QUICK} --path buffered --keep"))
+        .assert()
+        .success();
+    assert!(folder.path().join("stormlp-data/gds/stormlp.0").exists());
+}
+
+#[test]
+fn jobs_have_targets_and_threads_of_their_own() {
+    let folder = folder();
+    let words = "--job dir=a,threads=1 --job dir=b,threads=2,name=two --path buffered \
+                 --file-size 1M --duration 20ms --format json";
+    let text = stdout(gds(folder.path(), words).assert().success());
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["cells"][0]["threads"], 3);
+    let jobs = report["cells"][0]["jobs"].as_array().unwrap();
+    assert_eq!(jobs[1]["name"], "two");
+    assert!(jobs.iter().all(|job| job["bytes"].as_u64().unwrap() > 0));
+    assert!(folder.path().join("b/stormlp.1").is_file());
+}

@@ -1,0 +1,228 @@
+//! Saved reports: stopping and resuming, showing again, comparing, cleaning up.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::gds::{QUICK, folder, gds, read_json, saved};
+use crate::{stderr, stdout, stormlp};
+
+fn in_folder(folder: &Path, words: &str) -> assert_cmd::Command {
+    let mut command = stormlp();
+    command.current_dir(folder).args(words.split_whitespace());
+    command
+}
+
+/// Starts a matrix and waits until it has measured its first cell.
+fn start_and_wait_for_a_cell(folder: &Path, words: &str) -> Child {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_stormlp"))
+        .current_dir(folder)
+        .arg("gds")
+        .args(words.split_whitespace())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    loop {
+        let report = folder.join("stormlp-results");
+        let cells = fs::read_dir(report)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .find_map(|run| {
+                let text = fs::read_to_string(run.path().join("report.json")).ok()?;
+                let report: serde_json::Value = serde_json::from_str(&text).ok()?;
+                Some(report["cells"].as_array()?.len())
+            });
+        if cells.unwrap_or(0) > 0 {
+            return child;
+        }
+        let patience = begun.elapsed() < Duration::from_secs(60);
+        assert!(
+            patience && child.try_wait().unwrap().is_none(),
+            "no cell was measured"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn interrupt(child: Child) -> (Option<i32>, String) {
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let output = child.wait_with_output().unwrap();
+    (
+        output.status.code(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
+#[test]
+fn ctrl_c_saves_what_was_measured_and_resume_measures_the_rest() {
+    let folder = folder();
+    let words = "--path null --threads 1,2,3,4 --file-size 1M --duration 700ms";
+    let child = start_and_wait_for_a_cell(folder.path(), words);
+    let (code, told) = interrupt(child);
+    assert_eq!(code, Some(130), "{told}");
+    assert!(
+        told.contains("stopped by the user") && told.contains("--resume"),
+        "{told}"
+    );
+    let path = saved(folder.path());
+    let before = read_json(&path);
+    assert_eq!(before["stopped"], true);
+    let measured = before["cells"].as_array().unwrap().len();
+    assert!((1..4).contains(&measured), "{measured}");
+
+    gds(folder.path(), &format!("--resume {}", path.display()))
+        .assert()
+        .success();
+    let after = read_json(&path);
+    assert_eq!(after["stopped"], false);
+    let cells = after["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 4);
+    // What was whole is kept as it was measured.
+    assert_eq!(cells[0], before["cells"][0]);
+    assert!(
+        cells.iter().all(|cell| cell["interrupted"] == false),
+        "{after}"
+    );
+}
+
+#[test]
+fn a_data_folder_belongs_to_one_run_at_a_time() {
+    let folder = folder();
+    let words = "--path null --threads 1 --file-size 1M --duration 200ms --repeat 200";
+    let child = start_and_wait_for_a_cell(folder.path(), words);
+    let second = "--path null --threads 1 --file-size 1M --duration 10ms --results-dir other";
+    let text = stderr(gds(folder.path(), second).assert().code(4));
+    assert!(text.contains("in use by another stormlp run"), "{text}");
+    assert_eq!(interrupt(child).0, Some(130));
+    gds(folder.path(), second).assert().success();
+}
+
+#[test]
+fn a_saved_report_can_be_shown_listed_and_compared() {
+    let folder = folder();
+    let printed = stdout(
+        gds(folder.path(), &format!("{QUICK} --path buffered"))
+            .assert()
+            .success(),
+    );
+    let path = saved(folder.path());
+    let again = format!("report {}", path.display());
+    assert_eq!(
+        stdout(in_folder(folder.path(), &again).assert().success()),
+        printed
+    );
+    let of_folder = format!("report {}", path.parent().unwrap().display());
+    assert_eq!(
+        stdout(in_folder(folder.path(), &of_folder).assert().success()),
+        printed
+    );
+    let list = stdout(in_folder(folder.path(), "report").assert().success());
+    assert!(list.contains("matrix: 1 of 1 cells"), "{list}");
+    let line = stdout(
+        in_folder(folder.path(), &format!("{again} --format gdsio"))
+            .assert()
+            .success(),
+    );
+    assert!(
+        line.starts_with("IoType: READ XferType: CPUONLY Threads: 2 "),
+        "{line}"
+    );
+    let words = format!("{QUICK} --path buffered --baseline {}", path.display());
+    let table = stdout(gds(folder.path(), &words).assert().success());
+    assert!(
+        table.contains("against baseline") && table.contains("× "),
+        "{table}"
+    );
+}
+
+#[test]
+fn reports_of_newer_versions_and_other_files_are_refused() {
+    let folder = folder();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("newer.json", r#"{"format_version": 999, "kind": "gds"}"#);
+    write("no.json", "{}");
+    write("text.json", "hello");
+    write("train.json", r#"{"format_version": 1, "kind": "train"}"#);
+    write(
+        "cut.json",
+        r#"{"format_version": 1, "kind": "gds", "cells": []}"#,
+    );
+    for (file, said) in [
+        ("newer.json", "format version 999"),
+        ("no.json", "format_version"),
+        ("text.json", "no JSON"),
+        ("train.json", "stormlp train"),
+        ("cut.json", "damaged"),
+    ] {
+        for words in [
+            format!("gds --baseline {file}"),
+            format!("gds --resume {file}"),
+        ] {
+            let text = stderr(in_folder(folder.path(), &words).assert().code(3));
+            assert!(
+                text.contains(said) && text.contains(file),
+                "{words}: {text}"
+            );
+        }
+    }
+    let text = stderr(
+        in_folder(folder.path(), "report newer.json")
+            .assert()
+            .code(3),
+    );
+    assert!(text.contains("use a newer stormlp"), "{text}");
+    in_folder(folder.path(), "report missing.json")
+        .assert()
+        .code(4);
+    in_folder(folder.path(), "gds --resume newer.json --threads 4")
+        .assert()
+        .code(2);
+}
+
+#[test]
+fn clean_removes_what_stormlp_made_and_nothing_else() {
+    let folder = folder();
+    gds(folder.path(), &format!("{QUICK} --path buffered"))
+        .assert()
+        .success();
+    let data = folder.path().join("stormlp-data/gds");
+    fs::write(data.join("mine.txt"), "precious").unwrap();
+    let would = stdout(
+        in_folder(folder.path(), "clean --dry-run")
+            .assert()
+            .success(),
+    );
+    assert!(would.contains("would remove 2 files, 16 MiB"), "{would}");
+    assert!(data.join("stormlp.0").exists());
+    let did = stdout(in_folder(folder.path(), "clean").assert().success());
+    assert!(did.contains("removed 2 files"), "{did}");
+    let left: Vec<_> = fs::read_dir(&data)
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
+    assert_eq!(left, ["mine.txt"]);
+    in_folder(folder.path(), "clean").assert().code(4);
+}
+
+#[test]
+fn clean_does_not_follow_a_manifest_out_of_its_folder() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("d")).unwrap();
+    fs::write(folder.path().join("precious"), "x").unwrap();
+    let manifest = r#"{"format_version":1,"made_by":"gds","files":[{"name":"../precious"}]}"#;
+    fs::write(folder.path().join("d/.stormlp-manifest.json"), manifest).unwrap();
+    let text = stderr(in_folder(folder.path(), "clean d").assert().code(3));
+    assert!(text.contains("leads out of the folder"), "{text}");
+    assert!(folder.path().join("precious").exists());
+}

@@ -1,0 +1,212 @@
+//! `stormlp gds` when something is wrong: the exit code, what is said, and that nothing is lost.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+
+use crate::gds::{QUICK, folder, gds, read_json, saved};
+use crate::stderr;
+
+/// Runs `words` in a new folder, expects `code` and all of `said` on stderr.
+fn check(words: &str, code: i32, said: &[&str]) {
+    let folder = folder();
+    let text = stderr(gds(folder.path(), words).assert().code(code));
+    assert!(text.contains("error: "), "{words}: {text}");
+    for part in said {
+        assert!(text.contains(part), "{words}: `{part}` is not in: {text}");
+    }
+    assert!(!text.contains("panicked"), "{words}: {text}");
+}
+
+#[test]
+fn wrong_words_are_2_and_name_what_would_be_right() {
+    check("--path gdz", 2, &["gdz", "gds-batch"]);
+    check("--op reed", 2, &["reed", "randread"]);
+    check("--io-size 1X", 2, &["1X"]);
+    check("--io-size 0", 2, &["zero"]);
+    check("--io-size 4M:1M:1M", 2, &["4M:1M:1M"]);
+    check("--threads 0", 2, &["threads"]);
+    check("--repeat 0", 2, &["repeat"]);
+    check("--queue-depth 0", 2, &["queue-depth"]);
+    check("--duration 5parsecs", 2, &["parsecs"]);
+    check("--preset fast", 2, &["`fast`", "quick"]);
+    check("--export a.xlsx", 2, &["a.xlsx", ".csv"]);
+    check("--format csv --columns study-a", 2, &["study-a"]);
+    check("--device gpu", 2, &["gpu", "cuda:0"]);
+    check("--job threads=1", 2, &["dir="]);
+    check("--passes 1 --duration 1s", 2, &["cannot be used with"]);
+    check("--dir a --file b", 2, &["cannot be used with"]);
+}
+
+#[test]
+fn plans_that_make_no_sense_are_3_and_all_faults_are_named() {
+    check(
+        "--threads 100000 --queue-depth 100000 --duration 9999h",
+        3,
+        &[
+            "3 things are wrong",
+            "100000 threads",
+            "--queue-depth",
+            "--duration",
+        ],
+    );
+    check(
+        "--io-size 16M --file-size 8M --threads 1",
+        3,
+        &["16 MiB is larger", "help: ", "--file-size"],
+    );
+    check(
+        "--path cpu --io-size 1000 --threads 1 --file-size 1M",
+        3,
+        &["1000 bytes", "O_DIRECT"],
+    );
+}
+
+#[test]
+fn what_this_machine_lacks_is_4_before_anything_is_written() {
+    check("--device cuda:7", 4, &["no cuda:7", "stormlp doctor"]);
+    check("--file-size 900T --threads 1", 4, &["900 TiB", "would fit"]);
+    check("--path gds", 4, &["gds: ", "help: "]);
+    check("--require-gds", 4, &["--require-gds"]);
+    check("--file no/such/file", 4, &["no/such/file"]);
+    check("--dir /proc/stormlp", 4, &["/proc/stormlp"]);
+    check(
+        "--export no/such/folder/a.csv",
+        4,
+        &["no/such/folder", "mkdir -p"],
+    );
+    check("--baseline nothing.json", 4, &["nothing.json"]);
+    check(
+        "--queue-depth 4096 --threads 1024 --io-size 1G --file-size 1G --passes 1",
+        4,
+        &["are free"],
+    );
+}
+
+#[test]
+fn a_named_path_that_cannot_run_is_4_after_the_others_were_measured() {
+    let folder = folder();
+    let words = format!("{QUICK} --path gds,buffered");
+    let text = stderr(gds(folder.path(), &words).assert().code(4));
+    assert!(text.contains("error: gds read: "), "{text}");
+    let report = read_json(&saved(folder.path()));
+    assert_eq!(report["cells"][0]["status"], "unavailable");
+    assert!(
+        report["cells"][0]["reason"]
+            .as_str()
+            .unwrap()
+            .contains("libcufile")
+    );
+    assert_eq!(report["cells"][1]["status"], "ok");
+}
+
+#[test]
+fn a_folder_in_the_place_of_a_file_and_a_file_in_the_place_of_a_folder_are_told_apart() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("d")).unwrap();
+    fs::write(folder.path().join("f"), "x").unwrap();
+    let text = stderr(gds(folder.path(), "--file d").assert().code(3));
+    assert!(
+        text.contains("d is neither a file nor a block device"),
+        "{text}"
+    );
+    let text = stderr(gds(folder.path(), "--dir f").assert().code(4));
+    assert!(text.contains("is not a folder"), "{text}");
+    let text = stderr(
+        gds(folder.path(), "--file f --threads 1 --path buffered")
+            .assert()
+            .code(3),
+    );
+    assert!(text.contains("larger than"), "{text}");
+    let words = "--file f --file-size 1G --path buffered";
+    let text = stderr(gds(folder.path(), words).assert().code(4));
+    assert!(text.contains("f is too small: it has 1 B"), "{text}");
+}
+
+#[test]
+fn somebody_elses_files_are_never_overwritten() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("d")).unwrap();
+    fs::write(folder.path().join("d/stormlp.0"), "precious").unwrap();
+    let text = stderr(
+        gds(folder.path(), &format!("{QUICK} --dir d"))
+            .assert()
+            .code(3),
+    );
+    assert!(text.contains("d/stormlp.0 exists"), "{text}");
+    assert_eq!(
+        fs::read_to_string(folder.path().join("d/stormlp.0")).unwrap(),
+        "precious"
+    );
+}
+
+#[test]
+fn a_dataset_folder_is_not_used_for_test_files() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("d")).unwrap();
+    let manifest = r#"{"format_version":1,"made_by":"datagen","files":[]}"#;
+    fs::write(folder.path().join("d/.stormlp-manifest.json"), manifest).unwrap();
+    let text = stderr(
+        gds(folder.path(), &format!("{QUICK} --dir d"))
+            .assert()
+            .code(4),
+    );
+    assert!(text.contains("stormlp datagen"), "{text}");
+}
+
+#[test]
+fn a_wrong_byte_is_found_with_its_file_and_offset() {
+    let folder = folder();
+    let words = "--path buffered --file-size 4M --threads 2 --passes 1 --verify";
+    gds(folder.path(), words).assert().success();
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .open(folder.path().join("stormlp-data/gds/stormlp.1"))
+        .unwrap();
+    let offset = (2 << 20) + 4711;
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, offset).unwrap();
+    file.write_all_at(&[!byte[0]], offset).unwrap();
+    fs::remove_dir_all(folder.path().join("stormlp-results")).unwrap();
+    let text = stderr(gds(folder.path(), words).assert().code(5));
+    assert!(text.contains("1 of 1 cells failed"), "{text}");
+    let cell = read_json(&saved(folder.path()))["cells"][0].clone();
+    assert_eq!(cell["status"], "failed");
+    let first = &cell["verification"]["first"];
+    assert_eq!(first["offset_bytes"], offset);
+    assert!(
+        first["file"].as_str().unwrap().ends_with("stormlp.1"),
+        "{first}"
+    );
+    assert_ne!(first["expected"], first["found"]);
+}
+
+#[test]
+fn a_file_that_is_truncated_while_it_is_read_fails_its_cell_and_not_the_matrix() {
+    let folder = folder();
+    let words = "--path buffered,null --file-size 64M --threads 1 --io-size 4K";
+    gds(folder.path(), &format!("{words} --duration 10ms"))
+        .assert()
+        .success();
+    fs::remove_dir_all(folder.path().join("stormlp-results")).unwrap();
+    let file = folder.path().join("stormlp-data/gds/stormlp.0");
+    let truncated = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        File::options()
+            .write(true)
+            .open(file)
+            .unwrap()
+            .set_len(8192)
+            .unwrap();
+    });
+    let text = stderr(
+        gds(folder.path(), &format!("{words} --duration 3s"))
+            .assert()
+            .code(5),
+    );
+    truncated.join().unwrap();
+    assert!(text.contains("buffered read: "), "{text}");
+    let report = read_json(&saved(folder.path()));
+    let status = |index: usize| report["cells"][index]["status"].clone();
+    assert_eq!((status(0), status(1)), ("failed".into(), "ok".into()));
+}

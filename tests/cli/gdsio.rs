@@ -1,0 +1,135 @@
+//! `stormlp gdsio`: gdsio's words in, gdsio's line out.
+
+use std::fs;
+use std::path::Path;
+
+use crate::gds::{folder, read_json, saved};
+use crate::{stderr, stdout, stormlp};
+
+fn gdsio(folder: &Path, words: &str) -> assert_cmd::Command {
+    let mut command = stormlp();
+    command
+        .current_dir(folder)
+        .env("STORMLP_LIBCUFILE", "/nonexistent/libcufile.so.0")
+        .arg("gdsio")
+        .args(words.split_whitespace());
+    command
+}
+
+/// Checks a result line field by field, as parsers of gdsio's output read it.
+fn check_line(line: &str, start: &str, operations: u64) {
+    assert!(line.starts_with(start), "{line}");
+    let number = |key: &str| -> f64 {
+        let behind = line
+            .split_once(key)
+            .unwrap_or_else(|| panic!("{key}: {line}"))
+            .1;
+        behind.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    assert!(
+        number("Throughput: ") > 0.0 && line.contains(" GiB/sec, Avg_Latency: "),
+        "{line}"
+    );
+    assert!(
+        number("Avg_Latency: ") > 0.0 && line.contains(" usecs ops: "),
+        "{line}"
+    );
+    assert_eq!(number(" ops: "), operations as f64, "{line}");
+    assert!(
+        number(" total_time ") > 0.0 && line.ends_with(" secs"),
+        "{line}"
+    );
+}
+
+#[test]
+fn a_verified_write_prints_gdsios_three_lines() {
+    let folder = folder();
+    let words = "-D d -w 2 -s 8M -i 1M -x 2 -I 1 -V";
+    let text = stdout(gdsio(folder.path(), words).assert().success());
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    let rest = "XferType: CPU_GPU Threads: 2 DataSetSize: 16384/16384(KiB) IOSize: 1024(KiB) ";
+    check_line(lines[0], &format!("IoType: WRITE {rest}"), 16);
+    assert_eq!(lines[1], "Verifying data");
+    check_line(lines[2], &format!("IoType: READ {rest}"), 16);
+    assert!(folder.path().join("d/gdsio.1").is_file());
+}
+
+#[test]
+fn workers_split_a_file_without_a_time_and_share_it_with_one() {
+    let folder = folder();
+    let split = stdout(
+        gdsio(folder.path(), "-f f -w 4 -s 8M -i 1M -x 1 -I 1")
+            .assert()
+            .success(),
+    );
+    check_line(
+        split.trim_end(),
+        "IoType: WRITE XferType: CPUONLY Threads: 4 DataSetSize: 8192/8192(KiB)",
+        8,
+    );
+    let timed = "-f f -w 4 -s 8M -i 64K -x 4 -I 2 -T 0.05";
+    let timed = stdout(gdsio(folder.path(), timed).assert().success());
+    assert!(
+        timed.starts_with("IoType: RANDREAD XferType: CPU_CACHED_GPU Threads: 4 "),
+        "{timed}"
+    );
+    assert!(timed.contains("/32768(KiB) IOSize: 64(KiB)"), "{timed}");
+}
+
+#[test]
+fn a_job_file_with_variables_runs_its_jobs_side_by_side() {
+    let folder = folder();
+    let text = "[global]\nname=nightly\nxfer_type=$TYPE\nrw=write\nbs=128K\nsize=1M\n\n\
+                [job1]\nnum_threads=2\ndirectory=$ROOT/one\n\n[job2]\nnum_threads=1\ndirectory=two\n";
+    fs::write(folder.path().join("rw.gdsio"), text).unwrap();
+    let mut command = gdsio(folder.path(), "rw.gdsio");
+    let line = stdout(command.env("TYPE", "1").env("ROOT", ".").assert().success());
+    check_line(
+        line.trim_end(),
+        "IoType: WRITE XferType: CPUONLY Threads: 3 DataSetSize: 3072/3072(KiB)",
+        24,
+    );
+    let report = read_json(&saved(folder.path()));
+    assert_eq!(report["plan"]["name"], "nightly");
+    assert_eq!(report["cells"][0]["jobs"].as_array().unwrap().len(), 2);
+    let text = stderr(gdsio(folder.path(), "rw.gdsio").assert().code(2));
+    assert!(
+        text.contains("rw.gdsio: line 3") && text.contains("`TYPE`"),
+        "{text}"
+    );
+}
+
+#[test]
+fn statistics_of_each_job_follow_the_line_with_j() {
+    let folder = folder();
+    let words = "-x 1 -I 1 -i 64K -s 1M -J -f a -w 2 -f b -w 1";
+    let text = stdout(gdsio(folder.path(), words).assert().success());
+    let jobs: Vec<&str> = text.lines().skip(1).collect();
+    assert_eq!(jobs.len(), 2, "{text}");
+    assert!(jobs[0].starts_with("Job: job0 Threads: 2 "), "{text}");
+}
+
+#[test]
+fn what_cannot_be_taken_is_refused_by_name() {
+    let folder = folder();
+    for (words, code, said) in [
+        ("-P sockfs://1.2.3.4:1 -x 0", 2, "`-P`"),
+        ("-D d -Z 3", 2, "-Z"),
+        ("-x 1", 2, "-D"),
+        ("-D d -f f -x 1", 2, "do not go together"),
+        ("-D d -x 8", 2, "-x 8"),
+        ("-D d -w 0 -x 1", 3, "0 threads"),
+        ("nowhere.gdsio", 4, "nowhere.gdsio"),
+        ("-f missing -x 1 -I 0", 4, "missing does not exist"),
+        ("-D d -x 0 -s 1M", 4, "libcufile"),
+        ("-D d -x 2 -d 7 -s 1M", 4, "no cuda:7"),
+    ] {
+        let text = stderr(gdsio(folder.path(), words).assert().code(code));
+        assert!(
+            text.contains("error: ") && text.contains(said),
+            "{words}: {text}"
+        );
+    }
+    assert!(stdout(gdsio(folder.path(), "-h").assert().success()).contains("Usage: stormlp gdsio"));
+}
