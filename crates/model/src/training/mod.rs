@@ -3,10 +3,15 @@
 //! `Workload` says what a file says, `TrainRequest` what was typed, `Inventory` what lies in the
 //! folder; `TrainPlan` decides every number, and `TrainReport` holds what was measured.
 
+pub mod catalog;
 pub mod distribution;
 pub mod inventory;
+pub mod keys;
+pub mod parse;
 pub mod plan;
 pub mod profile;
 pub mod report;
 pub mod request;
+mod values;
 pub mod workload;
+pub mod yaml;

@@ -1,0 +1,177 @@
+//! Workload files as people have them, and as they get them wrong.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const OLD: &str = "
+workload:
+  model: unet3d
+  framework: pytorch
+  workflow: {generate_data: False, train: True, checkpoint: True}
+  dataset:
+    data_folder: data/unet3d/
+    format: npz
+    num_files_train: 168
+    num_samples_per_file: 1
+    record_length: 146600628
+    record_length_stdev: 68341808
+  data_reader:
+    data_loader: pytorch
+    batch_size: 4
+    read_threads: 4
+    file_shuffle: seed
+  train:
+    epochs: 5
+    computation_time: 1.3604
+    computation_time_stdev: 0.1
+  checkpoint:
+    checkpoint_after_epoch: 5
+    model_size: 499153191
+hydra:
+  run: {dir: /tmp}
+";
+
+fn parse(text: &str) -> Result<Workload, WorkloadError> {
+    Workload::parse(text, "my.yaml", &[])
+}
+
+fn error(text: &str) -> String {
+    parse(text).unwrap_err().to_string()
+}
+
+#[test]
+fn files_of_the_first_editions_are_read() {
+    let workload = Workload::parse(OLD, "configs/unet3d_v100.yaml", &[]).unwrap();
+    assert_eq!(workload.name, "unet3d");
+    assert_eq!(workload.accelerator, "v100");
+    assert_eq!(workload.edition, Profile::V1);
+    assert_eq!(workload.dataset.record_length_bytes, 146_600_628.0);
+    assert_eq!(workload.reader.batch_size, 4);
+    let normal = Distribution::Normal {
+        mean: 1.3604,
+        stdev: 0.1,
+    };
+    assert_eq!(workload.train.computation_time, normal);
+    assert_eq!(
+        workload.checkpoint.ignored_model_size_bytes,
+        Some(499_153_191)
+    );
+    assert_eq!(workload.checkpoint.model_size_bytes, DEFAULT_MODEL_BYTES);
+    let keys: Vec<_> = workload
+        .without_effect
+        .iter()
+        .map(|note| note.key.as_str())
+        .collect();
+    assert_eq!(keys, ["framework", "workflow.generate_data", "hydra"]);
+}
+
+#[test]
+fn an_empty_file_has_dlios_defaults() {
+    let workload = parse("").unwrap();
+    assert_eq!(
+        (workload.name.as_str(), workload.accelerator.as_str()),
+        ("my", "custom")
+    );
+    assert_eq!(workload.edition, Profile::Native);
+    assert_eq!(workload.dataset.record_length_bytes, 65_536.0);
+    assert_eq!(workload.train.seed, 123);
+    assert_eq!(workload.metric.au, 0.9);
+}
+
+#[test]
+fn every_fault_is_told_with_its_place_and_the_nearest_key() {
+    let text = "reader:\n  batchsize: 7\n  read_threads: many\ndataset:\n  format: npz\n  \
+                colour: red\ntrain:\n  epochs: -3\n";
+    insta::assert_snapshot!(error(text), @"");
+}
+
+#[test]
+fn yaml_that_is_none_has_a_place_too() {
+    insta::assert_snapshot!(error("reader:\n  batch_size: [1, 2\ntrain:\n"), @"");
+    insta::assert_snapshot!(error("- a\n- b\n"), @"");
+    insta::assert_snapshot!(error("reader: 7\n"), @"");
+    insta::assert_snapshot!(error("train:\n  epochs: 1\n  epochs: 2\n"), @"");
+}
+
+#[test]
+fn what_cannot_be_emulated_is_refused() {
+    insta::assert_snapshot!(error("dataset: {format: hdf5}"), @"");
+    insta::assert_snapshot!(error("reader: {data_loader: synthetic}"), @"");
+    insta::assert_snapshot!(error("reader: {read_type: in_memory}"), @"");
+}
+
+#[test]
+fn distributions_are_dlios() {
+    let time = |text: &str| {
+        parse(&format!("train:\n  computation_time: {text}\n")).map(|w| w.train.computation_time)
+    };
+    assert_eq!(time("0.5").unwrap(), Distribution::constant(0.5));
+    assert_eq!(
+        time("{type: gamma, shape: 2, scale: 0.1}")
+            .unwrap()
+            .mean_seconds(),
+        0.2
+    );
+    assert_eq!(
+        time("{mean: 0.3, stdev: 0.01}").unwrap(),
+        Distribution::Normal {
+            mean: 0.3,
+            stdev: 0.01
+        }
+    );
+    insta::assert_snapshot!(time("{type: uniform, min: 2, max: 1}").unwrap_err(), @"");
+    insta::assert_snapshot!(time("{type: cauchy}").unwrap_err(), @"");
+    insta::assert_snapshot!(time("-1").unwrap_err(), @"");
+}
+
+#[test]
+fn parameters_win_over_the_file() {
+    let params = [
+        "dataset.num_files_train=28000".to_string(),
+        "++workload.reader.read_threads=16".to_string(),
+        "data_reader.prefetch_size=4".to_string(),
+    ];
+    let workload = Workload::parse(OLD, "my.yaml", &params).unwrap();
+    assert_eq!(workload.dataset.num_files_train, 28_000);
+    assert_eq!(workload.reader.read_threads, 16);
+    assert_eq!(workload.reader.prefetch_size, 4);
+    let bad = ["reader.batch_siz=7".to_string(), "train.epochs".to_string()];
+    let error = Workload::parse(OLD, "my.yaml", &bad)
+        .unwrap_err()
+        .to_string();
+    insta::assert_snapshot!(error, @"");
+}
+
+#[test]
+fn columns_are_read_where_they_say_so() {
+    let text = "dataset:\n  format: parquet\n  parquet:\n    columns:\n      \
+                - {name: a, dtype: float32, read: True}\n      - {name: b, dtype: int8, size: 4}\n";
+    let columns = parse(text).unwrap().dataset.parquet.columns;
+    assert_eq!(
+        columns
+            .iter()
+            .map(|c| (c.row_bytes(), c.read))
+            .collect::<Vec<_>>(),
+        [(4, true), (4, false)]
+    );
+}
+
+proptest! {
+    #[test]
+    fn reading_never_panics(text in ".{0,200}") {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn reading_things_that_look_like_workloads_never_panics(
+        lines in prop::collection::vec(
+            ("(reader|train|dataset|model|metric|x)", "(batch_size|epochs|format|computation_time|parquet|y)",
+             "(7|-1|npz|\\[1\\]|\\{a: 1\\}|1e400|.nan|~|\\*a|!t 3)"), 0..8)
+    ) {
+        let text: String = lines.iter().map(|(s, k, v)| format!("{s}:\n  {k}: {v}\n")).collect();
+        let _ = parse(&text);
+        let params: Vec<String> = lines.iter().map(|(s, k, v)| format!("{s}.{k}={v}")).collect();
+        let _ = Workload::parse("", "w.yaml", &params);
+    }
+}

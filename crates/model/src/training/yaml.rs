@@ -1,0 +1,371 @@
+//! Reads a workload file into a flat list of values by the table of keys, with the line and
+//! column of every fault.
+//!
+//! The walk is done by serde visitors, because only inside them does the YAML reader still know
+//! where it is. It stops at a fault; the fault is noted and the file is read again past it, so
+//! that all faults are told at once.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_yaml::Value;
+
+use super::keys::{self, Effect, Key, Kind, Target};
+use super::values;
+
+/// More faults than this are not worth reading.
+const MAX_FAULTS: usize = 20;
+
+/// One thing wrong with a workload file or a `--params`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Line, from 1; `None` for `--params`.
+    pub line: Option<usize>,
+    /// Column, from 1.
+    pub column: Option<usize>,
+    /// What is wrong and what to write instead.
+    pub message: String,
+}
+
+/// A workload that cannot be read: everything that is wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkloadError {
+    /// The file's name, or `--params`.
+    pub source_name: String,
+    /// What is wrong, in the file's order; never empty.
+    pub faults: Vec<Fault>,
+}
+
+impl std::error::Error for WorkloadError {}
+
+impl fmt::Display for WorkloadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.faults.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{}", self.source_name)?;
+            if let (Some(line), Some(column)) = (fault.line, fault.column) {
+                write!(f, ":{line}:{column}")?;
+            }
+            write!(f, ": {}", fault.message)?;
+        }
+        Ok(())
+    }
+}
+
+/// Values by the path of their key, aliases resolved; ignored keys are kept with `Null`.
+pub(super) type Values = BTreeMap<&'static str, Value>;
+
+/// Reads `text`, the file `source_name`.
+///
+/// # Errors
+/// With every unknown key and every value of a wrong kind, or the first fault of YAML itself.
+pub(super) fn read(text: &str, source_name: &str) -> Result<Values, WorkloadError> {
+    let mut faults: Vec<Fault> = Vec::new();
+    let mut tolerated = BTreeSet::new();
+    loop {
+        let walk = Walk {
+            values: RefCell::default(),
+            fault: RefCell::default(),
+            tolerated: &tolerated,
+        };
+        let seed = Section {
+            path: String::new(),
+            walk: &walk,
+        };
+        let result = seed.deserialize(serde_yaml::Deserializer::from_str(text));
+        let Err(error) = result else {
+            if faults.is_empty() {
+                return Ok(walk.values.into_inner());
+            }
+            break;
+        };
+        let noted = walk.fault.into_inner();
+        faults.push(fault_of(
+            &error,
+            noted.as_ref().map(|(_, message)| message.as_str()),
+        ));
+        match noted {
+            Some((place, _)) if faults.len() < MAX_FAULTS => {
+                if !tolerated.insert(place) {
+                    break;
+                }
+            }
+            _ => break,
+        }
+    }
+    faults.sort_by_key(|fault| (fault.line, fault.column));
+    Err(WorkloadError {
+        source_name: source_name.to_string(),
+        faults,
+    })
+}
+
+fn fault_of(error: &serde_yaml::Error, noted: Option<&str>) -> Fault {
+    let location = error.location();
+    Fault {
+        line: location.as_ref().map(serde_yaml::Location::line),
+        column: location.as_ref().map(serde_yaml::Location::column),
+        message: noted.map_or_else(|| error.to_string(), str::to_string),
+    }
+}
+
+/// Sets one `key=value` of `--params`.
+///
+/// # Errors
+/// When there is no `=`, the key is unknown or the value is of another kind.
+pub(super) fn set_param(values: &mut Values, param: &str) -> Result<(), WorkloadError> {
+    let fail = |message: String| {
+        Err(WorkloadError {
+            source_name: "--params".to_string(),
+            faults: vec![Fault {
+                line: None,
+                column: None,
+                message,
+            }],
+        })
+    };
+    let Some((path, text)) = param.split_once('=') else {
+        return fail(format!("`{param}` is not key=value"));
+    };
+    let Some(key) = keys::by_path(path.trim()) else {
+        return fail(unknown(path.trim()));
+    };
+    let value: Value = match serde_yaml::from_str(text) {
+        Ok(value) => value,
+        Err(error) => return fail(format!("`{param}`: {error}")),
+    };
+    match values::check(key, value) {
+        Ok(value) => {
+            store(values, key, value);
+            Ok(())
+        }
+        Err(message) => fail(message),
+    }
+}
+
+fn unknown(path: &str) -> String {
+    format!(
+        "unknown key `{path}`; did you mean `{}`?",
+        keys::nearest(path)
+    )
+}
+
+fn store(values: &mut Values, key: &'static Key, value: Value) {
+    let path = match key.effect {
+        Effect::Alias(of) => of,
+        _ => key.path,
+    };
+    if !value.is_null() || matches!(key.effect, Effect::Ignored(_)) {
+        values.insert(path, value);
+    }
+}
+
+struct Walk<'a> {
+    values: RefCell<Values>,
+    /// Where the walk stopped and why.
+    fault: RefCell<Option<(String, String)>>,
+    /// Places whose faults are known already.
+    tolerated: &'a BTreeSet<String>,
+}
+
+impl Walk<'_> {
+    /// Notes a fault at `place` and stops the walk, unless it is known already.
+    fn stop<E: serde::de::Error>(&self, place: &str, message: String) -> Result<(), E> {
+        if self.tolerated.contains(place) {
+            return Ok(());
+        }
+        *self.fault.borrow_mut() = Some((place.to_string(), message.clone()));
+        Err(E::custom(message))
+    }
+}
+
+/// A section of the file, or the whole of it (path empty).
+struct Section<'a> {
+    path: String,
+    walk: &'a Walk<'a>,
+}
+
+impl<'de> DeserializeSeed<'de> for Section<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Section<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.is_empty() {
+            f.write_str("the sections of a workload (`model:`, `dataset:`, `reader:` …)")
+        } else {
+            write!(f, "the keys of `{}`", self.path)
+        }
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
+        // Up to v1.0 the model was its name alone.
+        if self.path == "model" {
+            let name = Value::String(text.to_string());
+            self.walk.values.borrow_mut().insert("model.name", name);
+            return Ok(());
+        }
+        let message = format!("found `{text}`, expected {}", ExpectedOf(&self));
+        self.walk.stop(&self.path, message)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut seen = BTreeSet::new();
+        loop {
+            let name = map.next_key_seed(Name {
+                section: &self.path,
+                walk: self.walk,
+                seen: &mut seen,
+            })?;
+            match name {
+                None => return Ok(()),
+                Some(None) => {
+                    map.next_value::<serde::de::IgnoredAny>()?;
+                }
+                Some(Some(Target::Section(path))) => map.next_value_seed(Section {
+                    path,
+                    walk: self.walk,
+                })?,
+                Some(Some(Target::Leaf(key))) => map.next_value_seed(Leaf {
+                    key,
+                    walk: self.walk,
+                })?,
+            }
+        }
+    }
+}
+
+struct ExpectedOf<'a, 'b>(&'a Section<'b>);
+
+impl fmt::Display for ExpectedOf<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.expecting(f)
+    }
+}
+
+/// The name of a key; `None` for one whose fault is known already.
+struct Name<'a> {
+    section: &'a str,
+    walk: &'a Walk<'a>,
+    seen: &'a mut BTreeSet<String>,
+}
+
+impl<'de> DeserializeSeed<'de> for Name<'_> {
+    type Value = Option<Target>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name<'_> {
+    type Value = Option<Target>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a key")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Self::Value, E> {
+        let path = keys::join(self.section, name);
+        if !self.seen.insert(name.to_string()) {
+            let place = format!("{path} again");
+            self.walk.stop(&place, format!("`{path}` is set twice"))?;
+            return Ok(None);
+        }
+        match keys::look_up(self.section, name) {
+            Some(target) => Ok(Some(target)),
+            None => {
+                self.walk.stop(&path, unknown(&path))?;
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The value of a key.
+struct Leaf<'a> {
+    key: &'static Key,
+    walk: &'a Walk<'a>,
+}
+
+impl Leaf<'_> {
+    fn take<E: serde::de::Error>(&self, value: Value) -> Result<(), E> {
+        match values::check(self.key, value) {
+            Ok(value) => {
+                store(&mut self.walk.values.borrow_mut(), self.key, value);
+                Ok(())
+            }
+            Err(message) => self.walk.stop(self.key.path, message),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Leaf<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        if self.key.kind == Kind::Any {
+            serde::de::IgnoredAny::deserialize(deserializer)?;
+            return self.take(Value::Null);
+        }
+        deserializer.deserialize_any(self)
+    }
+}
+
+use serde::Deserialize as _;
+
+impl<'de> Visitor<'de> for Leaf<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the value of `{}`", self.key.path)
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
+        self.take(Value::Null)
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<(), E> {
+        self.take(Value::Bool(value))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<(), E> {
+        self.take(Value::from(value))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<(), E> {
+        self.take(Value::from(value))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
+        self.take(Value::from(value))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<(), E> {
+        self.take(Value::String(value.to_string()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<(), A::Error> {
+        let value = Value::deserialize(serde::de::value::SeqAccessDeserializer::new(seq));
+        self.take(value.map_err(A::Error::custom)?)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
+        let value = Value::deserialize(serde::de::value::MapAccessDeserializer::new(map));
+        self.take(value.map_err(A::Error::custom)?)
+    }
+}
