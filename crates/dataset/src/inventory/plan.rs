@@ -30,6 +30,11 @@ impl Inventory {
             valid: files(&self.valid),
             foreign: foreign.take(MAX_FOREIGN).cloned().collect(),
             samples_per_file: self.samples_per_file(dataset),
+            manifest_files: self
+                .record
+                .as_ref()
+                .filter(|record| record.finished)
+                .map(|record| record.head.train_files),
             unfinished: self.is_unfinished(),
             free_bytes: stormlp_transfer::storage::space(&self.folder)
                 .ok()

@@ -219,8 +219,8 @@ mod tests {
             find("unet3d_a100", Some("b200")).unwrap().accelerator,
             "b200"
         );
-        insta::assert_snapshot!(find("unet", None).unwrap_err(), @"");
-        insta::assert_snapshot!(find("bert", Some("h100")).unwrap_err(), @"");
+        insta::assert_snapshot!(find("unet", None).unwrap_err(), @"there is no workload `unet`; did you mean `unet3d`? `stormlp workloads` lists them");
+        insta::assert_snapshot!(find("bert", Some("h100")).unwrap_err(), @"workload bert has no accelerator `h100`: it has v100; for another one say how long it computes with --compute-time or --accelerator-profile");
     }
 
     #[test]

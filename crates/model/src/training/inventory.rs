@@ -26,6 +26,8 @@ pub struct Inventory {
     pub foreign: Vec<String>,
     /// Samples in a file as the manifest says or the first file shows; `None` when unknown.
     pub samples_per_file: Option<u64>,
+    /// Training files that a finished manifest of stormlp lists; it wins over the workload.
+    pub manifest_files: Option<u64>,
     /// Whether a manifest of stormlp says that generation was cut short.
     pub unfinished: bool,
     /// Free bytes of the file system; `None` when unknown.

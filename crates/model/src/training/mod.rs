@@ -4,14 +4,20 @@
 //! folder; `TrainPlan` decides every number, and `TrainReport` holds what was measured.
 
 pub mod catalog;
+pub mod datasize;
 pub mod distribution;
 pub mod inventory;
 pub mod keys;
+pub mod metrics;
 pub mod parse;
 pub mod plan;
+pub mod problem;
 pub mod profile;
 pub mod report;
 pub mod request;
+pub mod resolve;
+pub mod steps;
 mod values;
+mod warnings;
 pub mod workload;
 pub mod yaml;

@@ -83,22 +83,27 @@ fn an_empty_file_has_dlios_defaults() {
 fn every_fault_is_told_with_its_place_and_the_nearest_key() {
     let text = "reader:\n  batchsize: 7\n  read_threads: many\ndataset:\n  format: npz\n  \
                 colour: red\ntrain:\n  epochs: -3\n";
-    insta::assert_snapshot!(error(text), @"");
+    insta::assert_snapshot!(error(text), @r"
+    my.yaml:2:3: unknown key `reader.batchsize`; did you mean `reader.batch_size`?
+    my.yaml:3:17: `reader.read_threads` is `many`: write a whole number from 0
+    my.yaml:6:3: unknown key `dataset.colour`; did you mean `dataset.format`?
+    my.yaml:8:11: `train.epochs` is `-3`: write a whole number from 0
+    ");
 }
 
 #[test]
 fn yaml_that_is_none_has_a_place_too() {
-    insta::assert_snapshot!(error("reader:\n  batch_size: [1, 2\ntrain:\n"), @"");
-    insta::assert_snapshot!(error("- a\n- b\n"), @"");
-    insta::assert_snapshot!(error("reader: 7\n"), @"");
-    insta::assert_snapshot!(error("train:\n  epochs: 1\n  epochs: 2\n"), @"");
+    insta::assert_snapshot!(error("reader:\n  batch_size: [1, 2\ntrain:\n"), @"my.yaml:2:15: reader.batch_size: did not find expected ',' or ']' at line 3 column 6, while parsing a flow sequence at line 2 column 15");
+    insta::assert_snapshot!(error("- a\n- b\n"), @"my.yaml:1:1: invalid type: sequence, expected the sections of a workload (`model:`, `dataset:`, `reader:` …)");
+    insta::assert_snapshot!(error("reader: 7\n"), @"my.yaml:1:9: reader: invalid type: integer `7`, expected the keys of `reader`");
+    insta::assert_snapshot!(error("train:\n  epochs: 1\n  epochs: 2\n"), @"my.yaml:3:3: `train.epochs` is set twice");
 }
 
 #[test]
 fn what_cannot_be_emulated_is_refused() {
-    insta::assert_snapshot!(error("dataset: {format: hdf5}"), @"");
-    insta::assert_snapshot!(error("reader: {data_loader: synthetic}"), @"");
-    insta::assert_snapshot!(error("reader: {read_type: in_memory}"), @"");
+    insta::assert_snapshot!(error("dataset: {format: hdf5}"), @"my.yaml: `dataset.format`: `hdf5` is not a format that stormlp reads: use npz, npy, tfrecord, jpeg, png, indexed_binary, parquet");
+    insta::assert_snapshot!(error("reader: {data_loader: synthetic}"), @"my.yaml: `reader.data_loader` is `synthetic`, which reads nothing: leave it out and run with --storage null");
+    insta::assert_snapshot!(error("reader: {read_type: in_memory}"), @"my.yaml:1:21: `reader.read_type` is `in_memory`: samples are always read on demand; leave it out");
 }
 
 #[test]
@@ -120,9 +125,9 @@ fn distributions_are_dlios() {
             stdev: 0.01
         }
     );
-    insta::assert_snapshot!(time("{type: uniform, min: 2, max: 1}").unwrap_err(), @"");
-    insta::assert_snapshot!(time("{type: cauchy}").unwrap_err(), @"");
-    insta::assert_snapshot!(time("-1").unwrap_err(), @"");
+    insta::assert_snapshot!(time("{type: uniform, min: 2, max: 1}").unwrap_err(), @"my.yaml:2:21: `train.computation_time`: min 2 lies above max 1");
+    insta::assert_snapshot!(time("{type: cauchy}").unwrap_err(), @"my.yaml:2:21: `train.computation_time`: `cauchy` is no distribution: use normal, uniform, gamma, exponential or poisson");
+    insta::assert_snapshot!(time("-1").unwrap_err(), @"my.yaml:2:21: `train.computation_time`: value is -1, it must be 0 or more");
 }
 
 #[test]
@@ -140,7 +145,10 @@ fn parameters_win_over_the_file() {
     let error = Workload::parse(OLD, "my.yaml", &bad)
         .unwrap_err()
         .to_string();
-    insta::assert_snapshot!(error, @"");
+    insta::assert_snapshot!(error, @r"
+    --params: unknown key `reader.batch_siz`; did you mean `reader.batch_size`?
+    --params: `train.epochs` is not key=value
+    ");
 }
 
 #[test]

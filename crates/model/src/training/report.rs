@@ -115,9 +115,9 @@ pub struct Measures {
     pub window_samples_per_second: f64,
     /// MiB/s that reads really brought, over the whole epoch.
     pub read_mib_per_second: f64,
-    /// Samples read before the first step began, as a share of the epoch's samples, 0 to 1;
-    /// they are outside AU's window.
-    pub preread_share: f64,
+    /// Samples read before AU's window began, as a share of the epoch's samples, 0 to 1; `None`
+    /// when that was not measured.
+    pub preread_share: Option<f64>,
     /// Where the waiting went.
     pub waiting_seconds: WaitingSeconds,
 }

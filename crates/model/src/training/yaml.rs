@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use serde::Deserialize as _;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_yaml::Value;
 
@@ -109,7 +110,15 @@ fn fault_of(error: &serde_yaml::Error, noted: Option<&str>) -> Fault {
     Fault {
         line: location.as_ref().map(serde_yaml::Location::line),
         column: location.as_ref().map(serde_yaml::Location::column),
-        message: noted.map_or_else(|| error.to_string(), str::to_string),
+        message: noted.map_or_else(|| without_place(&error.to_string()), str::to_string),
+    }
+}
+
+/// The reader's own message without the place at its end, which stands before it already.
+fn without_place(message: &str) -> String {
+    match message.rsplit_once(" at line ") {
+        Some((text, place)) if place.contains(" column ") => text.to_string(),
+        _ => message.to_string(),
     }
 }
 
@@ -209,6 +218,10 @@ impl<'de> Visitor<'de> for Section<'_> {
     }
 
     fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_none<E>(self) -> Result<(), E> {
         Ok(())
     }
 
@@ -325,8 +338,6 @@ impl<'de> DeserializeSeed<'de> for Leaf<'_> {
         deserializer.deserialize_any(self)
     }
 }
-
-use serde::Deserialize as _;
 
 impl<'de> Visitor<'de> for Leaf<'_> {
     type Value = ();

@@ -1,0 +1,175 @@
+//! AU and throughput by each edition's own formula, and by corrected ones.
+//!
+//! For one accelerator and one block of steps: T is the block's wall time, p₀ the fetch wait and
+//! compute of the steps left out at its start, S its steps, c the nominal and c̄ the measured
+//! compute of a step, b the batch (mlperf.md §5, dlio.md §2.1):
+//!
+//! | profile | AU | samples per second |
+//! |---|---|---|
+//! | v1 | (S − 1) c / (T − p₀) | S b / T |
+//! | v2 | Σ c̄ / (T − p₀) | (S − 2) b / (T − p₀) |
+//! | v3 | Σ c̄ / (T − p₀) | (S − 1) b / (T − p₀) |
+//! | native | Σ c̄ / (T − p₀) | (S − 1) b / (T − p₀) |
+//!
+//! v2's S − 2 over a window of S − 1 steps is a slip of that edition, kept because its results
+//! are compared. Several blocks of an epoch are averaged by their steps; AU is then averaged over
+//! accelerators and epochs, throughput added over accelerators and averaged over epochs.
+
+use super::profile::Profile;
+use super::report::{AuPercent, BlockSums, Measures, Spread, WaitingSeconds};
+use crate::stats;
+
+/// What the formulas need besides the sums.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rule {
+    /// Whose formula.
+    pub profile: Profile,
+    /// Samples of one step of one accelerator.
+    pub batch_size: u32,
+    /// Mean nominal compute of a step in seconds.
+    pub nominal_seconds: f64,
+    /// Configured bytes of a sample, which MiB/s follow from.
+    pub sample_bytes: f64,
+}
+
+/// AU of one block by each definition.
+pub fn block_au(rule: &Rule, block: &BlockSums) -> AuPercent {
+    let window = block.seconds - block.excluded_seconds;
+    let nominal_window = block.window_steps as f64 * rule.nominal_seconds;
+    let nominal = percent(nominal_window, window);
+    let measured = percent(block.window_compute_seconds, window);
+    AuPercent {
+        profile: match rule.profile {
+            Profile::V1 => nominal,
+            Profile::V2 | Profile::V3 | Profile::Native => measured,
+        },
+        nominal,
+        measured,
+        including_startup: percent(block.steps as f64 * rule.nominal_seconds, block.seconds),
+    }
+}
+
+/// Samples per second of one block by the profile's formula.
+pub fn block_throughput(rule: &Rule, block: &BlockSums) -> f64 {
+    let batch = f64::from(rule.batch_size);
+    let window = block.seconds - block.excluded_seconds;
+    match rule.profile {
+        Profile::V1 => ratio(block.steps as f64 * batch, block.seconds),
+        // Below two steps the published formula is negative; nothing was measured then.
+        Profile::V2 => ratio((block.steps as f64 - 2.0).max(0.0) * batch, window),
+        Profile::V3 | Profile::Native => ratio(block.window_steps as f64 * batch, window),
+    }
+}
+
+/// An epoch: `accelerators[rank]` are the blocks of that accelerator. Bytes read and waiting are
+/// not known here and stay zero.
+pub fn epoch_measures(rule: &Rule, accelerators: &[&[BlockSums]]) -> Measures {
+    let native = Rule {
+        profile: Profile::Native,
+        ..*rule
+    };
+    let mut sum = Measures::default();
+    for blocks in accelerators {
+        let steps: u64 = blocks.iter().map(|block| block.steps).sum();
+        for block in *blocks {
+            let weight = ratio(block.steps as f64, steps as f64);
+            let au = block_au(rule, block);
+            sum.au_percent = add(&sum.au_percent, &au, weight);
+            sum.samples_per_second += weight * block_throughput(rule, block);
+            sum.window_samples_per_second += weight * block_throughput(&native, block);
+        }
+    }
+    let share = ratio(1.0, accelerators.len() as f64);
+    sum.au_percent = add(&AuPercent::default(), &sum.au_percent, share);
+    sum.mib_per_second = mib(rule, sum.samples_per_second);
+    sum
+}
+
+/// Means over epochs, whichever runs they belong to.
+pub fn mean(epochs: &[Measures]) -> Measures {
+    let each = |get: &dyn Fn(&Measures) -> f64| {
+        let values: Vec<f64> = epochs.iter().map(get).collect();
+        if values.is_empty() {
+            0.0
+        } else {
+            stats::mean(&values)
+        }
+    };
+    Measures {
+        au_percent: AuPercent {
+            profile: each(&|m| m.au_percent.profile),
+            nominal: each(&|m| m.au_percent.nominal),
+            measured: each(&|m| m.au_percent.measured),
+            including_startup: each(&|m| m.au_percent.including_startup),
+        },
+        samples_per_second: each(&|m| m.samples_per_second),
+        mib_per_second: each(&|m| m.mib_per_second),
+        window_samples_per_second: each(&|m| m.window_samples_per_second),
+        read_mib_per_second: each(&|m| m.read_mib_per_second),
+        preread_share: epochs
+            .iter()
+            .all(|m| m.preread_share.is_some())
+            .then(|| each(&|m| m.preread_share.unwrap_or_default())),
+        waiting_seconds: WaitingSeconds {
+            storage: each(&|m| m.waiting_seconds.storage),
+            cpu: each(&|m| m.waiting_seconds.cpu),
+            barrier: each(&|m| m.waiting_seconds.barrier),
+            startup: each(&|m| m.waiting_seconds.startup),
+        },
+    }
+}
+
+/// Population standard deviations over epochs, as every edition reports them.
+pub fn spread(epochs: &[Measures]) -> Spread {
+    let each = |get: &dyn Fn(&Measures) -> f64| {
+        let values: Vec<f64> = epochs.iter().map(get).collect();
+        if values.is_empty() {
+            0.0
+        } else {
+            stats::population_deviation(&values)
+        }
+    };
+    Spread {
+        au_percent: each(&|m| m.au_percent.profile),
+        samples_per_second: each(&|m| m.samples_per_second),
+        mib_per_second: each(&|m| m.mib_per_second),
+    }
+}
+
+/// MiB/s of `samples_per_second` by the configured record length.
+pub fn mib(rule: &Rule, samples_per_second: f64) -> f64 {
+    samples_per_second * rule.sample_bytes / f64::from(1u32 << 20)
+}
+
+/// AU and samples per second of an evaluation of one accelerator: the latter over the whole
+/// block, nothing excluded (dlio.md §2.1).
+pub fn evaluation(batch_size: u32, block: &BlockSums) -> (f64, f64) {
+    let window = block.seconds - block.excluded_seconds;
+    (
+        percent(block.window_compute_seconds, window),
+        ratio(block.steps as f64 * f64::from(batch_size), block.seconds),
+    )
+}
+
+fn add(sum: &AuPercent, other: &AuPercent, weight: f64) -> AuPercent {
+    AuPercent {
+        profile: sum.profile + weight * other.profile,
+        nominal: sum.nominal + weight * other.nominal,
+        measured: sum.measured + weight * other.measured,
+        including_startup: sum.including_startup + weight * other.including_startup,
+    }
+}
+
+fn percent(part: f64, whole: f64) -> f64 {
+    100.0 * ratio(part, whole)
+}
+
+/// `part / whole`, and 0 where there is nothing to divide by, as DLIO has it.
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+#[cfg(test)]
+#[path = "metrics_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,581 @@
+//! From workload, options, host and folder to a plan: every number decided, every problem told.
+
+use std::path::PathBuf;
+
+use super::distribution::Distribution;
+use super::inventory::Inventory;
+use super::plan::{
+    CheckpointPlan, DataPlan, EvaluationPlan, LoaderPlan, MetricPlan, ReadPattern, ShufflePlan,
+    TrainPlan,
+};
+use super::problem::{Problem, Problems};
+use super::profile::Profile;
+use super::request::{StorageKind, TrainRequest};
+use super::steps::{Split, steps};
+use super::warnings;
+use super::workload::{DataFormat, Shuffle, Workload};
+use crate::facts::HostFacts;
+use crate::path::PathKind;
+use crate::units::ByteSize;
+use crate::warning::Warning;
+
+/// One read of TensorFlow's record reader when `transfer_size` is not set (dlio.md §1.7).
+pub const DEFAULT_TRANSFER_BYTES: u64 = 256 << 10;
+/// Row groups that v3.0's parquet reader keeps in flight for each worker (dlio.md §1.10).
+const ROW_GROUPS_IN_FLIGHT: u32 = 64;
+/// Buffers of a run, whatever the number of accelerators: payload is dropped as it lands.
+const POOL_BYTES: u64 = 256 << 20;
+/// Loader, recorder and deadlines of one accelerator, generously.
+const ACCELERATOR_BYTES: u64 = 256 << 10;
+/// Name, length and place in the order of one file.
+const FILE_BYTES: u64 = 160;
+/// The paths a training run can take.
+const PATHS: [PathKind; 5] = [
+    PathKind::Buffered,
+    PathKind::Cpu,
+    PathKind::PageCache,
+    PathKind::CpuGpu,
+    PathKind::Gds,
+];
+
+/// A plan, and what its user should know before trusting the result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resolved {
+    /// The plan.
+    pub plan: TrainPlan,
+    /// What to know about it.
+    pub warnings: Vec<Warning>,
+}
+
+impl TrainPlan {
+    /// Decides every number of a run of `workload` as `request` changes it, on `host`, over the
+    /// files of `inventory` (which null storage does not look at).
+    ///
+    /// # Errors
+    /// With every problem there is, not only the first.
+    pub fn resolve(
+        workload: &Workload,
+        request: &TrainRequest,
+        host: &HostFacts,
+        inventory: &Inventory,
+    ) -> Result<Resolved, Problems> {
+        let mut resolver = Resolver {
+            workload,
+            request,
+            inventory,
+            problems: Vec::new(),
+        };
+        let plan = resolver.plan();
+        resolver.check_memory(&plan, host);
+        if resolver.problems.is_empty() {
+            let warnings = warnings::of(&plan, workload, inventory, host);
+            Ok(Resolved { plan, warnings })
+        } else {
+            Err(Problems(resolver.problems))
+        }
+    }
+}
+
+struct Resolver<'a> {
+    workload: &'a Workload,
+    request: &'a TrainRequest,
+    inventory: &'a Inventory,
+    problems: Vec<Problem>,
+}
+
+impl Resolver<'_> {
+    fn plan(&mut self) -> TrainPlan {
+        let (workload, request) = (self.workload, self.request);
+        let profile = request.profile.unwrap_or(workload.edition);
+        let (storage, path) = self.path();
+        let accelerators = self.positive("--accelerators", request.accelerators.unwrap_or(1));
+        let batch_size = self.positive(
+            "--batch-size",
+            request.batch_size.unwrap_or(workload.reader.batch_size),
+        );
+        let epochs = self.positive("--epochs", request.epochs.unwrap_or(workload.train.epochs));
+        let runs = self.positive("--runs", request.runs.unwrap_or(1));
+        if let Some(threads) = request.threads {
+            self.positive("--threads", threads);
+        }
+        let read_threads = request.read_threads.unwrap_or(workload.reader.read_threads);
+        let data = self.data(storage, accelerators, batch_size);
+        let split = Split {
+            profile,
+            format: data.format,
+            files: data.files,
+            samples_per_file: data.samples_per_file,
+            accelerators,
+            batch_size,
+            read_threads,
+        };
+        let steps_per_epoch = self.steps(&split);
+        let compute = self.time(
+            "--compute-time",
+            request.compute.unwrap_or(workload.train.computation_time),
+        );
+        let memory_bytes = POOL_BYTES
+            + u64::from(accelerators) * ACCELERATOR_BYTES
+            + (data.files + data.eval_files).saturating_mul(FILE_BYTES);
+        TrainPlan {
+            workload: workload.name.clone(),
+            accelerator: request
+                .accelerator
+                .clone()
+                .unwrap_or_else(|| workload.accelerator.clone()),
+            profile,
+            accelerators,
+            batch_size,
+            steps_per_epoch,
+            epochs,
+            runs,
+            loader: self.loader(profile, data.format, read_threads, accelerators, data.files),
+            reads: self.reads(profile, data.format, path),
+            compute,
+            preprocess: self.time("reader.preprocess_time", workload.reader.preprocess_time),
+            block_end: profile.block_end(),
+            prewarm: profile == Profile::V3 && data.format != DataFormat::Tfrecord,
+            metric: MetricPlan {
+                threshold_percent: self.threshold(),
+                exclude_start_steps: workload.metric.exclude_start_steps,
+                exclude_end_steps: workload.metric.exclude_end_steps,
+            },
+            shuffle: ShufflePlan {
+                files: workload.reader.file_shuffle,
+                samples: workload.reader.sample_shuffle,
+                seed: request.seed.unwrap_or(workload.train.seed),
+                seed_change_epoch: workload.train.seed_change_epoch,
+            },
+            evaluation: self.evaluation(&split, data.eval_files),
+            checkpoint: self.checkpoint(profile),
+            path,
+            storage,
+            cold: request.cold && storage == StorageKind::Real,
+            threads: request.threads,
+            keep_step_times: request.keep_step_times,
+            memory_bytes,
+            data,
+        }
+    }
+
+    /// `value`, or a problem when it is 0.
+    fn positive(&mut self, flag: &str, value: u32) -> u32 {
+        if value == 0 {
+            self.problems.push(Problem::plan(
+                format!("{flag} is 0"),
+                "it must be 1 or more",
+            ));
+        }
+        value.max(1)
+    }
+
+    fn time(&mut self, what: &str, time: Distribution) -> Distribution {
+        match time.fault() {
+            None => time,
+            Some(fault) => {
+                self.problems
+                    .push(Problem::plan(format!("{what}: {fault}"), ""));
+                Distribution::ZERO
+            }
+        }
+    }
+
+    fn threshold(&mut self) -> f64 {
+        let au = self.workload.metric.au;
+        if !(0.0..=1.0).contains(&au) {
+            self.problems.push(Problem::plan(
+                format!("metric.au is {au}"),
+                "it is a share: write 0.90 for 90 %",
+            ));
+        }
+        au * 100.0
+    }
+
+    fn path(&mut self) -> (StorageKind, PathKind) {
+        let asked = self.request.path;
+        if self.request.storage == StorageKind::Null || asked == Some(PathKind::Null) {
+            return (StorageKind::Null, PathKind::Null);
+        }
+        let default = if self.workload.reader.odirect {
+            PathKind::Cpu
+        } else {
+            PathKind::Buffered
+        };
+        let path = asked.unwrap_or(default);
+        if !PATHS.contains(&path) {
+            let names: Vec<&str> = PATHS.iter().map(|path| path.name()).collect();
+            self.problems.push(Problem::plan(
+                format!("path {path} is not for training"),
+                format!("use --path {} or null", names.join(", ")),
+            ));
+        }
+        (StorageKind::Real, path)
+    }
+
+    fn data(&mut self, storage: StorageKind, accelerators: u32, batch_size: u32) -> DataPlan {
+        let spec = &self.workload.dataset;
+        let samples_per_file = self
+            .request
+            .samples_per_file
+            .unwrap_or(spec.num_samples_per_file);
+        if samples_per_file == 0 {
+            self.problems.push(Problem::plan(
+                "--samples-per-file is 0",
+                "it must be 1 or more",
+            ));
+        }
+        if !(spec.record_length_bytes >= 0.01 && spec.record_length_bytes <= 1e15) {
+            self.problems.push(Problem::plan(
+                format!(
+                    "dataset.record_length_bytes is {}",
+                    spec.record_length_bytes
+                ),
+                "it must be 1 to 1e15 bytes",
+            ));
+        }
+        let samples_per_file = samples_per_file.max(1);
+        let files = match storage {
+            StorageKind::Null => self.imagined_files(accelerators, batch_size, samples_per_file),
+            StorageKind::Real => self.found_files(samples_per_file),
+        };
+        let sample_bytes = spec.record_length_bytes;
+        let nominal = |files: u64| (files as f64 * samples_per_file as f64 * sample_bytes) as u64;
+        let eval_files = if self.workload.workflow.evaluation {
+            spec.num_files_eval
+        } else {
+            0
+        };
+        let (bytes, eval_bytes) = match storage {
+            StorageKind::Null => (nominal(files), nominal(eval_files)),
+            StorageKind::Real => (
+                self.inventory.train_bytes(files),
+                self.inventory.valid_bytes(eval_files),
+            ),
+        };
+        let columns = &spec.parquet.columns;
+        let read: u64 = columns
+            .iter()
+            .filter(|c| c.read)
+            .map(|c| c.row_bytes())
+            .sum();
+        let parquet = spec.format == DataFormat::Parquet;
+        DataPlan {
+            folder: (storage == StorageKind::Real).then(|| self.inventory.folder.clone()),
+            format: spec.format,
+            files,
+            eval_files,
+            samples_per_file,
+            sample_bytes,
+            read_sample_bytes: if parquet && read > 0 {
+                read as f64
+            } else {
+                sample_bytes
+            },
+            bytes,
+            eval_bytes,
+            columns: columns.clone(),
+            row_group_rows: if parquet {
+                spec.parquet.row_group_size.max(1)
+            } else {
+                0
+            },
+        }
+    }
+
+    /// Files of a run without a dataset: as many as `--steps` asks for.
+    fn imagined_files(&self, accelerators: u32, batch_size: u32, samples_per_file: u64) -> u64 {
+        let step = u64::from(accelerators) * u64::from(batch_size);
+        let wanted = self.request.steps.map(|steps| {
+            let files = steps.saturating_mul(step).div_ceil(samples_per_file);
+            // Every accelerator gets whole files where files are dealt.
+            files.div_ceil(u64::from(accelerators)) * u64::from(accelerators)
+        });
+        self.request.files.or(wanted).unwrap_or_else(|| {
+            self.workload
+                .dataset
+                .num_files_train
+                .max(step.div_ceil(samples_per_file))
+        })
+    }
+
+    fn found_files(&mut self, samples_per_file: u64) -> u64 {
+        let inventory = self.inventory;
+        let folder = inventory.folder.display();
+        let found = inventory.train.len() as u64;
+        let format = self.workload.dataset.format;
+        if found == 0 {
+            let foreign = match inventory.foreign.first() {
+                Some(name) => format!(" (but other files, such as {name})"),
+                None => String::new(),
+            };
+            self.problems.push(Problem::machine(
+                format!("{folder} has no {format} files in train/{foreign}"),
+                format!(
+                    "make them with `stormlp datagen {} --data-dir {folder}`",
+                    self.workload.name
+                ),
+            ));
+            // The count that would be right, so that nothing else seems wrong.
+            return self
+                .request
+                .files
+                .unwrap_or(self.workload.dataset.num_files_train)
+                .max(1);
+        }
+        if inventory.unfinished {
+            self.problems.push(Problem::machine(
+                format!("the dataset in {folder} is unfinished"),
+                format!(
+                    "continue with `stormlp datagen {} --data-dir {folder} --resume`",
+                    self.workload.name
+                ),
+            ));
+        }
+        if let Some(in_file) = inventory.samples_per_file
+            && in_file != samples_per_file
+        {
+            self.problems.push(Problem::plan(
+                format!(
+                    "the files in {folder} hold {in_file} samples each, the workload says \
+                     {samples_per_file}"
+                ),
+                format!("set --samples-per-file {in_file}"),
+            ));
+        }
+        let wanted = self
+            .request
+            .files
+            .or(inventory.manifest_files)
+            .unwrap_or(self.workload.dataset.num_files_train);
+        if wanted == 0 {
+            self.problems
+                .push(Problem::plan("--files is 0", "it must be 1 or more"));
+        }
+        if wanted > found {
+            self.problems.push(Problem::plan(
+                format!("{folder} has {found} training files, the workload says {wanted}"),
+                format!("set --files {found}, or make more with `stormlp datagen`"),
+            ));
+        }
+        wanted.max(1)
+    }
+
+    fn steps(&mut self, split: &Split) -> u64 {
+        let most = steps(split);
+        let samples = split.files.saturating_mul(split.samples_per_file);
+        let step = u64::from(split.batch_size) * u64::from(split.accelerators);
+        if most == 0 {
+            self.problems.push(Problem::plan(
+                format!(
+                    "{samples} samples in {} files are less than one step of {} accelerators with \
+                     batches of {}, {step} samples",
+                    split.files, split.accelerators, split.batch_size
+                ),
+                "use more files (--files) or fewer accelerators (--accelerators)",
+            ));
+            return 1;
+        }
+        let wanted = self
+            .request
+            .steps
+            .or(self.workload.train.total_training_steps);
+        if wanted == Some(0) {
+            self.problems
+                .push(Problem::plan("--steps is 0", "it must be 1 or more"));
+        }
+        if let Some(wanted) = wanted
+            && wanted > most
+        {
+            self.problems.push(Problem::plan(
+                format!("{wanted} steps are asked for, the data have {most} in an epoch"),
+                format!("set --steps {most}, or use more files"),
+            ));
+        }
+        let steps = wanted.unwrap_or(most).clamp(1, most);
+        self.check_window(split.profile, steps);
+        steps
+    }
+
+    /// AU leaves out steps at both ends, and v2.0's throughput one more.
+    fn check_window(&mut self, profile: Profile, steps: u64) {
+        let metric = &self.workload.metric;
+        let excluded = metric
+            .exclude_start_steps
+            .saturating_add(metric.exclude_end_steps);
+        let extra = if profile == Profile::V2 { 2 } else { 1 };
+        let needed = excluded.saturating_add(extra);
+        if steps < needed {
+            self.problems.push(Problem::plan(
+                format!(
+                    "an epoch has {steps} steps, AU by profile {profile}, which leaves out \
+                     {excluded}, needs {needed}"
+                ),
+                "use more files (--files), fewer accelerators or a smaller --batch-size",
+            ));
+        }
+    }
+
+    fn loader(
+        &self,
+        profile: Profile,
+        format: DataFormat,
+        read_threads: u32,
+        accelerators: u32,
+        files: u64,
+    ) -> LoaderPlan {
+        let reader = &self.workload.reader;
+        let prefetch = self.request.prefetch.unwrap_or(reader.prefetch_size);
+        if format == DataFormat::Tfrecord {
+            return LoaderPlan::Interleave {
+                read_threads: read_threads.max(1),
+                shuffle_records: match reader.sample_shuffle {
+                    Shuffle::Off => 0,
+                    Shuffle::Seed | Shuffle::Random => reader.shuffle_size,
+                },
+                prefetch_batches: prefetch,
+                computation_threads: reader.computation_threads.max(1),
+                keep_every: if files >= u64::from(accelerators) {
+                    1
+                } else {
+                    accelerators
+                },
+            };
+        }
+        // W x ceil(prefetch / W), torch's factor 2 where that is 0, one when reading inline.
+        let factor = match prefetch.div_ceil(read_threads.max(1)) {
+            0 => 2,
+            factor => factor,
+        };
+        LoaderPlan::Workers {
+            read_threads,
+            prefetch_size: prefetch,
+            batches_outstanding: match read_threads {
+                0 => 1,
+                workers => workers.saturating_mul(factor),
+            },
+            persistent: !profile.reshuffles(),
+            row_groups_in_flight: if format == DataFormat::Parquet {
+                ROW_GROUPS_IN_FLIGHT
+            } else {
+                1
+            },
+        }
+    }
+
+    fn reads(&mut self, profile: Profile, format: DataFormat, path: PathKind) -> ReadPattern {
+        match format {
+            // Direct readers take the whole file in one call and parse it in memory.
+            DataFormat::Npz if !profile.reshuffles() && path.uses_page_cache() => {
+                ReadPattern::NumpyLoad
+            }
+            DataFormat::Npz | DataFormat::Npy | DataFormat::Jpeg | DataFormat::Png => {
+                ReadPattern::WholeFile
+            }
+            DataFormat::IndexedBinary => ReadPattern::IndexedSample,
+            DataFormat::Parquet => ReadPattern::RowGroups,
+            DataFormat::Tfrecord => {
+                let asked = self
+                    .request
+                    .transfer_size
+                    .or(self.workload.reader.transfer_size);
+                if asked == Some(0) {
+                    self.problems.push(Problem::plan(
+                        "--transfer-size is 0",
+                        "it must be 1 byte or more; leave it out for 256 KiB",
+                    ));
+                }
+                ReadPattern::Records {
+                    transfer_size: asked.unwrap_or(DEFAULT_TRANSFER_BYTES).max(1),
+                }
+            }
+        }
+    }
+
+    fn evaluation(&mut self, split: &Split, eval_files: u64) -> Option<EvaluationPlan> {
+        if !self.workload.workflow.evaluation {
+            return None;
+        }
+        let batch_size = self.positive(
+            "reader.batch_size_eval",
+            self.workload.reader.batch_size_eval,
+        );
+        let found = self.inventory.valid.len() as u64;
+        if self.request.storage == StorageKind::Real && found < eval_files {
+            self.problems.push(Problem::plan(
+                format!(
+                    "{} has {found} evaluation files in valid/, the workload says {eval_files}",
+                    self.inventory.folder.display()
+                ),
+                format!("set --params dataset.num_files_eval={found}"),
+            ));
+        }
+        let count = steps(&Split {
+            files: eval_files,
+            batch_size,
+            ..*split
+        });
+        if count == 0 {
+            self.problems.push(Problem::plan(
+                format!("{eval_files} evaluation files are less than one step of all accelerators"),
+                "set --params workflow.evaluation=False, or more dataset.num_files_eval",
+            ));
+        }
+        let spec = &self.workload.evaluation;
+        Some(EvaluationPlan {
+            batch_size,
+            steps: count.max(1),
+            eval_time: self.time("evaluation.eval_time", spec.eval_time),
+            after_epoch: spec.eval_after_epoch.max(1),
+            epochs_between: spec.epochs_between_evals.max(1),
+        })
+    }
+
+    /// DLIO writes either between blocks of steps or at ends of epochs, and reads only one of
+    /// two keys for the size (dlio.md T8); `native` takes the other one as it is meant.
+    fn checkpoint(&self, profile: Profile) -> Option<CheckpointPlan> {
+        if !self.workload.workflow.checkpoint {
+            return None;
+        }
+        let spec = &self.workload.checkpoint;
+        let bytes = match (profile, spec.ignored_model_size_bytes) {
+            (Profile::Native, Some(meant)) => meant,
+            _ => spec.model_size_bytes,
+        };
+        let steps_between = spec.steps_between_checkpoints.filter(|steps| *steps > 0);
+        Some(CheckpointPlan {
+            folder: self
+                .request
+                .checkpoint_folder
+                .clone()
+                .unwrap_or_else(|| PathBuf::from(&spec.checkpoint_folder)),
+            bytes,
+            after_epoch: steps_between
+                .is_none()
+                .then_some(spec.checkpoint_after_epoch.max(1)),
+            epochs_between: spec.epochs_between_checkpoints.max(1),
+            steps_between,
+        })
+    }
+
+    fn check_memory(&mut self, plan: &TrainPlan, host: &HostFacts) {
+        let limit = self
+            .request
+            .memory_limit_bytes
+            .unwrap_or_else(|| host.usable_memory_bytes());
+        if plan.memory_bytes > limit {
+            self.problems.push(Problem::machine(
+                format!(
+                    "the run needs about {} of memory, {} may be used",
+                    ByteSize(plan.memory_bytes),
+                    ByteSize(limit)
+                ),
+                "use fewer accelerators or files, or raise the limit",
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "resolve_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,224 @@
+//! Plans of the workloads that are built in, and everything that makes none.
+
+use super::*;
+use crate::facts::Availability;
+use crate::training::catalog;
+use crate::training::inventory::DataFile;
+use crate::training::problem::ProblemKind;
+use crate::units::GIB;
+
+fn host(memory_bytes: u64) -> HostFacts {
+    HostFacts {
+        hostname: "box".to_string(),
+        kernel: "6.18".to_string(),
+        cpu_model: "cpu".to_string(),
+        cpus: 2,
+        memory_bytes,
+        memory_limit_bytes: None,
+        locked_memory_limit_bytes: None,
+        open_files_limit: 1024,
+        io_uring: Availability::Available,
+        accelerators: Vec::new(),
+        paths: Vec::new(),
+        stormlp_version: "0.1.0".to_string(),
+        release_build: true,
+    }
+}
+
+fn folder(files: u64, bytes: u64) -> Inventory {
+    Inventory {
+        folder: PathBuf::from("/data/set"),
+        train: (0..files)
+            .map(|index| DataFile {
+                name: format!("train/img_{index}_of_{files}.npz"),
+                bytes,
+            })
+            .collect(),
+        ..Inventory::default()
+    }
+}
+
+fn workload(name: &str, accelerator: &str) -> Workload {
+    catalog::find(name, Some(accelerator))
+        .unwrap()
+        .workload(&[])
+        .unwrap()
+}
+
+fn resolve(
+    workload: &Workload,
+    request: &TrainRequest,
+    inventory: &Inventory,
+) -> Result<Resolved, Problems> {
+    TrainPlan::resolve(workload, request, &host(64 * GIB), inventory)
+}
+
+fn warning_lines(resolved: &Resolved) -> String {
+    let lines: Vec<String> = resolved.warnings.iter().map(ToString::to_string).collect();
+    lines.join("\n")
+}
+
+#[test]
+fn unet3d_on_h100_is_v2s_run() {
+    let unet3d = workload("unet3d", "h100");
+    let got = resolve(&unet3d, &TrainRequest::default(), &folder(168, 146_600_628)).unwrap();
+    let plan = &got.plan;
+    assert_eq!(
+        (plan.steps_per_epoch, plan.epochs, plan.batch_size),
+        (24, 5, 7)
+    );
+    assert_eq!(plan.profile, Profile::V2);
+    assert_eq!(plan.path, PathKind::Buffered);
+    assert_eq!(plan.reads, ReadPattern::NumpyLoad);
+    assert_eq!(
+        plan.loader,
+        LoaderPlan::Workers {
+            read_threads: 4,
+            prefetch_size: 2,
+            batches_outstanding: 4,
+            persistent: true,
+            row_groups_in_flight: 1,
+        }
+    );
+    assert_eq!(plan.checkpoint.as_ref().unwrap().bytes, 10_240);
+    insta::assert_snapshot!(warning_lines(&got), @r"
+    the dataset (22.94 GiB) fits in this host's memory (64 GiB): not comparable with published results; `--full` makes a comparable dataset, `stormlp datasize` says how large it is
+    an epoch has 24 steps, MLPerf asks for 500; use more files
+    checkpoints in training have 10 KiB, as DLIO writes them: it does not read model.model_size (476.03 MiB); set --params model.model_size_bytes, or --profile native
+    ");
+}
+
+#[test]
+fn each_edition_decides_what_it_decided() {
+    let unet3d = workload("unet3d", "b200");
+    let data = folder(7200, 146_600_628);
+    let plan = resolve(&unet3d, &TrainRequest::default(), &data)
+        .unwrap()
+        .plan;
+    assert_eq!(plan.reads, ReadPattern::WholeFile);
+    assert!(plan.prewarm && plan.checkpoint.is_none());
+    let request = TrainRequest {
+        profile: Some(Profile::Native),
+        path: Some(PathKind::Gds),
+        ..TrainRequest::default()
+    };
+    let h100 = workload("unet3d", "h100");
+    let plan = resolve(&h100, &request, &data).unwrap().plan;
+    assert_eq!(
+        (plan.path, &plan.reads),
+        (PathKind::Gds, &ReadPattern::WholeFile)
+    );
+    assert_eq!(plan.checkpoint.unwrap().bytes, 499_153_191);
+}
+
+#[test]
+fn more_files_than_the_workload_names_are_left_out_with_a_warning() {
+    let unet3d = workload("unet3d", "h100");
+    let got = resolve(&unet3d, &TrainRequest::default(), &folder(200, 146_600_628)).unwrap();
+    assert_eq!(got.plan.data.files, 168);
+    assert!(warning_lines(&got).contains("168 of 200 training files are used"));
+}
+
+#[test]
+fn resnet50_goes_through_the_interleave() {
+    let resnet50 = workload("resnet50", "h100");
+    let request = TrainRequest {
+        accelerators: Some(4),
+        files: Some(24),
+        ..TrainRequest::default()
+    };
+    let plan = resolve(&resnet50, &request, &folder(24, 143_439_747))
+        .unwrap()
+        .plan;
+    assert_eq!(plan.steps_per_epoch, 24 * 1251 / 400 / 4);
+    assert_eq!(
+        plan.reads,
+        ReadPattern::Records {
+            transfer_size: 262_144
+        }
+    );
+    let LoaderPlan::Interleave {
+        keep_every,
+        shuffle_records,
+        ..
+    } = plan.loader
+    else {
+        panic!("{:?}", plan.loader);
+    };
+    assert_eq!((keep_every, shuffle_records), (1, 0));
+}
+
+#[test]
+fn null_storage_needs_no_files() {
+    let request = TrainRequest {
+        storage: StorageKind::Null,
+        steps: Some(100),
+        accelerators: Some(16),
+        ..TrainRequest::default()
+    };
+    for entry in catalog::CATALOG {
+        let workload = entry.workload(&[]).unwrap();
+        let got = resolve(&workload, &request, &Inventory::default()).unwrap();
+        assert_eq!(got.plan.steps_per_epoch, 100, "{}", entry.full_name());
+        assert_eq!(
+            (got.plan.path, got.plan.data.folder.clone()),
+            (PathKind::Null, None)
+        );
+    }
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let unet3d = workload("unet3d", "h100");
+    let request = TrainRequest {
+        accelerators: Some(0),
+        epochs: Some(0),
+        files: Some(12),
+        samples_per_file: Some(4),
+        path: Some(PathKind::GdsBatch),
+        compute: Some(Distribution::constant(-1.0)),
+        memory_limit_bytes: Some(1 << 20),
+        ..TrainRequest::default()
+    };
+    let mut inventory = folder(10, 146_600_628);
+    inventory.samples_per_file = Some(1);
+    let problems = resolve(&unet3d, &request, &inventory).unwrap_err();
+    assert_eq!(problems.kind(), ProblemKind::Plan);
+    insta::assert_snapshot!(problems, @r"
+    path gds-batch is not for training; use --path buffered, cpu, page-cache, cpu-gpu, gds or null
+    --accelerators is 0; it must be 1 or more
+    --epochs is 0; it must be 1 or more
+    the files in /data/set hold 1 samples each, the workload says 4; set --samples-per-file 1
+    /data/set has 10 training files, the workload says 12; set --files 10, or make more with `stormlp datagen`
+    --compute-time: value is -1, it must be 0 or more
+    the run needs about 256.25 MiB of memory, 1 MiB may be used; use fewer accelerators or files, or raise the limit
+    ");
+}
+
+#[test]
+fn an_empty_folder_names_the_command() {
+    let unet3d = workload("unet3d", "h100");
+    let problems = resolve(&unet3d, &TrainRequest::default(), &folder(0, 0)).unwrap_err();
+    insta::assert_snapshot!(problems, @"/data/set has no npz files in train/; make them with `stormlp datagen unet3d --data-dir /data/set`");
+}
+
+#[test]
+fn too_many_accelerators_and_too_few_steps_are_told_with_their_numbers() {
+    let unet3d = workload("unet3d", "h100");
+    let data = folder(168, 146_600_628);
+    let ask = |accelerators, steps| TrainRequest {
+        accelerators: Some(accelerators),
+        steps,
+        ..TrainRequest::default()
+    };
+    insta::assert_snapshot!(resolve(&unet3d, &ask(100, None), &data).unwrap_err(), @"168 samples in 168 files are less than one step of 100 accelerators with batches of 7, 700 samples; use more files (--files) or fewer accelerators (--accelerators)");
+    insta::assert_snapshot!(resolve(&unet3d, &ask(12, None), &data).unwrap_err(), @"an epoch has 2 steps, AU by profile v2, which leaves out 1, needs 3; use more files (--files), fewer accelerators or a smaller --batch-size");
+    insta::assert_snapshot!(resolve(&unet3d, &ask(1, Some(25)), &data).unwrap_err(), @"25 steps are asked for, the data have 24 in an epoch; set --steps 24, or use more files");
+}
+
+#[test]
+fn sizes_that_stray_are_warned_of() {
+    let unet3d = workload("unet3d", "h100");
+    let got = resolve(&unet3d, &TrainRequest::default(), &folder(168, 80_000_000)).unwrap();
+    assert!(warning_lines(&got).contains("the files have 76.29 MiB on average"));
+}
