@@ -226,3 +226,48 @@ fn clean_does_not_follow_a_manifest_out_of_its_folder() {
     assert!(text.contains("leads out of the folder"), "{text}");
     assert!(folder.path().join("precious").exists());
 }
+
+/// Every name of a field in `value`, at any depth.
+fn keys(value: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
+    match value {
+        serde_json::Value::Object(map) => {
+            for (key, value) in map {
+                found.insert(key.clone());
+                keys(value, found);
+            }
+        }
+        serde_json::Value::Array(list) => list.iter().for_each(|value| keys(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_field_of_a_report_is_described() {
+    let folder = folder();
+    let words = "--job dir=a,threads=1 --job dir=b,threads=1 --path cpu-gpu,gds --verify --fsync \
+                 --file-size 1M --duration 10ms";
+    gds(folder.path(), words).assert().code(4);
+    let report = read_json(&saved(folder.path()));
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/results.md");
+    let page = fs::read_to_string(page).unwrap();
+    let mut found = std::collections::BTreeSet::new();
+    for part in ["plan", "cells", "host"] {
+        keys(&report[part], &mut found);
+    }
+    found.extend(report.as_object().unwrap().keys().cloned());
+    // Described where they belong, in `docs/paths.md` and by their own names.
+    let elsewhere = [
+        "ring_flags",
+        "registered_buffers",
+        "registered_files",
+        "pattern",
+        "named",
+    ];
+    let missing: Vec<_> = (found.iter())
+        .filter(|key| !elsewhere.contains(&key.as_str()) && !page.contains(&format!("`{key}`")))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "docs/results.md does not name {missing:?}"
+    );
+}

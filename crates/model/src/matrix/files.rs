@@ -4,7 +4,6 @@
 //! thread, at most 8 GiB and a quarter of the free space in all. Size accounting of files that
 //! were named outright follows gdsio: see [`SharedFile`].
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::inventory::{FileFacts, FileKind, FolderFacts, Inventory};
@@ -12,6 +11,7 @@ use super::manifest::{Content, ManifestFile};
 use super::plan::{FileAction, FilePlan, FolderPlan};
 use super::problem::Problems;
 use super::request::{JobRequest, MatrixRequest, Target};
+use super::space;
 use crate::facts::Availability;
 use crate::operation::Direction;
 use crate::units::{ByteSize, GIB, KIB, MIB, short_size};
@@ -123,7 +123,7 @@ pub(super) fn decide(
         table.of_job.push(files);
         table.used_bytes.push(used_bytes);
     }
-    check_space(inventory, &table, problems);
+    space::check(inventory, &table, problems);
     table
 }
 
@@ -443,61 +443,7 @@ pub(super) fn largest_io_bytes(request: &MatrixRequest, job: &JobRequest) -> u64
 }
 
 /// Whole MiB, or whole pages below that.
-fn round_down(bytes: u64) -> u64 {
+pub(super) fn round_down(bytes: u64) -> u64 {
     let unit = if bytes >= MIB { MIB } else { 4 * KIB };
     bytes - bytes % unit
-}
-
-/// Compares what is to be written with the room there is, for each file system.
-fn check_space(inventory: &Inventory, table: &FileTable, problems: &mut Problems) {
-    struct Need<'a> {
-        free: u64,
-        bytes: u64,
-        files: u64,
-        at: &'a Path,
-    }
-    let mut needs: BTreeMap<u64, Need<'_>> = BTreeMap::new();
-    for file in &table.files {
-        if file.action == FileAction::Use {
-            continue;
-        }
-        let parent = file.path.parent().unwrap_or(Path::new("."));
-        let (id, free, replaced) = match file.folder {
-            Some(_) => match inventory.folder(parent) {
-                Some(folder) => {
-                    let name = file.path.file_name().unwrap_or_default();
-                    let old = folder.files.iter().find(|f| name == f.name.as_str());
-                    let old = old.map_or(0, |f| f.bytes);
-                    (folder.file_system_id, folder.free_bytes, old)
-                }
-                None => continue,
-            },
-            None => match inventory.file(&file.path) {
-                Some(facts) => (facts.file_system_id, facts.free_bytes, 0),
-                None => continue,
-            },
-        };
-        let need = needs.entry(id).or_insert(Need {
-            free,
-            bytes: 0,
-            files: 0,
-            at: parent,
-        });
-        need.bytes = need
-            .bytes
-            .saturating_add(file.bytes.saturating_sub(replaced));
-        need.files += 1;
-    }
-    for need in needs.values().filter(|need| need.bytes > need.free) {
-        let fits = round_down(need.free / 10 * 9 / need.files);
-        problems.machine(
-            format!(
-                "the files need {} in {}, where {} are free",
-                ByteSize(need.bytes),
-                need.at.display(),
-                ByteSize(need.free)
-            ),
-            format!("--file-size {} would fit", short_size(fits)),
-        );
-    }
 }

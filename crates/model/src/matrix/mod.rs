@@ -18,6 +18,7 @@ mod problem;
 mod report;
 mod request;
 mod resolve;
+mod space;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;

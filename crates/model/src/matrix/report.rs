@@ -33,9 +33,9 @@ pub struct Mismatch {
     pub file: PathBuf,
     /// Offset of the first wrong byte in the file.
     pub offset_bytes: u64,
-    /// The pattern from there, up to 16 bytes in hexadecimal digits.
+    /// The pattern from there, in hexadecimal digits.
     pub expected: String,
-    /// What was read from there, as many bytes.
+    /// What was read from there, in as many digits.
     pub found: String,
 }
 

@@ -29,7 +29,13 @@ pub(crate) fn execute(run: Run, outputs: &Outputs, session: &Session) -> Result<
     save(&run.report, &run.save_to).map_err(|error| not_saved(&run.save_to, error))?;
     let mut unsaved = None;
     let save_to = run.save_to.clone();
-    if run.report.plan.cells.iter().any(|cell| cell.path.needs_cufile()) {
+    if run
+        .report
+        .plan
+        .cells
+        .iter()
+        .any(|cell| cell.path.needs_cufile())
+    {
         // Before the progress starts a thread. Where the answer is another place, the user chose
         // it, or cuFile takes its own: the current directory.
         let _ = stormlp_transfer::cufile::send_log_to(&save_to.with_file_name("cufile.log"));

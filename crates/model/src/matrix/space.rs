@@ -1,0 +1,64 @@
+//! Whether what a matrix writes fits on the file systems it goes to; asked before the first byte.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::files::{FileTable, round_down};
+use super::inventory::Inventory;
+use super::plan::FileAction;
+use super::problem::Problems;
+use crate::units::{ByteSize, short_size};
+
+/// Compares what is to be written with the room there is, for each file system.
+pub(super) fn check(inventory: &Inventory, table: &FileTable, problems: &mut Problems) {
+    struct Need<'a> {
+        free: u64,
+        bytes: u64,
+        files: u64,
+        at: &'a Path,
+    }
+    let mut needs: BTreeMap<u64, Need<'_>> = BTreeMap::new();
+    for file in &table.files {
+        if file.action == FileAction::Use {
+            continue;
+        }
+        let parent = file.path.parent().unwrap_or(Path::new("."));
+        let (id, free, replaced) = match file.folder {
+            Some(_) => match inventory.folder(parent) {
+                Some(folder) => {
+                    let name = file.path.file_name().unwrap_or_default();
+                    let old = folder.files.iter().find(|f| name == f.name.as_str());
+                    let old = old.map_or(0, |f| f.bytes);
+                    (folder.file_system_id, folder.free_bytes, old)
+                }
+                None => continue,
+            },
+            None => match inventory.file(&file.path) {
+                Some(facts) => (facts.file_system_id, facts.free_bytes, 0),
+                None => continue,
+            },
+        };
+        let need = needs.entry(id).or_insert(Need {
+            free,
+            bytes: 0,
+            files: 0,
+            at: parent,
+        });
+        need.bytes = need
+            .bytes
+            .saturating_add(file.bytes.saturating_sub(replaced));
+        need.files += 1;
+    }
+    for need in needs.values().filter(|need| need.bytes > need.free) {
+        let fits = round_down(need.free / 10 * 9 / need.files);
+        problems.machine(
+            format!(
+                "the files need {} in {}, where {} are free",
+                ByteSize(need.bytes),
+                need.at.display(),
+                ByteSize(need.free)
+            ),
+            format!("--file-size {} would fit", short_size(fits)),
+        );
+    }
+}
