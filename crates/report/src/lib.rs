@@ -5,3 +5,4 @@
 pub mod dataset;
 pub mod doctor;
 pub mod matrix;
+pub mod training;

@@ -30,11 +30,12 @@ const ACCELERATOR_BYTES: u64 = 256 << 10;
 /// Name, length and place in the order of one file.
 const FILE_BYTES: u64 = 160;
 /// The paths a training run can take.
-const PATHS: [PathKind; 5] = [
+const PATHS: [PathKind; 6] = [
     PathKind::Buffered,
     PathKind::Cpu,
     PathKind::PageCache,
     PathKind::CpuGpu,
+    PathKind::CpuAsyncGpu,
     PathKind::Gds,
 ];
 

@@ -185,7 +185,7 @@ fn all_problems_are_told_at_once() {
     let problems = resolve(&unet3d, &request, &inventory).unwrap_err();
     assert_eq!(problems.kind(), ProblemKind::Plan);
     insta::assert_snapshot!(problems, @r"
-    path gds-batch is not for training; use --path buffered, cpu, page-cache, cpu-gpu, gds or null
+    path gds-batch is not for training; use --path buffered, cpu, page-cache, cpu-gpu, cpu-async-gpu, gds or null
     --accelerators is 0; it must be 1 or more
     --epochs is 0; it must be 1 or more
     the files in /data/set hold 1 samples each, the workload says 4; set --samples-per-file 1

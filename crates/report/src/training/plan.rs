@@ -1,0 +1,185 @@
+//! The plan of a training run, as `--dry-run` prints it.
+
+use std::fmt::Write as _;
+
+use stormlp_model::training::plan::{LoaderPlan, ReadPattern, TrainPlan};
+use stormlp_model::training::profile::BlockEnd;
+use stormlp_model::units::{ByteSize, format_duration};
+
+/// Every number of the plan.
+#[must_use]
+pub fn plan_text(plan: &TrainPlan) -> String {
+    let mut out = format!(
+        "{} on {} emulated {}, profile {} ({})\n",
+        plan.workload,
+        plan.accelerators,
+        plan.accelerator,
+        plan.profile,
+        plan.profile.describe()
+    );
+    let folder = match &plan.data.folder {
+        Some(folder) => folder.display().to_string(),
+        None => "null storage: nothing is read".to_string(),
+    };
+    let mut line = |name: &str, value: String| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "{name:<11} {value}");
+    };
+    line("folder", folder);
+    line("data", data(plan));
+    line(
+        "steps",
+        format!(
+            "{} an epoch, each {} samples on {} accelerators; {} epochs, {} runs",
+            plan.steps_per_epoch, plan.batch_size, plan.accelerators, plan.epochs, plan.runs
+        ),
+    );
+    line("compute", format!("{} a step", plan.compute));
+    if !plan.preprocess.is_zero() {
+        line("preprocess", format!("{} a sample", plan.preprocess));
+    }
+    line("loader", loader(plan));
+    line("reads", reads(plan));
+    line("path", path(plan));
+    line(
+        "order",
+        format!(
+            "files {}, samples {}, seed {}",
+            format!("{:?}", plan.shuffle.files).to_lowercase(),
+            format!("{:?}", plan.shuffle.samples).to_lowercase(),
+            plan.shuffle.seed
+        ),
+    );
+    line("AU", metric(plan));
+    if let Some(evaluation) = &plan.evaluation {
+        line(
+            "evaluation",
+            format!(
+                "{} steps of {} samples, {} each, after epoch {} and every {} epochs",
+                evaluation.steps,
+                evaluation.batch_size,
+                evaluation.eval_time,
+                evaluation.after_epoch,
+                evaluation.epochs_between
+            ),
+        );
+    }
+    if let Some(checkpoint) = &plan.checkpoint {
+        let when = match (checkpoint.steps_between, checkpoint.after_epoch) {
+            (Some(steps), _) => format!("every {steps} steps"),
+            (None, Some(epoch)) => format!(
+                "after epoch {epoch} and every {} epochs",
+                checkpoint.epochs_between
+            ),
+            (None, None) => "never".to_string(),
+        };
+        line(
+            "checkpoint",
+            format!(
+                "{} {when}, in {}",
+                ByteSize(checkpoint.bytes),
+                checkpoint.folder.display()
+            ),
+        );
+    }
+    line("demand", demand(plan));
+    line("memory", format!("about {}", ByteSize(plan.memory_bytes)));
+    out
+}
+
+fn data(plan: &TrainPlan) -> String {
+    let data = &plan.data;
+    format!(
+        "{} {} files of {} samples, {}; {:.0} bytes a sample by the workload",
+        data.files,
+        data.format,
+        data.samples_per_file,
+        ByteSize(data.bytes),
+        data.sample_bytes
+    )
+}
+
+fn loader(plan: &TrainPlan) -> String {
+    match &plan.loader {
+        LoaderPlan::Workers {
+            read_threads,
+            batches_outstanding,
+            ..
+        } => format!(
+            "PyTorch's: {read_threads} workers, {batches_outstanding} batches outstanding for \
+             each accelerator"
+        ),
+        LoaderPlan::Interleave {
+            read_threads,
+            shuffle_records,
+            prefetch_batches,
+            computation_threads,
+            ..
+        } => format!(
+            "TensorFlow's: {read_threads} files interleaved, shuffle buffer {shuffle_records} \
+             records, {computation_threads} parse calls, {prefetch_batches} batches ahead"
+        ),
+    }
+}
+
+fn reads(plan: &TrainPlan) -> String {
+    match &plan.reads {
+        ReadPattern::WholeFile => "whole files, start to end".to_string(),
+        ReadPattern::NumpyLoad => "as np.load reads a zip: 252 KiB and 4 KiB in turn".to_string(),
+        ReadPattern::IndexedSample => "one sample at its offset".to_string(),
+        ReadPattern::Records { transfer_size } => {
+            format!(
+                "record files start to end, {} a read",
+                ByteSize(*transfer_size)
+            )
+        }
+        ReadPattern::RowGroups => {
+            let read = plan
+                .data
+                .columns
+                .iter()
+                .filter(|column| column.read)
+                .count();
+            format!(
+                "row groups of {} rows, {read} of {} columns",
+                plan.data.row_group_rows,
+                plan.data.columns.len()
+            )
+        }
+    }
+}
+
+fn path(plan: &TrainPlan) -> String {
+    let cold = if plan.cold {
+        "; files are dropped from the page cache before each epoch"
+    } else {
+        ""
+    };
+    format!("{} ({}){cold}", plan.path, plan.path.route())
+}
+
+fn metric(plan: &TrainPlan) -> String {
+    let end = match plan.block_end {
+        BlockEnd::AfterLastBarrier => "after the last barrier",
+        BlockEnd::AfterNextFetch => "after one more fetch",
+    };
+    format!(
+        "threshold {:.1} %; the first {} and last {} steps of a block are left out; a block ends \
+         {end}",
+        plan.metric.threshold_percent,
+        plan.metric.exclude_start_steps,
+        plan.metric.exclude_end_steps
+    )
+}
+
+fn demand(plan: &TrainPlan) -> String {
+    let demand = plan.demand_bytes_per_second();
+    if !demand.is_finite() {
+        return "as fast as storage is: no compute".to_string();
+    }
+    format!(
+        "{:.2} GB/s at an AU of 100 %; at least {} of compute in a run",
+        demand / 1e9,
+        format_duration(plan.compute_seconds())
+    )
+}

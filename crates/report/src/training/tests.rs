@@ -1,0 +1,1 @@
+//! What a terminal and MLPerf's tools get to see.

@@ -1,0 +1,234 @@
+//! A training run for a terminal: epoch by epoch, then what it comes down to and why.
+
+use std::fmt::Write as _;
+
+use stormlp_model::histogram::LatencyUs;
+use stormlp_model::training::report::{EpochReport, Measures, RunEnding, RunReport, TrainReport};
+use stormlp_model::units::{ByteSize, format_duration};
+
+use super::table;
+
+const HEADER: [&str; 10] = [
+    "epoch",
+    "AU %",
+    "samples/s",
+    "MiB/s",
+    "read MiB/s",
+    "cached %",
+    "storage s",
+    "cpu s",
+    "barrier s",
+    "start-up s",
+];
+
+/// The whole result.
+#[must_use]
+pub fn text(report: &TrainReport) -> String {
+    let mut out = heading(report);
+    out.push_str(&epochs(report));
+    if !report.runs.is_empty() {
+        out.push_str(&runs(&report.runs));
+    }
+    out.push_str(&utilisation(report));
+    out.push_str(&details(report));
+    for warning in &report.head.warnings {
+        let _ = writeln!(out, "warning: {warning}");
+    }
+    out.push_str(&verdict(report));
+    out
+}
+
+fn heading(report: &TrainReport) -> String {
+    let plan = &report.plan;
+    let mut out = format!(
+        "{} on {} emulated {}, profile {} ({}), path {}\n",
+        report.workload,
+        report.accelerators,
+        report.accelerator,
+        report.profile,
+        report.profile.describe(),
+        plan.path
+    );
+    let from = match &plan.data.folder {
+        Some(folder) => format!("{} in {}", ByteSize(plan.data.bytes), folder.display()),
+        None => "null storage, nothing is read".to_string(),
+    };
+    let _ = writeln!(
+        out,
+        "{} {} files, {from}; {} steps of {} x {} samples, compute {}",
+        plan.data.files,
+        plan.data.format,
+        plan.steps_per_epoch,
+        report.accelerators,
+        plan.batch_size,
+        plan.compute
+    );
+    out
+}
+
+fn epochs(report: &TrainReport) -> String {
+    let mut rows: Vec<Vec<String>> = report.epochs.iter().map(epoch).collect();
+    if report.epochs.len() > 1 {
+        rows.push(row("mean".to_string(), &report.mean, None));
+    }
+    table::draw(&HEADER, rows, 1)
+}
+
+fn epoch(epoch: &EpochReport) -> Vec<String> {
+    row(epoch.epoch.to_string(), &epoch.measures, epoch.cached_share)
+}
+
+fn row(name: String, measures: &Measures, cached: Option<f64>) -> Vec<String> {
+    let waiting = &measures.waiting_seconds;
+    vec![
+        name,
+        format!("{:.1}", measures.au_percent.profile),
+        format!("{:.1}", measures.samples_per_second),
+        format!("{:.1}", measures.mib_per_second),
+        format!("{:.1}", measures.read_mib_per_second),
+        cached.map_or_else(|| "-".to_string(), |share| format!("{:.0}", share * 100.0)),
+        format!("{:.2}", waiting.storage),
+        format!("{:.2}", waiting.cpu),
+        format!("{:.2}", waiting.barrier),
+        format!("{:.2}", waiting.startup),
+    ]
+}
+
+fn runs(runs: &[RunReport]) -> String {
+    let rows = runs.iter().map(|run| {
+        vec![
+            run.run.to_string(),
+            if run.warm_up { "warm-up" } else { "scored" }.to_string(),
+            format!("{:.2}", run.mean.au_percent.profile),
+            format!("{:.1}", run.mean.samples_per_second),
+            format!("{:.1}", run.mean.mib_per_second),
+            format_duration(run.duration_seconds),
+        ]
+    });
+    let header = ["run", "", "AU %", "samples/s", "MiB/s", "took"];
+    table::draw(&header, rows.collect(), 2)
+}
+
+fn utilisation(report: &TrainReport) -> String {
+    let au = &report.mean.au_percent;
+    let mut out = format!(
+        "AU          {:.2} % by profile {} (nominal compute {:.2} %, measured {:.2} %, including \
+         start-up {:.2} %)\n",
+        au.profile, report.profile, au.nominal, au.measured, au.including_startup
+    );
+    let _ = writeln!(
+        out,
+        "throughput  {:.2} samples/s, {:.2} MiB/s by the record length; {:.2} MiB/s were read",
+        report.mean.samples_per_second, report.mean.mib_per_second, report.mean.read_mib_per_second
+    );
+    let spread = &report.stdev;
+    let _ = writeln!(
+        out,
+        "spread      AU {:.2} points, {:.2} samples/s (standard deviation over epochs)",
+        spread.au_percent, spread.samples_per_second
+    );
+    if let Some(calibration) = &report.calibration {
+        let _ = writeln!(
+            out,
+            "ceiling     AU {:.2} %, {:.1} samples/s on this host with storage that takes no time",
+            calibration.au_percent.profile, calibration.samples_per_second
+        );
+    }
+    out
+}
+
+fn details(report: &TrainReport) -> String {
+    let mut out = String::new();
+    let waits = [
+        ("fetch wait", &report.latency.fetch_wait_us),
+        ("barrier", &report.latency.barrier_wait_us),
+        ("overshoot", &report.latency.compute_overshoot_us),
+        ("reads", &report.latency.read_us),
+    ];
+    for (name, latency) in waits {
+        if let Some(latency) = latency {
+            let _ = writeln!(out, "{name:<11} {}", percentiles(latency));
+        }
+    }
+    let cost = &report.cost;
+    let cpu = cost.cpu_user_seconds + cost.cpu_system_seconds;
+    let gib = cost.bytes_read as f64 / f64::from(1u32 << 30);
+    let per_gib = if gib > 0.0 {
+        format!(", {:.3} s for each GiB read", cpu / gib)
+    } else {
+        String::new()
+    };
+    let _ = writeln!(
+        out,
+        "host        CPU {:.2} s user, {:.2} s system{per_gib}; peak memory {}; {}",
+        cost.cpu_user_seconds,
+        cost.cpu_system_seconds,
+        ByteSize(report.peak_rss_bytes),
+        report.layout
+    );
+    let device = match cost.device_bytes_read {
+        Some(bytes) => format!("{} by {}", ByteSize(bytes), report.devices.join(", ")),
+        None => "not counted: no block device is known behind the data".to_string(),
+    };
+    if report.plan.data.folder.is_some() {
+        let _ = writeln!(
+            out,
+            "bytes       {} read by the loaders; from the device {device}",
+            ByteSize(cost.bytes_read)
+        );
+    }
+    if let Some(use_) = report.epochs.last().and_then(|epoch| epoch.device) {
+        let _ = writeln!(
+            out,
+            "device      busy {:.0} %, queue depth {:.1}, {} per read request (last epoch)",
+            use_.busy_percent,
+            use_.queue_depth,
+            ByteSize(use_.request_bytes as u64)
+        );
+    }
+    if let Some(evidence) = &report.evidence {
+        let _ = writeln!(out, "path        {}", evidence.summary);
+    }
+    out
+}
+
+fn percentiles(latency: &LatencyUs) -> String {
+    format!(
+        "p50 {}, p99 {}, max {}",
+        micros(latency.p50),
+        micros(latency.p99),
+        micros(latency.max)
+    )
+}
+
+/// Microseconds in the unit that reads best.
+fn micros(us: f64) -> String {
+    if us < 1e3 {
+        format!("{us:.0} us")
+    } else if us < 1e6 {
+        format!("{:.2} ms", us / 1e3)
+    } else {
+        format!("{:.2} s", us / 1e6)
+    }
+}
+
+fn verdict(report: &TrainReport) -> String {
+    let mut out = format!("verdict     {}\n", report.verdict.sentence);
+    let _ = match &report.ending {
+        RunEnding::Complete => writeln!(
+            out,
+            "result      AU {:.2} %: {} the {:.1} % of {}",
+            report.mean.au_percent.profile,
+            if report.meets_threshold {
+                "meets"
+            } else {
+                "misses"
+            },
+            report.threshold_percent,
+            report.workload
+        ),
+        RunEnding::Stopped => writeln!(out, "result      none: the run was stopped by the user"),
+        RunEnding::Failed { message } => writeln!(out, "result      none: {message}"),
+    };
+    out
+}
