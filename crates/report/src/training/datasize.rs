@@ -66,7 +66,7 @@ pub fn datasize_text(answer: &SizeAnswer) -> String {
          subfolders  {subfolders}\n\
          steps       {} an epoch\n\
          run         at least {} of compute\n\
-         {:<11} {fits}\n",
+         folder      {}: {fits}\n",
         answer.workload,
         answer.accelerators,
         answer.accelerator,

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 use stormlp_model::training::metrics::{self, Rule};
-use stormlp_model::training::plan::TrainPlan;
+use stormlp_model::training::plan::{LoaderPlan, TrainPlan};
 use stormlp_model::training::profile::Profile;
 use stormlp_model::training::report::{
     BlockSums, CheckpointReport, EpochReport, Measures, StepLists, TrainReport,
@@ -316,11 +316,17 @@ fn config(plan: &TrainPlan, workload: &Workload) -> String {
         .folder
         .as_ref()
         .map(|folder| folder.display().to_string());
-    let read_threads = match plan.loader {
-        stormlp_model::training::plan::LoaderPlan::Workers { read_threads, .. }
-        | stormlp_model::training::plan::LoaderPlan::Interleave { read_threads, .. } => {
-            read_threads
-        }
+    let (read_threads, prefetch) = match plan.loader {
+        LoaderPlan::Workers {
+            read_threads,
+            prefetch_size,
+            ..
+        } => (read_threads, prefetch_size),
+        LoaderPlan::Interleave {
+            read_threads,
+            prefetch_batches,
+            ..
+        } => (read_threads, prefetch_batches),
     };
     // JSON is YAML, and quotes what needs quoting.
     let value = json!({"workload": {
@@ -344,7 +350,7 @@ fn config(plan: &TrainPlan, workload: &Workload) -> String {
         "reader": {
             "batch_size": plan.batch_size,
             "read_threads": read_threads,
-            "prefetch_size": workload.reader.prefetch_size,
+            "prefetch_size": prefetch,
         },
         "train": {
             "epochs": plan.epochs,

@@ -1,13 +1,142 @@
-//! `stormlp datasize`.
+//! `stormlp datasize`: how large a dataset must be for a workload and a number of accelerators.
 
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::ValueEnum;
+use stormlp_model::training::datasize::{SizeRequest, datasize};
+use stormlp_model::training::profile::Profile;
+use stormlp_model::units::ByteSize;
+use stormlp_report::training::{SizeAnswer, datasize_text};
+use stormlp_transfer::{probe, storage};
+
+use super::workloads;
 use crate::exit::Failure;
+use crate::output;
 use crate::session::Session;
 
 /// Arguments of `stormlp datasize`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "\
+Examples:
+  stormlp datasize unet3d                                      one H100, this host's memory
+  stormlp datasize unet3d --accelerator b200 -n 16 --hosts 2 --host-memory 512G
+  stormlp datasize resnet50 -n 8 --profile v1 --format json    keys: files, bytes, fits, …")]
+pub(crate) struct Args {
+    /// A built-in workload (see `stormlp workloads`) or a YAML file of MLPerf Storage or DLIO
+    #[arg(value_name = "WORKLOAD")]
+    workload: String,
 
-/// Refuses: this build has no `datasize` yet.
-pub(crate) fn run(_args: Args, _session: &Session) -> Result<(), Failure> {
-    Err(Failure::usage("this build has no `datasize` yet"))
+    /// Which accelerator is emulated [default: h100, or the one the workload has]
+    #[arg(long, value_name = "NAME")]
+    accelerator: Option<String>,
+
+    /// Accelerators in all
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1)]
+    accelerators: u64,
+
+    /// Hosts that train together
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    hosts: u64,
+
+    /// Memory of one host [default: this host's, or its control group's limit when lower]
+    #[arg(long, value_name = "SIZE")]
+    host_memory: Option<ByteSize>,
+
+    /// Whose rounding: v1 and v2 down, v3 and native up [default: the workload's own edition]
+    #[arg(long, value_name = "v1|v2|v3|native")]
+    profile: Option<Profile>,
+
+    /// Samples of one step of one accelerator
+    #[arg(long, value_name = "N")]
+    batch_size: Option<u64>,
+
+    /// Samples in each file
+    #[arg(long, value_name = "N")]
+    samples_per_file: Option<u64>,
+
+    /// Where the dataset is to lie; nothing is written
+    /// [default: ./stormlp-data/WORKLOAD]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+
+    /// A key of the workload to set, as mlpstorage takes them: reader.batch_size=8
+    #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
+    params: Vec<String>,
+
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// The forms of the answer.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// For scripts.
+    Json,
+}
+
+/// Says how large the dataset must be; whether it fits changes nothing about the exit code.
+///
+/// # Errors
+/// With exit code 3 when the workload or a number is wrong.
+pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
+    let answer = answer(&args)?;
+    match args.format {
+        Format::Text => output::print(&datasize_text(&answer)),
+        Format::Json => {
+            let json = serde_json::to_string_pretty(&answer)
+                .context("the answer is plain data")
+                .map_err(Failure::bug)?;
+            output::print(&json)
+        }
+    }
+}
+
+fn answer(args: &Args) -> Result<SizeAnswer, Failure> {
+    let workload = workloads::load(&args.workload, args.accelerator.as_deref(), &args.params)?;
+    let profile = args.profile.unwrap_or(workload.edition);
+    let host_memory_bytes = args.host_memory.map_or_else(
+        || probe::host_facts().usable_memory_bytes(),
+        ByteSize::bytes,
+    );
+    let mut request = SizeRequest {
+        hosts: args.hosts,
+        host_memory_bytes,
+        ..SizeRequest::of(&workload, profile, args.accelerators)
+    };
+    request.batch_size = args.batch_size.unwrap_or(request.batch_size);
+    request.samples_per_file = args.samples_per_file.unwrap_or(request.samples_per_file);
+    let size = datasize(&request).map_err(Failure::no_plan)?;
+    let folder = args
+        .data_dir
+        .clone()
+        .unwrap_or_else(|| Path::new("stormlp-data").join(&workload.name));
+    let free_bytes = free_bytes(&folder);
+    let steps = size.steps_per_epoch as f64 * f64::from(workload.train.epochs);
+    Ok(SizeAnswer {
+        workload: workload.name,
+        accelerator: workload.accelerator,
+        accelerators: args.accelerators,
+        hosts: args.hosts,
+        host_memory_bytes,
+        profile,
+        size,
+        run_seconds: steps * workload.train.computation_time.mean_seconds(),
+        folder: folder.display().to_string(),
+        free_bytes,
+        fits: free_bytes.map(|free| size.bytes <= free),
+    })
+}
+
+/// Free bytes where `folder` lies or would be made.
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let absolute = std::path::absolute(folder).ok()?;
+    absolute
+        .ancestors()
+        .find(|ancestor| ancestor.is_dir())
+        .and_then(|there| storage::space(there).ok())
+        .map(|space| space.free_bytes)
 }

@@ -1,13 +1,111 @@
-//! `stormlp workloads`.
+//! `stormlp workloads`: the built-in training workloads, and how a workload is found by name.
+
+use std::path::Path;
+
+use anyhow::Context;
+use clap::{Subcommand, ValueEnum};
+use stormlp_model::training::catalog::{self, CATALOG};
+use stormlp_model::training::workload::Workload;
+use stormlp_report::training;
 
 use crate::exit::Failure;
+use crate::output;
 use crate::session::Session;
 
 /// Arguments of `stormlp workloads`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "\
+Examples:
+  stormlp workloads                           every built-in workload and what it asks of storage
+  stormlp workloads show unet3d > my.yaml     one to start from; then `stormlp train my.yaml`
+  stormlp workloads --format json             for scripts")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Show>,
 
-/// Refuses: this build has no `workloads` yet.
-pub(crate) fn run(_args: Args, _session: &Session) -> Result<(), Failure> {
-    Err(Failure::usage("this build has no `workloads` yet"))
+    /// How to print the list
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// The forms of the list.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// For scripts: the workloads with every default filled in.
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+enum Show {
+    /// Print one as YAML
+    #[command(after_help = "\
+Examples:
+  stormlp workloads show unet3d                      on its usual accelerator, H100
+  stormlp workloads show unet3d --accelerator b200   on another
+  stormlp workloads show resnet50_a100               the same by its full name")]
+    Show {
+        /// Name of a workload, with or without its accelerator
+        #[arg(value_name = "NAME")]
+        name: String,
+
+        /// Which accelerator
+        #[arg(long, value_name = "NAME")]
+        accelerator: Option<String>,
+    },
+}
+
+/// Lists the workloads, or prints one.
+///
+/// # Errors
+/// With exit code 3 when there is no such workload.
+pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
+    if let Some(Show::Show { name, accelerator }) = &args.command {
+        let entry = catalog::find(name, accelerator.as_deref()).map_err(Failure::no_plan)?;
+        return output::print(entry.yaml);
+    }
+    let workloads: Vec<Workload> = CATALOG
+        .iter()
+        .map(|entry| entry.workload(&[]))
+        .collect::<Result<_, _>>()
+        .context("a built-in workload is broken")
+        .map_err(Failure::bug)?;
+    match args.format {
+        Format::Text => output::print(&training::workloads_text(&workloads)),
+        Format::Json => {
+            let json = serde_json::to_string_pretty(&workloads)
+                .context("workloads are plain data")
+                .map_err(Failure::bug)?;
+            output::print(&json)
+        }
+    }
+}
+
+/// The workload called `name`: a built-in one, or a YAML file of MLPerf Storage or DLIO; `params`
+/// win over it.
+///
+/// # Errors
+/// With exit code 3 when there is no such workload or its file is wrong, 4 when the file cannot
+/// be read.
+pub(crate) fn load(
+    name: &str,
+    accelerator: Option<&str>,
+    params: &[String],
+) -> Result<Workload, Failure> {
+    let path = Path::new(name);
+    let is_file = path
+        .extension()
+        .is_some_and(|end| end == "yaml" || end == "yml");
+    if !is_file {
+        let entry = catalog::find(name, accelerator).map_err(Failure::no_plan)?;
+        return entry.workload(params).map_err(Failure::no_plan);
+    }
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read {}", path.display()))
+        .map_err(|error| {
+            Failure::machine(error)
+                .with_help("`stormlp workloads show NAME` prints a workload to start from")
+        })?;
+    Workload::parse(&text, name, params).map_err(Failure::no_plan)
 }
