@@ -5,5 +5,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod checkpoint;
 pub mod matrix;
 pub mod training;

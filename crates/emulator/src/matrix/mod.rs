@@ -6,7 +6,7 @@
 //! measure, and hand over their recorders at the end.
 
 mod cell;
-mod gate;
+pub(crate) mod gate;
 mod layout;
 mod offsets;
 mod prepare;

@@ -2,8 +2,8 @@
 //! decided, what came out.
 //!
 //! A workload file describes a model and its parallelism; [`Layout`] derives from them every file
-//! of every rank. `resolve` turns a request and the facts of the host into a plan in which every
-//! number is decided, and a run of it gives a report.
+//! of every rank. [`resolve`] turns a request and the facts of the host into a plan in which every
+//! number is decided, and a run of it gives a [`CheckpointReport`].
 //!
 //! ```
 //! use stormlp_model::checkpoint::builtin;
@@ -14,13 +14,44 @@
 
 mod architecture;
 pub mod builtin;
+mod choice;
+mod facts;
 mod layout;
+mod marker;
+mod moves;
 mod parallelism;
+mod plan;
+mod problem;
+mod report;
+mod request;
+mod resolve;
+mod rules;
+mod scale;
+mod space;
+mod stored;
+mod summary;
 mod workload;
 mod yaml;
 
 pub use architecture::{Architecture, DataType};
+pub use choice::{Arithmetic, CheckpointProfile, FsyncPolicy, ScaleChoice};
+pub use facts::{CheckpointFacts, FolderFacts, FoundFile, SavedPart};
 pub use layout::{CheckpointFile, Layout};
+pub use marker::{
+    ContentFacts, MARKER_NAME, MarkedFile, Marker, MarkerError, step_folder, step_of,
+};
 pub use parallelism::{Parallelism, Position, ZeroStage};
+pub use plan::{CheckpointPlan, MovePlan, OverlapPlan, RankPlan, RestorePlan};
+pub use problem::{Problem, ProblemKind};
+pub use report::{
+    CacheBefore, CheckpointReport, CheckpointResult, DeviceBytes, DurationSeconds, Ending,
+    GibPerSecond, OverlapResult, Parts, RankResult, Sample,
+};
+pub use request::CheckpointRequest;
+pub use resolve::{Resolution, resolve};
+pub use scale::Scaling;
+pub use summary::{
+    DurationAndRate, PhaseSummary, Spread, Summary, durations, gib_per_second, rates, summarise,
+};
 pub use workload::{CheckpointWorkload, Mode};
 pub use yaml::{YamlError, parse};

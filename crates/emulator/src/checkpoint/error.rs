@@ -1,0 +1,123 @@
+//! What ends a checkpoint run before its time.
+
+use std::path::PathBuf;
+
+use stormlp_transfer::TransferError;
+use stormlp_transfer::storage::LockError;
+
+/// Why a run, or one checkpoint of it, failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// Another run has the directory, or its lock cannot be made.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// A file, a buffer, a path or a device failed.
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
+    /// The disk filled up.
+    #[error("no space left while saving {path}: {source}")]
+    NoSpace {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: TransferError,
+    },
+    /// `fsync` failed: the kernel may have dropped what it could not write.
+    #[error(
+        "data loss: fsync of {path} failed ({source}); what was written may be lost, and asking \
+         again would hide that, so it was not retried"
+    )]
+    DataLoss {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: TransferError,
+    },
+    /// A file ended before its size.
+    #[error("{path} ended after {found} bytes; it must have {expected}")]
+    Short {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that are there.
+        found: u64,
+        /// Bytes that must be there.
+        expected: u64,
+    },
+    /// Storage gave back other bytes than were written.
+    #[error("{path} holds wrong data at byte {at}: {found:#04x} instead of {expected:#04x}")]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// Position of the first wrong byte.
+        at: u64,
+        /// The byte that should be there.
+        expected: u8,
+        /// The byte that is there.
+        found: u8,
+    },
+    /// Something is in the way that stormlp did not make.
+    #[error("{path} is in the way and was not made by stormlp")]
+    InTheWay {
+        /// What is in the way.
+        path: PathBuf,
+    },
+    /// The run was asked to drop files from the page cache, and they are still there.
+    #[error(
+        "{share:.0} % of checkpoint {step} is still in the page cache after it was dropped; a \
+         cold restore cannot be measured here"
+    )]
+    StillCached {
+        /// The checkpoint.
+        step: u32,
+        /// Percent of its bytes that are in the page cache.
+        share: f64,
+    },
+}
+
+impl CheckpointError {
+    /// What the user can do now.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Lock(_) => "wait for the other run, or use another --dir",
+            Self::Transfer(_) => {
+                "look at the kernel's log for the device, then run it again; `stormlp doctor` \
+                 shows what is there"
+            }
+            Self::NoSpace { .. } => {
+                "free some space or use --scale, --keep or another --dir; the checkpoint is \
+                 marked incomplete, earlier ones are untouched"
+            }
+            Self::DataLoss { .. } => {
+                "look at the kernel's log: the device or its connection lost writes; the \
+                 checkpoint is marked incomplete"
+            }
+            Self::Short { .. } => "save it again: the file is not whole",
+            Self::Corrupt { .. } => {
+                "do not trust this storage; look at the kernel's log, or save again if something \
+                 else wrote to the file"
+            }
+            Self::InTheWay { .. } => "use another --dir, or move it away",
+            Self::StillCached { .. } => {
+                "use --path cpu to read around the page cache, or leave --cold out"
+            }
+        }
+    }
+
+    /// A transfer error on `path` in its own words, or as a full disk.
+    pub(super) fn on(path: &std::path::Path, source: TransferError) -> Self {
+        match source.errno() {
+            Some(ENOSPC | EDQUOT) => Self::NoSpace {
+                path: path.to_path_buf(),
+                source,
+            },
+            _ => Self::Transfer(match source {
+                TransferError::Io { action, source } => TransferError::file(action, path, source),
+                other => other,
+            }),
+        }
+    }
+}
+
+/// Linux's error numbers for a full disk and a full quota; the same on every architecture.
+const ENOSPC: i32 = 28;
+const EDQUOT: i32 = 122;

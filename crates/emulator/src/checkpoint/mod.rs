@@ -1,0 +1,27 @@
+//! Runs a checkpoint plan: saves and restores the files of all ranks.
+//!
+//! A few threads move bytes, each with one transfer path; ranks are small state machines that
+//! take turns on them and share their buffers. What blocks (opening, syncing, renaming) is done by
+//! clerks beside them. Every checkpoint has a marker that says "incomplete" until its last file is
+//! durable, so nothing half-written is ever taken for whole.
+
+mod clerk;
+mod content;
+mod error;
+mod folders;
+mod mover;
+mod overlap;
+mod phase;
+mod pieces;
+mod run;
+mod trial;
+mod world;
+
+pub use error::CheckpointError;
+pub use folders::{Cleaned, clean, scan};
+pub use run::{Surroundings, run};
+pub use trial::write_rate;
+pub use world::{Disk, World};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! Training beside a save: what asynchronous checkpointing leaves of the time training waits.
+//!
+//! Emulated steps go on while the save runs. When the next checkpoint is due and the save has not
+//! ended, training is held up until it has; that and the lateness of the steps is what the save
+//! costs training.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use stormlp_model::checkpoint::{OverlapPlan, OverlapResult};
+
+/// Runs emulated steps on a thread of their own while `save` runs on this one.
+pub(super) fn beside<T>(
+    plan: Option<OverlapPlan>,
+    save: impl FnOnce() -> T,
+) -> (T, Option<Trained>) {
+    let Some(plan) = plan else {
+        return (save(), None);
+    };
+    thread::scope(|scope| {
+        let trainer = scope.spawn(|| train(plan));
+        let start = Instant::now();
+        let result = save();
+        let save_seconds = start.elapsed().as_secs_f64();
+        let trained = trainer.join().ok().map(|late_seconds| Trained {
+            plan,
+            late_seconds,
+            train_end_seconds: plan.step_seconds * f64::from(plan.steps_between) + late_seconds,
+            save_seconds,
+        });
+        (result, trained)
+    })
+}
+
+/// What training did beside a save.
+pub(super) struct Trained {
+    plan: OverlapPlan,
+    late_seconds: f64,
+    train_end_seconds: f64,
+    save_seconds: f64,
+}
+
+impl Trained {
+    /// The result, for a save that would have blocked training for `blocking_seconds`.
+    pub(super) fn result(&self, blocking_seconds: f64) -> OverlapResult {
+        OverlapResult {
+            step_seconds: self.plan.step_seconds,
+            steps: self.plan.steps_between,
+            held_seconds: (self.save_seconds - self.train_end_seconds).max(0.0),
+            late_seconds: self.late_seconds,
+            blocking_seconds,
+        }
+    }
+}
+
+/// Sleeps through the steps; returns by how much they ended late in all. A step cannot start
+/// before the one before it has ended.
+fn train(plan: OverlapPlan) -> f64 {
+    let step = Duration::from_secs_f64(plan.step_seconds);
+    let mut late = Duration::ZERO;
+    for _ in 0..plan.steps_between {
+        let due = Instant::now() + step;
+        while let Some(left) = due
+            .checked_duration_since(Instant::now())
+            .filter(|d| !d.is_zero())
+        {
+            thread::sleep(left);
+        }
+        late += due.elapsed();
+    }
+    late.as_secs_f64()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const PLAN: OverlapPlan = OverlapPlan {
+        step_seconds: 0.001,
+        steps_between: 3,
+    };
+
+    #[test]
+    fn a_save_that_ends_early_holds_nobody_up() {
+        let ((), trained) = beside(Some(PLAN), || ());
+        let result = trained.unwrap().result(0.5);
+        assert_eq!((result.held_seconds, result.steps), (0.0, 3));
+        assert_eq!(result.blocking_seconds, 0.5);
+    }
+
+    #[test]
+    fn a_long_save_holds_training_up_for_the_rest() {
+        let trained = Trained {
+            plan: PLAN,
+            late_seconds: 0.0,
+            train_end_seconds: 0.003,
+            save_seconds: 2.003,
+        };
+        assert!((trained.result(2.003).held_seconds - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn without_overlap_only_the_save_runs() {
+        let (value, trained) = beside(None, || 7);
+        assert_eq!(value, 7);
+        assert!(trained.is_none());
+    }
+}

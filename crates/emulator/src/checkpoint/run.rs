@@ -1,0 +1,375 @@
+//! The loop of a checkpoint run: saves with pauses between them, then restores.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use stormlp_model::checkpoint::{
+    CacheBefore, CheckpointPlan, CheckpointReport, CheckpointResult, DeviceBytes, Ending, MovePlan,
+    Parts, RankResult, RestorePlan, Summary, durations, rates, step_folder, summarise,
+};
+use stormlp_model::event::{Event, Observer, Unit};
+use stormlp_model::head::ReportHead;
+use stormlp_model::operation::Direction;
+use stormlp_model::stop::StopToken;
+use stormlp_transfer::page_cache::{self, Method};
+use stormlp_transfer::telemetry::{BlockDevices, peak_rss_bytes};
+use stormlp_transfer::{Accelerator, Region, TransferError, buffers_needed};
+
+use super::clerk::FileTask;
+use super::content::{Content, file_key};
+use super::error::CheckpointError;
+use super::folders;
+use super::mover::RankTask;
+use super::overlap;
+use super::phase::{Measured, Stage};
+use super::world::World;
+
+/// How often a pause looks whether the user wants to end.
+const TICK: Duration = Duration::from_millis(50);
+/// Share of a checkpoint that may be left in the page cache for a restore to count as cold.
+const COLD_SHARE: f64 = 0.01;
+
+/// What a run needs besides its plan.
+pub struct Surroundings<'a> {
+    /// Files and paths.
+    pub world: &'a dyn World,
+    /// The accelerator transfers end in.
+    pub accelerator: Arc<dyn Accelerator>,
+    /// Who hears of progress.
+    pub observer: &'a dyn Observer,
+    /// Pulled when the user wants to end.
+    pub stop: &'a StopToken,
+}
+
+/// Runs the plan. What was measured before a failure or a stop is in the report, whose `ending`
+/// says which it was.
+///
+/// # Errors
+/// When the run cannot start: a directory in use, no memory for the buffers.
+pub fn run(
+    plan: CheckpointPlan,
+    head: ReportHead,
+    surroundings: &Surroundings<'_>,
+) -> Result<CheckpointReport, CheckpointError> {
+    let _locks = folders::enter(&plan.folders)?;
+    let devices = BlockDevices::behind(plan.folders.iter().map(PathBuf::as_path));
+    let mut region = Region::new(region_bytes(&plan, &*surroundings.accelerator))?;
+    let mut run = Run {
+        stage: Stage {
+            plan: &plan,
+            world: surroundings.world,
+            accelerator: Arc::clone(&surroundings.accelerator),
+            observer: surroundings.observer,
+            stop: surroundings.stop,
+            devices: &devices,
+        },
+        started: Instant::now(),
+        saves: Vec::new(),
+        restores: Vec::new(),
+        save_evidence: None,
+        restore_evidence: None,
+        verified_bytes: 0,
+    };
+    let ended = run
+        .save_all(&mut region)
+        .and_then(|()| run.restore_all(&mut region));
+    let ending = match ended {
+        Err(error) => Ending::Failed {
+            remedy: error.remedy().to_string(),
+            error: error.to_string(),
+        },
+        Ok(()) if surroundings.stop.is_stopped() => Ending::Stopped,
+        Ok(()) => Ending::Done,
+    };
+    let Run {
+        saves,
+        restores,
+        save_evidence,
+        restore_evidence,
+        verified_bytes,
+        ..
+    } = run;
+    let both = || saves.iter().chain(&restores);
+    Ok(CheckpointReport {
+        head,
+        ending,
+        summary: Summary {
+            save: summarise(&saves),
+            restore: summarise(&restores),
+        },
+        verified_bytes,
+        cpu_user_seconds: both().map(|result| result.cpu_user_seconds).sum(),
+        cpu_system_seconds: both().map(|result| result.cpu_system_seconds).sum(),
+        peak_rss_bytes: peak_rss_bytes(),
+        save_evidence,
+        restore_evidence,
+        saves,
+        restores,
+        plan,
+    })
+}
+
+/// Memory for all buffers of the larger kind of phase.
+fn region_bytes(plan: &CheckpointPlan, accelerator: &dyn Accelerator) -> usize {
+    let of = |moves: &MovePlan| {
+        let (host, device) = buffers_needed(plan.path, moves.slots);
+        let device = if accelerator.is_emulated() { device } else { 0 };
+        moves.threads * (host + device) * moves.chunk_bytes as usize
+    };
+    of(&plan.save).max(of(&plan.restore))
+}
+
+/// A run on its way.
+struct Run<'a> {
+    stage: Stage<'a>,
+    started: Instant,
+    saves: Vec<CheckpointResult>,
+    restores: Vec<CheckpointResult>,
+    save_evidence: Option<stormlp_model::evidence::Evidence>,
+    restore_evidence: Option<stormlp_model::evidence::Evidence>,
+    verified_bytes: u64,
+}
+
+impl Run<'_> {
+    fn save_all(&mut self, region: &mut Region) -> Result<(), CheckpointError> {
+        let plan = self.stage.plan;
+        let content = Content::new(plan.content);
+        for step in 1..=plan.writes {
+            // With training beside it, the time between saves is the training itself.
+            if plan.overlap.is_none() {
+                self.pause();
+            }
+            if self.stage.stop.is_stopped() {
+                return Ok(());
+            }
+            folders::begin(plan, step)?;
+            let outcome = self.save(step, &content, region);
+            if !matches!(outcome, Ok(true)) {
+                folders::sweep(plan, step);
+            }
+            if !outcome? {
+                return Ok(());
+            }
+            if let Some(old) = plan.keep.and_then(|keep| step.checked_sub(keep))
+                && old >= 1
+            {
+                folders::remove(plan, old)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Saves one checkpoint; whether it is whole.
+    fn save(
+        &mut self,
+        step: u32,
+        content: &Content,
+        region: &mut Region,
+    ) -> Result<bool, CheckpointError> {
+        let plan = self.stage.plan;
+        self.announce("saving", step, plan.writes);
+        let started_at_seconds = self.started.elapsed().as_secs_f64();
+        self.free(region)?;
+        let tasks = self.tasks(step, 0);
+        let (measured, trained) = overlap::beside(plan.overlap, || {
+            self.stage.run(Direction::Write, content, tasks, region)
+        });
+        let mut measured = measured?;
+        self.stage.observer.event(&Event::PhaseFinished);
+        self.save_evidence = measured.evidence.take().or(self.save_evidence.take());
+        if let Some(failure) = measured.failure.take() {
+            return Err(failure);
+        }
+        if !measured.complete {
+            return Ok(false);
+        }
+        folders::complete(plan, step)?;
+        let mut result = self.result(step, started_at_seconds, measured, None);
+        result.overlap = trained.map(|trained| trained.result(result.duration_seconds.max));
+        self.saves.push(result);
+        Ok(true)
+    }
+
+    fn restore_all(&mut self, region: &mut Region) -> Result<(), CheckpointError> {
+        let plan = self.stage.plan;
+        for (index, restore) in plan.restores.iter().enumerate() {
+            if self.stage.stop.is_stopped() {
+                return Ok(());
+            }
+            if index > 0 || plan.writes > 0 {
+                self.pause();
+            }
+            if self.stage.stop.is_stopped() || !self.restore(restore, region)? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Restores one checkpoint; whether all of it was read.
+    fn restore(
+        &mut self,
+        restore: &RestorePlan,
+        region: &mut Region,
+    ) -> Result<bool, CheckpointError> {
+        let plan = self.stage.plan;
+        let cache = self.prepare_cache(restore.step)?;
+        let content = Content::new(restore.content);
+        self.announce("restoring", restore.step, plan.restores.len() as u32);
+        let started_at_seconds = self.started.elapsed().as_secs_f64();
+        self.free(region)?;
+        let tasks = self.tasks(restore.step, plan.rank_shift);
+        let mut measured = self.stage.run(Direction::Read, &content, tasks, region)?;
+        self.stage.observer.event(&Event::PhaseFinished);
+        self.restore_evidence = measured.evidence.take().or(self.restore_evidence.take());
+        self.verified_bytes += measured.verified_bytes;
+        if let Some(failure) = measured.failure.take() {
+            return Err(failure);
+        }
+        if !measured.complete {
+            return Ok(false);
+        }
+        let result = self.result(restore.step, started_at_seconds, measured, Some(cache));
+        self.restores.push(result);
+        Ok(true)
+    }
+
+    /// Makes the region free; a phase that broke may still have buffers, then there is a new one.
+    fn free(&self, region: &mut Region) -> Result<(), TransferError> {
+        if !region.reset() {
+            *region = Region::new(region_bytes(self.stage.plan, &*self.stage.accelerator))?;
+        }
+        Ok(())
+    }
+
+    fn announce(&self, verb: &str, step: u32, of: u32) {
+        let plan = self.stage.plan;
+        let scaled = match plan.is_scaled() {
+            true => format!(" (SCALED to {:.4})", plan.scale),
+            false => String::new(),
+        };
+        self.stage.observer.event(&Event::PhaseStarted {
+            label: format!("{verb} checkpoint {step} of {of}{scaled}"),
+            total: Some(plan.total_bytes),
+            unit: Unit::Bytes,
+        });
+    }
+
+    /// Each rank with its files, or those of the rank `shift` further on.
+    fn tasks(&self, step: u32, shift: u64) -> Vec<RankTask> {
+        let plan = self.stage.plan;
+        let count = plan.ranks.len();
+        let task = |index: usize| {
+            let owner = &plan.ranks[(index + shift as usize) % count];
+            let folder = plan.folders[owner.folder].join(step_folder(step));
+            let files = owner
+                .files
+                .iter()
+                .enumerate()
+                .map(|(number, file)| FileTask {
+                    path: folder.join(&file.name),
+                    bytes: file.bytes,
+                    key: file_key(step, owner.rank, number),
+                });
+            RankTask {
+                rank: plan.ranks[index].rank,
+                files: files.collect::<VecDeque<_>>(),
+            }
+        };
+        (0..count).map(task).collect()
+    }
+
+    /// Drops a checkpoint from the page cache when that was asked for, and looks at what is there.
+    fn prepare_cache(&self, step: u32) -> Result<CacheBefore, CheckpointError> {
+        let plan = self.stage.plan;
+        let (mut cached, mut total) = (0u64, 0u64);
+        let (mut by_cachestat, mut files) = (0, 0);
+        for task in self.tasks(step, 0).iter().flat_map(|task| &task.files) {
+            let file = File::open(&task.path)
+                .map_err(|source| TransferError::file("open", &task.path, source))?;
+            if plan.cold {
+                page_cache::drop_file(&file, &task.path)?;
+            }
+            let residency = page_cache::residency(&file, &task.path)?;
+            cached += residency.cached_bytes;
+            total += residency.total_bytes;
+            files += 1;
+            by_cachestat += u64::from(residency.method == Method::Cachestat);
+        }
+        let share = cached as f64 / total.max(1) as f64;
+        if plan.cold && plan.path.uses_page_cache() && share > COLD_SHARE {
+            return Err(CheckpointError::StillCached {
+                step,
+                share: share * 100.0,
+            });
+        }
+        Ok(CacheBefore {
+            share,
+            dropped: plan.cold,
+            by_cachestat,
+            files,
+        })
+    }
+
+    fn pause(&self) {
+        let end = Instant::now() + Duration::from_secs_f64(self.stage.plan.pause_seconds);
+        while !self.stage.stop.is_stopped() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            std::thread::sleep(left.min(TICK));
+        }
+    }
+
+    fn result(
+        &self,
+        step: u32,
+        started_at_seconds: f64,
+        measured: Measured,
+        page_cache_before: Option<CacheBefore>,
+    ) -> CheckpointResult {
+        let duration_seconds = durations(&measured.ranks);
+        let slowest = measured
+            .ranks
+            .iter()
+            .max_by(|a, b| a.duration_seconds.total_cmp(&b.duration_seconds));
+        CheckpointResult {
+            step,
+            started_at_seconds,
+            bytes: measured.ranks.iter().map(|rank| rank.bytes).sum(),
+            gib_per_second: rates(&measured.ranks, duration_seconds),
+            duration_seconds,
+            mean_parts: mean_parts(&measured.ranks),
+            slowest_parts: slowest.map(|rank| rank.parts).unwrap_or_default(),
+            device: measured.device.map(|device| DeviceBytes {
+                read_bytes: device.read_bytes,
+                written_bytes: device.written_bytes,
+            }),
+            page_cache_before,
+            overlap: None,
+            cpu_user_seconds: measured.cpu.user_seconds,
+            cpu_system_seconds: measured.cpu.system_seconds,
+            ranks: measured.ranks,
+            series: measured.series,
+        }
+    }
+}
+
+/// Mean over the ranks that have files.
+fn mean_parts(ranks: &[RankResult]) -> Parts {
+    let busy: Vec<&RankResult> = ranks.iter().filter(|rank| rank.bytes > 0).collect();
+    let mean = |pick: fn(&Parts) -> f64| {
+        busy.iter().map(|rank| pick(&rank.parts)).sum::<f64>() / busy.len().max(1) as f64
+    };
+    Parts {
+        open_seconds: mean(|parts| parts.open_seconds),
+        transfer_seconds: mean(|parts| parts.transfer_seconds),
+        fsync_seconds: mean(|parts| parts.fsync_seconds),
+        rename_seconds: mean(|parts| parts.rename_seconds),
+        close_seconds: mean(|parts| parts.close_seconds),
+    }
+}

@@ -1,0 +1,44 @@
+//! A short trial of storage: how fast it writes, so that a scaled run ends in about a minute.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use stormlp_model::pattern::Pattern;
+use stormlp_transfer::TransferError;
+
+/// Bytes of one write.
+const CHUNK_BYTES: usize = 4 << 20;
+/// Bytes the trial writes at most.
+const MOST_BYTES: u64 = 256 << 20;
+/// How long it writes at most.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// Writes a file in `folder` for at most a second, syncs and removes it.
+///
+/// # Returns
+/// Bytes per second, the sync included.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_rate(folder: &Path) -> Result<f64, TransferError> {
+    let path = folder.join(format!(".stormlp-trial-{}", std::process::id()));
+    let fail = |source| TransferError::file("write", &path, source);
+    let mut content = vec![0; CHUNK_BYTES];
+    Pattern::new(0, 0).fill(0, &mut content);
+    let write = || {
+        let mut file = fs::File::create(&path)?;
+        let start = Instant::now();
+        let mut bytes = 0;
+        while bytes < MOST_BYTES && start.elapsed() < LONGEST {
+            file.write_all(&content)?;
+            bytes += CHUNK_BYTES as u64;
+        }
+        file.sync_all()?;
+        Ok(bytes as f64 / start.elapsed().as_secs_f64())
+    };
+    let rate = write();
+    let _ = fs::remove_file(&path);
+    rate.map_err(fail)
+}

@@ -1,0 +1,175 @@
+//! The small choices of a checkpoint run: closed sets with the names of the command line.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// When what was written is made to survive a crash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FsyncPolicy {
+    /// Each file is synced before it gets its final name.
+    #[default]
+    PerFile,
+    /// Each rank syncs all of its files when the last of them is written.
+    PerCheckpoint,
+    /// Nothing is synced: fast, and lost in a crash.
+    None,
+}
+
+impl FsyncPolicy {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PerFile => "per-file",
+            Self::PerCheckpoint => "per-checkpoint",
+            Self::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for FsyncPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for FsyncPolicy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Self::PerFile, Self::PerCheckpoint, Self::None]
+            .into_iter()
+            .find(|policy| policy.name() == text)
+            .ok_or_else(|| format!("`{text}`: use per-file, per-checkpoint or none"))
+    }
+}
+
+impl FromStr for super::workload::Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Self::Default, Self::Subset]
+            .into_iter()
+            .find(|mode| mode.name() == text)
+            .ok_or_else(|| format!("`{text}` is not a mode: use default or subset"))
+    }
+}
+
+/// Which edition's order of reads and arithmetic a run follows. Bytes and syncing are the same
+/// in all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckpointProfile {
+    /// MLPerf Storage v2.0: files from start to end, rank 0's stopwatch.
+    #[default]
+    V2,
+    /// MLPerf Storage v3.0: files read as four quarters at a time, rank 0's stopwatch.
+    V3,
+    /// Corrected: the slowest rank's duration, total over total.
+    Native,
+}
+
+impl CheckpointProfile {
+    /// The name on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V2 => "v2",
+            Self::V3 => "v3",
+            Self::Native => "native",
+        }
+    }
+
+    /// Streams that read one file at the same time, unless the user says otherwise.
+    pub fn read_streams(self) -> u32 {
+        match self {
+            Self::V2 | Self::Native => 1,
+            Self::V3 => 4,
+        }
+    }
+
+    /// Which of the metrics are the profile's own.
+    pub fn headline(self) -> Arithmetic {
+        match self {
+            Self::V2 | Self::V3 => Arithmetic::Dlio,
+            Self::Native => Arithmetic::AllRanks,
+        }
+    }
+}
+
+impl fmt::Display for CheckpointProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for CheckpointProfile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Self::V2, Self::V3, Self::Native]
+            .into_iter()
+            .find(|profile| profile.name() == text)
+            .ok_or_else(|| format!("`{text}` is not a profile: use v2, v3 or native"))
+    }
+}
+
+/// Whose arithmetic a metric follows. All three are in every report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arithmetic {
+    /// MLPerf's rules: the slowest rank's duration, the lowest rank's throughput.
+    MlperfRules,
+    /// DLIO: rank 0's duration, all bytes over it, the mean of the rates.
+    Dlio,
+    /// All bytes over the slowest rank's duration, total over total.
+    AllRanks,
+}
+
+/// How much of a checkpoint is to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScaleChoice {
+    /// All of it where it fits, else the largest part that fits and ends in about a minute.
+    Auto,
+    /// This share of its bytes, above 0 and at most 1.
+    Factor(f64),
+}
+
+impl FromStr for ScaleChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        match text.parse::<f64>() {
+            Ok(factor) if factor > 0.0 && factor <= 1.0 => Ok(Self::Factor(factor)),
+            _ => Err(format!(
+                "`{text}` is not a scale: use auto, or a number above 0 and at most 1"
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back() {
+        for policy in [
+            FsyncPolicy::PerFile,
+            FsyncPolicy::PerCheckpoint,
+            FsyncPolicy::None,
+        ] {
+            assert_eq!(policy.name().parse::<FsyncPolicy>().unwrap(), policy);
+        }
+        assert_eq!("0.02".parse(), Ok(ScaleChoice::Factor(0.02)));
+        for bad in ["0", "-1", "1.5", "NaN", "inf", "all", ""] {
+            assert!(bad.parse::<ScaleChoice>().is_err(), "{bad}");
+        }
+    }
+}

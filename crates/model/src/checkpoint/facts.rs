@@ -1,0 +1,135 @@
+//! What is there before a checkpoint run: the directories and the checkpoints in them, as a scan
+//! found them.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::marker::{Marker, MarkerError, step_folder};
+use crate::facts::Availability;
+
+/// A directory for checkpoints, existing or about to be made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FolderFacts {
+    /// The directory, as it was given.
+    pub path: PathBuf,
+    /// Whether it can be written, or made.
+    pub writable: Availability,
+    /// What an ordinary user may still write, in bytes.
+    pub free_bytes: u64,
+    /// An identity of the file system, equal for directories that share its space.
+    pub file_system_id: u64,
+    /// Whether files here can be opened with `O_DIRECT`.
+    pub direct: Availability,
+}
+
+/// A file found in the folder of a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundFile {
+    /// Its name.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// What lies in one directory of one checkpoint.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SavedPart {
+    /// Which checkpoint.
+    pub step: u32,
+    /// Index of the directory in [`CheckpointFacts::folders`].
+    pub folder: usize,
+    /// What its marker says; `None` for a folder without one, which is not stormlp's.
+    pub marker: Option<Result<Marker, MarkerError>>,
+    /// The files in it.
+    pub files: Vec<FoundFile>,
+}
+
+impl SavedPart {
+    /// The marker, where there is one that can be read.
+    pub fn readable_marker(&self) -> Option<&Marker> {
+        self.marker.as_ref()?.as_ref().ok()
+    }
+
+    /// Bytes its files have.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    /// What keeps it from being restored, in words.
+    pub fn defects(&self) -> Vec<String> {
+        let name = step_folder(self.step);
+        let marker = match &self.marker {
+            None => return vec![format!("{name} was not made by stormlp (it has no marker)")],
+            Some(Err(error)) => return vec![format!("{name}: {error}")],
+            Some(Ok(marker)) => marker,
+        };
+        let mut defects = Vec::new();
+        if !marker.complete {
+            defects.push(format!("{name} is incomplete: its save did not finish"));
+        }
+        for file in &marker.files {
+            match self.files.iter().find(|found| found.name == file.name) {
+                None => defects.push(format!("{name}/{} is missing", file.name)),
+                Some(found) if found.bytes != file.bytes => defects.push(format!(
+                    "{name}/{} has {} bytes; it must have {}",
+                    file.name, found.bytes, file.bytes
+                )),
+                Some(_) => {}
+            }
+        }
+        defects
+    }
+}
+
+/// Everything a plan needs to know of storage.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CheckpointFacts {
+    /// One for each directory of the request.
+    pub folders: Vec<FolderFacts>,
+    /// The checkpoints in them.
+    pub saved: Vec<SavedPart>,
+    /// What a short trial wrote, in bytes per second, synced; `None` when none was made.
+    pub trial_bytes_per_second: Option<f64>,
+}
+
+impl CheckpointFacts {
+    /// The parts of checkpoint `step`.
+    pub fn parts(&self, step: u32) -> impl Iterator<Item = &SavedPart> {
+        self.saved.iter().filter(move |part| part.step == step)
+    }
+
+    /// The checkpoints that are there, whole or not, in ascending order.
+    pub fn steps(&self) -> Vec<u32> {
+        let mut steps: Vec<u32> = self
+            .saved
+            .iter()
+            .filter(|part| part.marker.is_some())
+            .map(|part| part.step)
+            .collect();
+        steps.sort_unstable();
+        steps.dedup();
+        steps
+    }
+
+    /// Directories as groups that share a file system: free bytes and indices of each group.
+    pub fn file_systems(&self) -> Vec<(u64, Vec<usize>)> {
+        let mut groups: Vec<(u64, u64, Vec<usize>)> = Vec::new();
+        for (index, folder) in self.folders.iter().enumerate() {
+            match groups
+                .iter_mut()
+                .find(|(id, ..)| *id == folder.file_system_id)
+            {
+                Some((_, free, members)) => {
+                    *free = (*free).min(folder.free_bytes);
+                    members.push(index);
+                }
+                None => groups.push((folder.file_system_id, folder.free_bytes, vec![index])),
+            }
+        }
+        groups
+            .into_iter()
+            .map(|(_, free, members)| (free, members))
+            .collect()
+    }
+}

@@ -1,0 +1,157 @@
+//! How bytes are moved: engine, threads, buffers and the size of a transfer.
+
+use super::choice::CheckpointProfile;
+use super::plan::{CheckpointPlan, MovePlan};
+use super::problem::Problem;
+use super::request::CheckpointRequest;
+use crate::facts::{Availability, HostFacts};
+use crate::matrix::{DeviceId, EngineChoice};
+use crate::path::{EngineKind, PathKind};
+use crate::units::{ByteSize, MIB};
+
+/// Transfers in flight over all ranks, at most; with the largest default chunk 256 MiB.
+const MOST_IN_FLIGHT: usize = 64;
+/// Threads that move bytes, at most.
+const MOST_THREADS: usize = 16;
+/// File descriptors of a rank: one for the path, one for syncing beside it.
+const FILES_PER_RANK: u64 = 2;
+/// File descriptors of everything else.
+const OTHER_FILES: u64 = 96;
+/// Memory of a rank beside the buffers, in bytes: its state and its list of files.
+const RANK_BYTES: u64 = 64 << 10;
+
+/// What was decided about moving bytes.
+pub(super) struct Moves {
+    pub(super) device: Option<DeviceId>,
+    pub(super) save: MovePlan,
+    pub(super) restore: MovePlan,
+    pub(super) stamped: bool,
+    pub(super) buffer_bytes: u64,
+}
+
+/// Ranks for which this host has file descriptors.
+pub(super) fn most_ranks(host: &HostFacts) -> u64 {
+    host.open_files_limit
+        .saturating_sub(OTHER_FILES)
+        .max(FILES_PER_RANK)
+        / FILES_PER_RANK
+}
+
+/// Decides how bytes are moved for `ranks` ranks.
+pub(super) fn decide(request: &CheckpointRequest, host: &HostFacts, ranks: u64) -> Moves {
+    let path = request.path;
+    let device = path.ends_in_accelerator().then(|| {
+        request.device.unwrap_or_else(|| {
+            host.accelerators
+                .first()
+                .map_or(DeviceId::Host, |device| DeviceId::Cuda(device.index))
+        })
+    });
+    let engine = |saving| engine(request.engine, path, host, saving);
+    // Through the page cache the CPU copies: a piece that stays in its cache costs least.
+    // Directly, a larger piece costs fewer calls.
+    let default_chunk = if path.uses_page_cache() { MIB } else { 4 * MIB };
+    let chunk_bytes = request.chunk_bytes.unwrap_or(default_chunk);
+    let plan = |engine: EngineKind, streams: u32, split: bool| {
+        let wanted = (ranks.max(1) as usize).saturating_mul(streams as usize);
+        let threads = threads(engine, path, host.cpus as usize, wanted);
+        let slots = match engine {
+            EngineKind::Psync => streams as usize,
+            _ => wanted.min(MOST_IN_FLIGHT).div_ceil(threads),
+        };
+        MovePlan {
+            engine,
+            threads,
+            streams,
+            split,
+            chunk_bytes,
+            slots: slots.max(1),
+        }
+    };
+    let save = plan(engine(true), request.streams.unwrap_or(1), false);
+    let read_streams = request
+        .streams
+        .unwrap_or_else(|| request.profile.read_streams());
+    let split = request.profile == CheckpointProfile::V3;
+    let restore = plan(engine(false), read_streams, split);
+    let of = |plan: &MovePlan| (plan.threads * plan.slots) as u64 * plan.chunk_bytes;
+    let sides = if path.has_bounce_buffer() { 2 } else { 1 };
+    Moves {
+        device,
+        save,
+        restore,
+        stamped: !matches!(device, Some(DeviceId::Cuda(_))) || request.verify,
+        buffer_bytes: of(&save).max(of(&restore)) * sides + chunk_bytes,
+    }
+}
+
+/// The engine. Through the page cache a write is a copy by the CPU whoever asks for it, and a
+/// ring would hand it to a kernel thread first, so `auto` takes plain calls there.
+fn engine(choice: EngineChoice, path: PathKind, host: &HostFacts, saving: bool) -> EngineKind {
+    match choice {
+        EngineChoice::Uring => EngineKind::Uring,
+        EngineChoice::TokioUring => EngineKind::TokioUring,
+        EngineChoice::Psync => EngineKind::Psync,
+        EngineChoice::Auto if !host.io_uring.is_available() => EngineKind::Psync,
+        EngineChoice::Auto if saving && path.uses_page_cache() => EngineKind::Psync,
+        EngineChoice::Auto => EngineKind::Uring,
+    }
+}
+
+/// Threads: enough to keep every CPU copying where the CPU copies or waits, and one or two where
+/// the kernel queues.
+fn threads(engine: EngineKind, path: PathKind, cpus: usize, wanted: usize) -> usize {
+    let cpus = cpus.max(1);
+    let most = match engine {
+        EngineKind::Psync if path.uses_page_cache() => cpus,
+        EngineKind::Psync => MOST_THREADS,
+        _ if path.uses_page_cache() => cpus,
+        _ => cpus.div_ceil(2),
+    };
+    wanted.clamp(1, most.min(MOST_THREADS))
+}
+
+/// What keeps the plan from moving bytes on this host.
+pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let ranks = plan.scaling.ranks;
+    let files = ranks * FILES_PER_RANK + OTHER_FILES;
+    if files > host.open_files_limit {
+        problems.push(Problem::machine(
+            format!(
+                "{ranks} ranks need {files} open files; this process may have {}",
+                host.open_files_limit
+            ),
+            format!("raise the limit with `ulimit -n {files}`, or use fewer --ranks"),
+        ));
+    }
+    let memory = plan.buffer_bytes + ranks * RANK_BYTES;
+    if memory > host.usable_memory_bytes() {
+        problems.push(Problem::machine(
+            format!(
+                "buffers and {ranks} ranks need {} of memory; there is {}",
+                ByteSize(memory),
+                ByteSize(host.usable_memory_bytes())
+            ),
+            "use a smaller --chunk-size, fewer --streams or fewer --ranks",
+        ));
+    }
+    let needs_support = plan.path.needs_cufile();
+    if let (true, Availability::Unavailable { reason, remedy }) =
+        (needs_support, host.support(plan.path))
+    {
+        problems.push(Problem::machine(
+            format!("path {} cannot run here: {reason}", plan.path),
+            remedy,
+        ));
+    }
+    if let (EngineKind::Uring | EngineKind::TokioUring, Availability::Unavailable { reason, .. }) =
+        (plan.save.engine, &host.io_uring)
+    {
+        problems.push(Problem::machine(
+            format!("engine {} cannot run here: {reason}", plan.save.engine),
+            "use --engine psync",
+        ));
+    }
+    problems
+}

@@ -1,0 +1,138 @@
+//! What was decided: every number of a checkpoint run before the first byte moves.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::choice::{CheckpointProfile, FsyncPolicy};
+use super::layout::{CheckpointFile, Layout};
+use super::marker::ContentFacts;
+use super::scale::Scaling;
+use super::workload::Mode;
+use crate::matrix::DeviceId;
+use crate::path::{EngineKind, PathKind};
+use crate::warning::Warning;
+
+/// What one rank writes and reads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankPlan {
+    /// The rank.
+    pub rank: u64,
+    /// Bytes of all its files.
+    pub bytes: u64,
+    /// Index of its directory in [`CheckpointPlan::folders`].
+    pub folder: usize,
+    /// Its files in the order it writes and reads them.
+    pub files: Vec<CheckpointFile>,
+}
+
+/// How bytes are moved in one kind of phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MovePlan {
+    /// The engine.
+    pub engine: EngineKind,
+    /// Threads that drive it; ranks share them.
+    pub threads: usize,
+    /// Transfers of one rank in flight.
+    pub streams: u32,
+    /// Whether a file is split into one contiguous part for each stream (v3's four quarters), or
+    /// streams take the next piece in turn.
+    pub split: bool,
+    /// Bytes of one transfer.
+    pub chunk_bytes: u64,
+    /// Buffers of each thread.
+    pub slots: usize,
+}
+
+/// One checkpoint to restore.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestorePlan {
+    /// Which checkpoint.
+    pub step: u32,
+    /// How its bytes came about.
+    pub content: ContentFacts,
+}
+
+/// Training that goes on while a checkpoint is saved.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct OverlapPlan {
+    /// Length of an emulated step in seconds.
+    pub step_seconds: f64,
+    /// Steps between two checkpoints.
+    pub steps_between: u32,
+}
+
+/// A checkpoint run in which every number is decided.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CheckpointPlan {
+    /// The model's name.
+    pub model: String,
+    /// Whose order and arithmetic.
+    pub profile: CheckpointProfile,
+    /// Whether MLPerf's closed rules bind the run.
+    pub closed: bool,
+    /// Which of the job's ranks are there.
+    pub mode: Mode,
+    /// The model and its parallelism, after scaling.
+    pub layout: Layout,
+    /// Parameters of the model, after scaling.
+    pub parameters: u64,
+    /// Bytes of the checkpoint over those of the full one.
+    pub scale: f64,
+    /// What was cut.
+    pub scaling: Scaling,
+    /// The command that runs it at full size.
+    pub full_run: String,
+    /// Bytes of one checkpoint.
+    pub total_bytes: u64,
+    /// Bytes of one checkpoint as DLIO counts them: more under ZeRO 2.
+    pub dlio_counted_bytes: u64,
+    /// The ranks that are there.
+    pub ranks: Vec<RankPlan>,
+    /// The directories.
+    pub folders: Vec<PathBuf>,
+    /// Checkpoints to save, as steps 1, 2, ….
+    pub writes: u32,
+    /// Checkpoints to restore.
+    #[serde(rename = "restore_steps")]
+    pub restores: Vec<RestorePlan>,
+    /// Seconds between checkpoints.
+    pub pause_seconds: f64,
+    /// How many of the newest checkpoints stay; `None` keeps all.
+    pub keep: Option<u32>,
+    /// When files are synced.
+    pub fsync: FsyncPolicy,
+    /// The transfer path.
+    pub path: PathKind,
+    /// The accelerator, for the paths that end in one.
+    pub device: Option<DeviceId>,
+    /// How saves move bytes.
+    pub save: MovePlan,
+    /// How restores move bytes.
+    pub restore: MovePlan,
+    /// How the bytes of new checkpoints come about.
+    pub content: ContentFacts,
+    /// Training beside the saves.
+    pub overlap: Option<OverlapPlan>,
+    /// How many ranks further each rank's files are that it restores.
+    pub rank_shift: u64,
+    /// Whether files are dropped from the page cache before they are restored.
+    pub cold: bool,
+    /// Whether content is checked on restore.
+    pub verify: bool,
+    /// Free bytes of the directories' file systems together, where storage was looked at.
+    pub free_bytes: Option<u64>,
+    /// Bytes the run leaves on storage at its fullest.
+    pub peak_bytes: u64,
+    /// Memory for all buffers, in bytes.
+    pub buffer_bytes: u64,
+    /// What the reader should know before it runs.
+    pub notes: Vec<Warning>,
+}
+
+impl CheckpointPlan {
+    /// Whether the run is smaller than the real one.
+    pub fn is_scaled(&self) -> bool {
+        self.scaling.is_scaled()
+    }
+}

@@ -1,0 +1,93 @@
+//! What was asked for; nothing checked against the machine.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::choice::{CheckpointProfile, FsyncPolicy, ScaleChoice};
+use super::workload::{CheckpointWorkload, Mode};
+use crate::matrix::{DeviceId, EngineChoice};
+use crate::path::PathKind;
+
+/// What was asked of a checkpoint run. `None` leaves a value to the workload, then to the
+/// default.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CheckpointRequest {
+    /// The model.
+    pub workload: CheckpointWorkload,
+    /// Which of the job's ranks are there.
+    pub mode: Option<Mode>,
+    /// How many ranks there are.
+    pub ranks: Option<u64>,
+    /// How much of a checkpoint to write; `None` is all of it for a dry run, else as `auto`.
+    pub scale: Option<ScaleChoice>,
+    /// Whether MLPerf's closed rules bind the run.
+    pub closed: bool,
+    /// Whether nothing is to be touched.
+    pub dry_run: bool,
+    /// Checkpoints to save.
+    pub writes: Option<u32>,
+    /// Checkpoints to restore.
+    pub reads: Option<u32>,
+    /// Seconds between checkpoints.
+    pub pause_seconds: Option<f64>,
+    /// The directories; ranks take them in turn.
+    pub folders: Vec<PathBuf>,
+    /// When files are synced.
+    pub fsync: Option<FsyncPolicy>,
+    /// The transfer path.
+    pub path: PathKind,
+    /// The engine of the CPU's paths.
+    pub engine: EngineChoice,
+    /// The accelerator of the paths that end in one; `None` takes the first, else the stand-in.
+    pub device: Option<DeviceId>,
+    /// Streams of each rank; `None` takes the profile's.
+    pub streams: Option<u32>,
+    /// Bytes of one transfer.
+    pub chunk_bytes: Option<u64>,
+    /// Length of an emulated training step in seconds, for saves that run beside training.
+    pub overlap_step_seconds: Option<f64>,
+    /// How many ranks further each rank's files are that it restores.
+    pub rank_shift: Option<u64>,
+    /// How many of the newest checkpoints stay; `None` keeps all.
+    pub keep: Option<u32>,
+    /// Whether files are dropped from the page cache before they are restored.
+    pub cold: bool,
+    /// Whether content is checked on restore.
+    pub verify: bool,
+    /// Seed of the content.
+    pub seed: u64,
+    /// Whose order and arithmetic.
+    pub profile: CheckpointProfile,
+}
+
+impl CheckpointRequest {
+    /// The plain request: what `stormlp checkpoint MODEL` does when nothing else is said.
+    pub fn plain(workload: CheckpointWorkload, folder: PathBuf) -> Self {
+        Self {
+            workload,
+            mode: None,
+            ranks: None,
+            scale: None,
+            closed: false,
+            dry_run: false,
+            writes: None,
+            reads: None,
+            pause_seconds: None,
+            folders: vec![folder],
+            fsync: None,
+            path: PathKind::Buffered,
+            engine: EngineChoice::Auto,
+            device: None,
+            streams: None,
+            chunk_bytes: None,
+            overlap_step_seconds: None,
+            rank_shift: None,
+            keep: None,
+            cold: false,
+            verify: false,
+            seed: 0,
+            profile: CheckpointProfile::V2,
+        }
+    }
+}

@@ -1,0 +1,494 @@
+//! From a request and the facts to a plan, or to everything that is in its way.
+
+use super::choice::{CheckpointProfile, FsyncPolicy, ScaleChoice};
+use super::facts::CheckpointFacts;
+use super::layout::Layout;
+use super::marker::ContentFacts;
+use super::moves;
+use super::plan::{CheckpointPlan, OverlapPlan, RankPlan};
+use super::problem::{Problem, ProblemKind};
+use super::request::CheckpointRequest;
+use super::rules;
+use super::scale::{Scaling, cut};
+use super::space;
+use super::stored;
+use super::workload::Mode;
+use crate::facts::HostFacts;
+use crate::units::ByteSize;
+use crate::warning::{Warning, WarningKind};
+
+/// How long a scaled run should take, in seconds.
+const SCALED_RUN_SECONDS: f64 = 60.0;
+/// What storage is taken to write and read where nobody has tried, in bytes per second.
+const ASSUMED_BYTES_PER_SECOND: f64 = 1e9;
+/// Ranks of one host in MLPerf's checkpoints.
+const HOST_RANKS: u64 = 8;
+
+/// What [`resolve`] found: a plan as far as one can be made, and every problem.
+#[derive(Debug, Clone)]
+pub struct Resolution {
+    /// The plan; `None` when the request itself makes none. With problems of the machine there
+    /// is still one, for a dry run to print.
+    pub plan: Option<CheckpointPlan>,
+    /// What keeps it from running; empty when nothing does.
+    pub problems: Vec<Problem>,
+}
+
+impl Resolution {
+    /// Whether a problem lies in the request itself.
+    pub fn has_no_valid_plan(&self) -> bool {
+        let in_request = |problem: &Problem| problem.kind == ProblemKind::Plan;
+        self.plan.is_none() || self.problems.iter().any(in_request)
+    }
+}
+
+/// Decides every number of a run. All problems are returned, not the first.
+pub fn resolve(
+    request: &CheckpointRequest,
+    host: &HostFacts,
+    facts: &CheckpointFacts,
+) -> Resolution {
+    let mut problems = request_problems(request);
+    let (layout, ranks) = match job(request) {
+        Ok(job) if problems.is_empty() => job,
+        Ok(_) => {
+            return Resolution {
+                plan: None,
+                problems,
+            };
+        }
+        Err(mut found) => {
+            problems.append(&mut found);
+            return Resolution {
+                plan: None,
+                problems,
+            };
+        }
+    };
+    let counts = stored::counts(request, facts);
+    let scaling = scale(request, host, facts, &layout, ranks, &counts);
+    let scaled = cut(&layout, scaling.layers);
+    let mut plan = assemble(request, host, facts, &scaled, scaling, &counts);
+    problems.extend(rules::closed_problems(request, &plan));
+    problems.extend(moves::problems(&plan, host));
+    if !request.dry_run || !facts.folders.is_empty() {
+        problems.extend(stored::problems(request, &plan, facts));
+        problems.extend(space::problems(&plan, facts, &scaling));
+        problems.extend(folder_problems(&plan, facts));
+    }
+    plan.notes = notes(request, &plan, facts);
+    Resolution {
+        plan: Some(plan),
+        problems,
+    }
+}
+
+/// What is wrong with the request by itself.
+fn request_problems(request: &CheckpointRequest) -> Vec<Problem> {
+    let workload = &request.workload;
+    let mut problems: Vec<Problem> = workload
+        .architecture
+        .problems()
+        .into_iter()
+        .chain(workload.parallelism_of_all_ranks().problems())
+        .map(|what| Problem::plan(what, "correct the workload file"))
+        .collect();
+    if workload.pipeline > workload.architecture.num_layers {
+        problems.push(Problem::plan(
+            format!(
+                "{} pipeline stages for {} layers: some stages would be empty",
+                workload.pipeline, workload.architecture.num_layers
+            ),
+            "lower model.parallelism.pipeline, or raise model.num_layers",
+        ));
+    }
+    if workload.tensor > workload.architecture.num_attention_heads {
+        problems.push(Problem::plan(
+            format!(
+                "{} tensor-parallel ranks for {} attention heads: some ranks would have none",
+                workload.tensor, workload.architecture.num_attention_heads
+            ),
+            "lower model.parallelism.tensor, or raise model.transformer.num_attention_heads",
+        ));
+    }
+    problems.extend(number_problems(request));
+    problems
+}
+
+/// Numbers of the request that are zero where they must not be, or absurd.
+fn number_problems(request: &CheckpointRequest) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut must = |holds: bool, what: String, remedy: &str| {
+        if !holds {
+            problems.push(Problem::plan(what, remedy));
+        }
+    };
+    let (streams, chunk) = (request.streams, request.chunk_bytes);
+    must(
+        streams.is_none_or(|n| (1..=256).contains(&n)),
+        format!("{} streams for each rank", streams.unwrap_or(0)),
+        "use --streams 1 to 256",
+    );
+    must(
+        chunk.is_none_or(|n| (4096..=1 << 30).contains(&n) && n % 4096 == 0),
+        format!("a chunk of {}", ByteSize(chunk.unwrap_or(0))),
+        "use --chunk-size with a multiple of 4K, from 4K to 1G",
+    );
+    let pause = request.pause_seconds.unwrap_or(0.0);
+    must(
+        (0.0..=86_400.0).contains(&pause),
+        format!("a pause of {pause} s"),
+        "use --pause with 0 to 24h",
+    );
+    let step = request.overlap_step_seconds.unwrap_or(1.0);
+    must(
+        (0.001..=86_400.0).contains(&step),
+        format!("training steps of {step} s"),
+        "use --overlap with 1ms to 24h",
+    );
+    must(
+        request.keep != Some(0),
+        "keeping 0 checkpoints leaves nothing to restore".to_string(),
+        "use --keep 1 or more, or --reads 0 and --clean afterwards",
+    );
+    for (name, count) in [("writes", request.writes), ("reads", request.reads)] {
+        must(
+            count.unwrap_or(0) <= 100_000,
+            format!("{} {name}", count.unwrap_or(0)),
+            "use at most 100000",
+        );
+    }
+    must(
+        (request.writes, request.reads) != (Some(0), Some(0)),
+        "0 writes and 0 reads: there is nothing to do".to_string(),
+        "use --writes or --reads with at least 1, or --dry-run",
+    );
+    must(
+        !request.folders.is_empty() || request.dry_run,
+        "no directory for the checkpoints".to_string(),
+        "use --dir",
+    );
+    problems
+}
+
+/// The layout of the whole job, and how many of its ranks are there before scaling.
+fn job(request: &CheckpointRequest) -> Result<(Layout, u64), Vec<Problem>> {
+    let workload = &request.workload;
+    let wrong = |what: String, remedy: String| Err(vec![Problem::plan(what, remedy)]);
+    let group = workload.tensor.saturating_mul(workload.pipeline);
+    if request.ranks == Some(0) || group == 0 {
+        return wrong(
+            "0 ranks".to_string(),
+            "use --ranks with at least 1".to_string(),
+        );
+    }
+    match request.mode.unwrap_or(workload.mode) {
+        Mode::Default => {
+            let ranks = request
+                .ranks
+                .unwrap_or_else(|| group.saturating_mul(workload.data.unwrap_or(1)));
+            if ranks % group != 0 {
+                return wrong(
+                    format!(
+                        "{ranks} ranks are no multiple of tensor × pipeline = {} × {} = {group}",
+                        workload.tensor, workload.pipeline
+                    ),
+                    format!("use --ranks with a multiple of {group}, or --mode subset"),
+                );
+            }
+            checked(workload.layout(workload.parallelism(ranks / group)), ranks)
+        }
+        Mode::Subset => {
+            let layout = workload.layout(workload.parallelism_of_all_ranks());
+            let all = group.saturating_mul(workload.data.unwrap_or(1));
+            let ranks = request.ranks.unwrap_or_else(|| HOST_RANKS.min(all));
+            if ranks > all {
+                return wrong(
+                    format!("a subset of {ranks} ranks out of {all}"),
+                    format!("use --ranks with at most {all}"),
+                );
+            }
+            checked(layout, ranks)
+        }
+    }
+}
+
+/// A job whose replicas are still to be checked.
+fn checked(layout: Layout, ranks: u64) -> Result<(Layout, u64), Vec<Problem>> {
+    let problems: Vec<Problem> = layout
+        .parallelism
+        .problems()
+        .into_iter()
+        .map(|what| Problem::plan(what, "use fewer --ranks"))
+        .collect();
+    if problems.is_empty() {
+        Ok((layout, ranks))
+    } else {
+        Err(problems)
+    }
+}
+
+/// How much of the checkpoint is written.
+fn scale(
+    request: &CheckpointRequest,
+    host: &HostFacts,
+    facts: &CheckpointFacts,
+    layout: &Layout,
+    ranks: u64,
+    counts: &stored::Counts,
+) -> Scaling {
+    let full = Scaling::none(layout, ranks);
+    if request.closed {
+        return full;
+    }
+    // Restoring what is there: as it was saved, unless the user says otherwise.
+    if request.writes == Some(0)
+        && request.scale.is_none_or(|scale| scale == ScaleChoice::Auto)
+        && let Some(found) = stored::scaling_of(request, facts, layout, ranks)
+    {
+        return found;
+    }
+    match request.scale {
+        Some(ScaleChoice::Factor(factor)) => {
+            let bytes = (factor * full.full_bytes as f64).round() as u64;
+            Scaling::largest_within(layout, ranks, bytes, u64::MAX)
+        }
+        None if request.dry_run => full,
+        None | Some(ScaleChoice::Auto) => {
+            let room = space::room(facts, request.writes.unwrap_or(1) > 0);
+            let open = moves::most_ranks(host);
+            if room / counts.peak().max(1) >= full.full_bytes && ranks <= open {
+                return full;
+            }
+            let half = room / 2 / counts.for_scaled(true).peak().max(1);
+            let rate = facts
+                .trial_bytes_per_second
+                .unwrap_or(ASSUMED_BYTES_PER_SECOND);
+            // Two saves and two restores within the time, reads taken to be as slow as writes.
+            let in_time = (rate * SCALED_RUN_SECONDS / 4.0) as u64;
+            Scaling::largest_within(layout, ranks, half.min(in_time), open)
+        }
+    }
+}
+
+/// Puts the plan together.
+fn assemble(
+    request: &CheckpointRequest,
+    host: &HostFacts,
+    facts: &CheckpointFacts,
+    layout: &Layout,
+    scaling: Scaling,
+    counts: &stored::Counts,
+) -> CheckpointPlan {
+    let ranks = rank_plans(layout, scaling.ranks, request.folders.len().max(1));
+    let total_bytes = ranks.iter().map(|rank| rank.bytes).sum();
+    let counts = counts.for_scaled(scaling.is_scaled() && !request.closed);
+    let moves = moves::decide(request, host, scaling.ranks);
+    let content = ContentFacts {
+        seed: request.seed,
+        source_bytes: moves.save.chunk_bytes,
+        stamped: moves.stamped,
+    };
+    let pause_seconds = request.pause_seconds.unwrap_or(match scaling.is_scaled() {
+        true => 0.0,
+        false => request.workload.pause_seconds.unwrap_or(5.0),
+    });
+    let restores = stored::restores(request, facts, &counts, content);
+    CheckpointPlan {
+        model: request.workload.name.clone(),
+        profile: request.profile,
+        closed: request.closed,
+        mode: request.mode.unwrap_or(request.workload.mode),
+        layout: *layout,
+        parameters: u64::try_from(layout.architecture.parameters()).unwrap_or(u64::MAX),
+        scale: scaling.factor,
+        scaling,
+        full_run: full_run(request),
+        total_bytes,
+        dlio_counted_bytes: (0..scaling.ranks)
+            .map(|rank| layout.rank_bytes_as_dlio_counts(rank))
+            .sum(),
+        ranks,
+        folders: request.folders.clone(),
+        writes: counts.writes,
+        restores,
+        pause_seconds,
+        keep: request.keep,
+        fsync: request.fsync.unwrap_or_default(),
+        path: request.path,
+        device: moves.device,
+        save: moves.save,
+        restore: moves.restore,
+        content,
+        overlap: request
+            .overlap_step_seconds
+            .map(|step_seconds| OverlapPlan {
+                step_seconds,
+                steps_between: (pause_seconds / step_seconds).ceil().max(1.0) as u32,
+            }),
+        rank_shift: request.rank_shift.unwrap_or(0) % scaling.ranks.max(1),
+        cold: request.cold,
+        verify: request.verify,
+        free_bytes: space::free(facts),
+        peak_bytes: total_bytes.saturating_mul(counts.peak()),
+        buffer_bytes: moves.buffer_bytes,
+        notes: Vec::new(),
+    }
+}
+
+/// The ranks that are there, with their files; they take the directories in turn.
+fn rank_plans(layout: &Layout, ranks: u64, folders: usize) -> Vec<RankPlan> {
+    (0..ranks)
+        .map(|rank| {
+            let files = layout.rank_files(rank);
+            RankPlan {
+                rank,
+                bytes: files.iter().map(|file| file.bytes).sum(),
+                folder: (rank % folders as u64) as usize,
+                files,
+            }
+        })
+        .collect()
+}
+
+/// The command of the run at full size.
+fn full_run(request: &CheckpointRequest) -> String {
+    let mut command = format!("stormlp checkpoint {} --scale 1", request.workload.name);
+    if request.mode == Some(Mode::Subset) {
+        command.push_str(" --mode subset");
+    }
+    if let Some(ranks) = request.ranks {
+        command.push_str(&format!(" --ranks {ranks}"));
+    }
+    for folder in &request.folders {
+        command.push_str(&format!(" --dir {}", folder.display()));
+    }
+    command
+}
+
+/// Directories that cannot be used.
+fn folder_problems(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for folder in &facts.folders {
+        if plan.writes > 0
+            && let crate::facts::Availability::Unavailable { reason, remedy } = &folder.writable
+        {
+            problems.push(Problem::machine(
+                format!("cannot write to {}: {reason}", folder.path.display()),
+                remedy.clone(),
+            ));
+        }
+        if plan.path.wants_direct()
+            && let crate::facts::Availability::Unavailable { reason, .. } = &folder.direct
+        {
+            problems.push(Problem::machine(
+                format!(
+                    "path {} needs O_DIRECT, which {} refuses: {reason}",
+                    plan.path,
+                    folder.path.display()
+                ),
+                "use --path buffered, or another --dir",
+            ));
+        }
+    }
+    problems
+}
+
+/// What the reader should know before the run.
+fn notes(
+    request: &CheckpointRequest,
+    plan: &CheckpointPlan,
+    facts: &CheckpointFacts,
+) -> Vec<Warning> {
+    let mut notes = Vec::new();
+    let mut note = |kind, fact: String, advice: &str| notes.push(Warning::new(kind, fact, advice));
+    if plan.is_scaled() {
+        note(
+            WarningKind::Scaled,
+            format!(
+                "SCALED to {:.4} of the checkpoint: {} of {} layers, {} of {} ranks, {} of {}",
+                plan.scale,
+                plan.scaling.layers,
+                plan.scaling.full_layers,
+                plan.scaling.ranks,
+                plan.scaling.full_ranks,
+                ByteSize(plan.total_bytes),
+                ByteSize(plan.scaling.full_bytes),
+            ),
+            &format!("the full run is `{}`", plan.full_run),
+        );
+        if let Some(ScaleChoice::Factor(factor)) = request.scale
+            && plan.scale > factor
+        {
+            note(
+                WarningKind::Scaled,
+                format!(
+                    "scale {factor} cannot be reached: one layer on one rank is {:.4} of it",
+                    plan.scale
+                ),
+                "describe a smaller model in a workload file for less",
+            );
+        }
+    }
+    if plan.fsync == FsyncPolicy::None && plan.writes > 0 {
+        note(
+            WarningKind::NotDurable,
+            "nothing is synced: not crash-safe".to_string(),
+            "use --fsync per-file for checkpoints that survive a crash",
+        );
+    }
+    if plan.device == Some(crate::matrix::DeviceId::Host) {
+        note(
+            WarningKind::Emulated,
+            "accelerator memory is host memory (emulated)".to_string(),
+            "the copies are made by the CPU; on a machine with a GPU they are made by it",
+        );
+    }
+    if !plan.content.stamped && plan.writes > 0 {
+        note(
+            WarningKind::NoEffect,
+            format!(
+                "content in device memory repeats every {}: it is not stamped with its position",
+                ByteSize(plan.content.source_bytes)
+            ),
+            "storage that removes duplicates may look faster than it is",
+        );
+    }
+    if request.workload.rank_shift && request.rank_shift.is_none() {
+        note(
+            WarningKind::NoEffect,
+            "checkpoint.recovery_rank_shift is ignored, as DLIO ignores it".to_string(),
+            "use --rank-shift to restore another rank's files",
+        );
+    }
+    if !plan.restores.is_empty() && !plan.cold && plan.path.uses_page_cache() {
+        note(
+            WarningKind::CacheState,
+            "restores read what the page cache still holds of the saves".to_string(),
+            "use --cold to measure storage",
+        );
+    }
+    let trial = facts.trial_bytes_per_second;
+    if let (true, None, false) = (plan.is_scaled(), trial, request.dry_run)
+        && request.scale.is_none_or(|scale| scale == ScaleChoice::Auto)
+        && plan.writes > 0
+    {
+        note(
+            WarningKind::Scaled,
+            "storage was taken to move 1 GB/s when the scale was chosen".to_string(),
+            "use --scale to set it by hand",
+        );
+    }
+    if plan.profile != CheckpointProfile::Native && plan.dlio_counted_bytes != plan.total_bytes {
+        note(
+            WarningKind::NotComparable,
+            format!(
+                "under ZeRO 2 DLIO counts {} for the {} that are written",
+                ByteSize(plan.dlio_counted_bytes),
+                ByteSize(plan.total_bytes)
+            ),
+            "DLIO's rates are too high by as much; rates here are of bytes written",
+        );
+    }
+    notes
+}

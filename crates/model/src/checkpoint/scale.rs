@@ -1,0 +1,150 @@
+//! A smaller run of the same shape: layers are cut first, then how many of the ranks are there.
+
+use serde::{Deserialize, Serialize};
+
+use super::layout::Layout;
+
+/// What became of a checkpoint when it was scaled.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Scaling {
+    /// Bytes of the scaled checkpoint over those of the full one; 1 when nothing was cut.
+    pub factor: f64,
+    /// Layers that are left.
+    pub layers: u64,
+    /// Layers of the full model.
+    pub full_layers: u64,
+    /// Ranks that are there.
+    pub ranks: u64,
+    /// Ranks of the full run.
+    pub full_ranks: u64,
+    /// Bytes of one checkpoint of the full run.
+    pub full_bytes: u64,
+}
+
+impl Scaling {
+    /// `ranks` ranks of `layout` as they are.
+    pub fn none(layout: &Layout, ranks: u64) -> Self {
+        Self {
+            factor: 1.0,
+            layers: layout.architecture.num_layers,
+            full_layers: layout.architecture.num_layers,
+            ranks,
+            full_ranks: ranks,
+            full_bytes: layout.first_ranks_bytes(ranks),
+        }
+    }
+
+    /// Whether anything was cut.
+    pub fn is_scaled(&self) -> bool {
+        self.layers != self.full_layers || self.ranks != self.full_ranks
+    }
+
+    /// The largest part of `ranks` ranks of `layout` that has at most `most_bytes` and, when one
+    /// layer is left, at most `most_ranks` ranks. The smallest there is, one layer on one rank,
+    /// when even that is larger.
+    pub fn largest_within(layout: &Layout, ranks: u64, most_bytes: u64, most_ranks: u64) -> Self {
+        let full = Self::none(layout, ranks);
+        if full.full_bytes <= most_bytes && ranks <= most_ranks {
+            return full;
+        }
+        let bytes = |layers, ranks| cut(layout, layers).first_ranks_bytes(ranks);
+        let fits = |layers: u64, ranks: u64| bytes(layers, ranks) <= most_bytes;
+        let (layers, left) = if ranks <= most_ranks && fits(1, ranks) {
+            (last_that(1, full.full_layers, |l| fits(l, ranks)), ranks)
+        } else {
+            let most = ranks.min(most_ranks).max(1);
+            let left = last_that(1, most, |r| fits(1, r));
+            // Where the number of ranks is bounded by something else, layers may come back.
+            (last_that(1, full.full_layers, |l| fits(l, left)), left)
+        };
+        Self {
+            factor: bytes(layers, left) as f64 / full.full_bytes.max(1) as f64,
+            layers,
+            ranks: left,
+            ..full
+        }
+    }
+}
+
+/// The layout with fewer layers.
+pub(super) fn cut(layout: &Layout, layers: u64) -> Layout {
+    Layout {
+        architecture: layout.architecture.with_layers(layers),
+        ..*layout
+    }
+}
+
+/// The last number in `first..=last` for which `holds`, given that it holds up to some number
+/// and not beyond; `first` when it never holds.
+fn last_that(first: u64, last: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (first, last.max(first));
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if holds(middle) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::builtin;
+    use proptest::prelude::*;
+
+    fn layout(name: &str) -> Layout {
+        let workload = builtin::load(name).unwrap();
+        workload.layout(workload.parallelism_of_all_ranks())
+    }
+
+    #[test]
+    fn a_run_that_fits_is_not_scaled() {
+        let scaling = Scaling::largest_within(&layout("llama3-8b"), 8, u64::MAX, u64::MAX);
+        assert!(!scaling.is_scaled());
+        assert_eq!(scaling.factor, 1.0);
+    }
+
+    #[test]
+    fn layers_are_cut_before_ranks() {
+        let scaling = Scaling::largest_within(&layout("llama3-70b"), 64, 200_000_000_000, 64);
+        assert_eq!(scaling.ranks, 64);
+        assert!(scaling.layers > 1 && scaling.layers < 80, "{scaling:?}");
+        let smaller = Scaling::largest_within(&layout("llama3-70b"), 64, 10_000_000_000, 64);
+        assert_eq!(smaller.layers, 1);
+        assert!(smaller.ranks > 1 && smaller.ranks < 64, "{smaller:?}");
+    }
+
+    #[test]
+    fn two_hundredths_of_the_8b_are_one_layer_on_one_rank() {
+        let layout = layout("llama3-8b");
+        let most = (0.02 * layout.total_bytes() as f64) as u64;
+        let scaling = Scaling::largest_within(&layout, 8, most, 8);
+        assert_eq!((scaling.layers, scaling.ranks), (1, 1));
+        assert!(
+            scaling.factor > 0.019 && scaling.factor <= 0.02,
+            "{scaling:?}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_scaled_run_is_within_its_bounds_unless_it_is_the_smallest(
+            most_bytes in 0u64..2_000_000_000_000, most_ranks in 1u64..600
+        ) {
+            let layout = layout("llama3-405b");
+            let scaling = Scaling::largest_within(&layout, 512, most_bytes, most_ranks);
+            let bytes = cut(&layout, scaling.layers).first_ranks_bytes(scaling.ranks);
+            prop_assert!(scaling.ranks <= most_ranks);
+            prop_assert!(
+                bytes <= most_bytes || (scaling.layers, scaling.ranks) == (1, 1),
+                "{:?} {}", scaling, bytes
+            );
+            let whole = scaling.full_bytes as f64;
+            prop_assert!((scaling.factor - bytes as f64 / whole).abs() < 1e-12);
+        }
+    }
+}
