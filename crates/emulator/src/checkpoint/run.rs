@@ -84,6 +84,7 @@ pub fn run(
         Ok(()) if surroundings.stop.is_stopped() => Ending::Stopped,
         Ok(()) => Ending::Done,
     };
+    let elapsed_seconds = run.started.elapsed().as_secs_f64();
     let Run {
         saves,
         restores,
@@ -100,6 +101,7 @@ pub fn run(
             save: summarise(&saves),
             restore: summarise(&restores),
         },
+        elapsed_seconds,
         verified_bytes,
         cpu_user_seconds: both().map(|result| result.cpu_user_seconds).sum(),
         cpu_system_seconds: both().map(|result| result.cpu_system_seconds).sum(),

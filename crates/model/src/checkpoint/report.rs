@@ -190,6 +190,8 @@ pub struct CheckpointReport {
     pub restores: Vec<CheckpointResult>,
     /// Means over checkpoints, by each arithmetic.
     pub summary: Summary,
+    /// How long the run took in all, pauses included, in seconds.
+    pub elapsed_seconds: f64,
     /// Bytes whose content was checked and found right; 0 without `--verify`.
     pub verified_bytes: u64,
     /// CPU seconds of the process in user mode, saves and restores together.
