@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod checkpoint;
 pub mod dataset;
 pub mod doctor;
 pub mod matrix;

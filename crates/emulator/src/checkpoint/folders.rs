@@ -15,14 +15,23 @@ use stormlp_transfer::storage::{self, Access, FolderLock, LOCK_NAME};
 
 use super::error::CheckpointError;
 
-/// Looks at the directories and at what lies in them, without changing anything.
+/// How closely directories are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Nothing is touched; whether a directory can be written is not known then.
+    Only,
+    /// A file that is gone at once is made in each, to know whether that and `O_DIRECT` work.
+    AndTry,
+}
+
+/// Looks at the directories and at what lies in them; none of it is changed.
 ///
 /// # Errors
 /// When a directory that is there cannot be read.
-pub fn scan(folders: &[PathBuf]) -> Result<CheckpointFacts, TransferError> {
+pub fn scan(folders: &[PathBuf], look: Look) -> Result<CheckpointFacts, TransferError> {
     let mut facts = CheckpointFacts::default();
     for (index, path) in folders.iter().enumerate() {
-        facts.folders.push(folder_facts(path)?);
+        facts.folders.push(folder_facts(path, look)?);
         if path.is_dir() {
             facts.saved.extend(saved_parts(index, path)?);
         }
@@ -44,7 +53,7 @@ fn existing(path: &Path) -> PathBuf {
     }
 }
 
-fn folder_facts(path: &Path) -> Result<FolderFacts, TransferError> {
+fn folder_facts(path: &Path, look: Look) -> Result<FolderFacts, TransferError> {
     let nearest = existing(path);
     let metadata = fs::metadata(&nearest)
         .map_err(|source| TransferError::file("look at", &nearest, source))?;
@@ -53,9 +62,11 @@ fn folder_facts(path: &Path) -> Result<FolderFacts, TransferError> {
             format!("{} is no folder", nearest.display()),
             "use --dir with a folder",
         )
-    } else if let Err(errno) = rustix_access(&nearest) {
+    } else if look == Look::Only {
+        Availability::Available
+    } else if let Err(error) = try_file(&nearest) {
         Availability::unavailable(
-            errno.to_string(),
+            error.to_string(),
             "change its permissions, or use another --dir",
         )
     } else {
@@ -63,7 +74,10 @@ fn folder_facts(path: &Path) -> Result<FolderFacts, TransferError> {
     };
     Ok(FolderFacts {
         path: path.to_path_buf(),
-        direct: direct_support(&nearest, &writable),
+        direct: match look {
+            Look::Only => Availability::Available,
+            Look::AndTry => direct_support(&nearest, &writable),
+        },
         writable,
         free_bytes: storage::space(&nearest)?.free_bytes,
         file_system_id: metadata.dev(),
@@ -71,7 +85,7 @@ fn folder_facts(path: &Path) -> Result<FolderFacts, TransferError> {
 }
 
 /// Whether a file can be made in a folder: tried, with a file that is gone at once.
-fn rustix_access(folder: &Path) -> std::io::Result<()> {
+fn try_file(folder: &Path) -> std::io::Result<()> {
     let probe = probe_name(folder);
     fs::File::options()
         .write(true)

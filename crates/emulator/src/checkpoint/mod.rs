@@ -18,7 +18,7 @@ mod trial;
 mod world;
 
 pub use error::CheckpointError;
-pub use folders::{Cleaned, clean, scan};
+pub use folders::{Cleaned, Look, clean, scan};
 pub use run::{Surroundings, run};
 pub use trial::write_rate;
 pub use world::{Disk, World};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, TableStyle};
 use stormlp_model::checkpoint::{
     Arithmetic, CheckpointReport, CheckpointResult, DurationAndRate, Ending, PhaseSummary,
 };
@@ -56,7 +56,8 @@ fn phases(text: &mut String, title: &str, transfer: &str, results: &[CheckpointR
     }
     let saving = title == "Saves";
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+    table.load_style(TableStyle::new());
+    table.set_content_arrangement(ContentArrangement::Disabled);
     let mut header = vec![
         "step",
         "GiB",

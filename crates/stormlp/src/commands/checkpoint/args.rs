@@ -1,0 +1,283 @@
+//! What can be typed after `stormlp checkpoint`, and the request it makes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use stormlp_model::checkpoint::{
+    CheckpointProfile, CheckpointRequest, CheckpointWorkload, FsyncPolicy, Mode, ScaleChoice,
+    builtin, parse,
+};
+use stormlp_model::matrix::{DeviceId, EngineChoice};
+use stormlp_model::path::PathKind;
+use stormlp_model::units::{ByteSize, parse_duration};
+
+use crate::exit::Failure;
+
+/// How to print what came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    /// For people.
+    Text,
+    /// The whole report, for scripts.
+    Json,
+}
+
+/// Arguments of `stormlp checkpoint`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stormlp checkpoint llama3-70b                          what fits here in about a minute
+  stormlp checkpoint llama3-405b --dry-run               files and bytes of all 512 ranks
+  stormlp checkpoint llama3-8b --scale 1 --dir /mnt/ckpt --cold --path cpu
+                                                         the full run, restored from storage
+
+Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is always saved under
+./stormlp-results; checkpoints stay until --clean or `stormlp clean` removes them.")]
+pub(crate) struct Args {
+    /// llama3-8b, llama3-70b, llama3-405b, llama3-1t, or a workload file with DLIO's keys
+    #[arg(value_name = "MODEL|FILE.yaml")]
+    pub(super) model: String,
+
+    /// Print what a run takes, per rank and file, and touch nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+
+    /// Remove the checkpoints stormlp made in the directories, and do nothing else
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(super) clean: bool,
+
+    #[command(flatten)]
+    size: SizeArgs,
+
+    #[command(flatten)]
+    order: OrderArgs,
+
+    #[command(flatten)]
+    moves: MoveArgs,
+
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+/// How large the job is.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Size")]
+struct SizeArgs {
+    /// Share of a checkpoint to write: auto, or above 0 up to 1; layers are cut first, then ranks
+    /// [default: auto; 1 with --dry-run]
+    #[arg(long, value_name = "auto|FACTOR")]
+    scale: Option<ScaleChoice>,
+
+    /// All ranks, or one host's share of them: default, subset
+    #[arg(long, value_name = "MODE")]
+    mode: Option<Mode>,
+
+    /// Ranks that are there [default: all of the model's; 8 with --mode subset]
+    #[arg(long, value_name = "N")]
+    ranks: Option<u64>,
+
+    /// Hold the run to MLPerf's closed rules; never scales
+    #[arg(long)]
+    closed: bool,
+}
+
+/// What happens when.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Order")]
+struct OrderArgs {
+    /// Checkpoints to save [default: 10; 2 when scaled]
+    #[arg(long, value_name = "N")]
+    writes: Option<u32>,
+
+    /// Checkpoints to restore [default: 10; 2 when scaled; never more than there are]
+    #[arg(long, value_name = "N")]
+    reads: Option<u32>,
+
+    /// Time between checkpoints [default: 5s; none when scaled]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pause: Option<f64>,
+
+    /// Keep the newest N checkpoints [default: all]
+    #[arg(long, value_name = "N")]
+    keep: Option<u32>,
+
+    /// Save beside emulated training steps of this length, and say how long training waits
+    #[arg(long, value_name = "STEP", value_parser = seconds, num_args = 0..=1, default_missing_value = "1")]
+    overlap: Option<f64>,
+
+    /// Each rank restores the files of the rank N further on
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
+    rank_shift: Option<u64>,
+
+    /// Drop files from the page cache before they are restored, and prove it
+    #[arg(long)]
+    cold: bool,
+
+    /// Check restored content against what was saved
+    #[arg(long)]
+    verify: bool,
+
+    /// Whose order of reads and arithmetic: v2, v3, native
+    #[arg(long, value_name = "PROFILE", default_value = "v2")]
+    profile: CheckpointProfile,
+}
+
+/// How bytes are moved.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Transfers")]
+struct MoveArgs {
+    /// Directory for checkpoints; repeatable, ranks take them in turn
+    /// [default: ./stormlp-data/checkpoint/MODEL]
+    #[arg(long = "dir", value_name = "DIR")]
+    folders: Vec<PathBuf>,
+
+    /// When files are synced: per-file, per-checkpoint, none [default: per-file]
+    #[arg(long, value_name = "POLICY")]
+    fsync: Option<FsyncPolicy>,
+
+    /// buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds
+    #[arg(long, value_name = "PATH", default_value = "buffered", value_parser = path)]
+    path: PathKind,
+
+    /// I/O engine: auto, uring, tokio-uring, psync
+    #[arg(long, value_name = "ENGINE", default_value = "auto")]
+    engine: EngineChoice,
+
+    /// Accelerator of page-cache, cpu-gpu and gds: cuda:0, or host [default: the first there is]
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<DeviceId>,
+
+    /// Transfers of each rank in flight [default: 1; 4 for reads with --profile v3]
+    #[arg(long, value_name = "N")]
+    streams: Option<u32>,
+
+    /// Bytes of one transfer [default: 1M through the page cache, else 4M]
+    #[arg(long, value_name = "SIZE")]
+    chunk_size: Option<ByteSize>,
+
+    /// Seed of the content
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+}
+
+/// Where results go.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Results")]
+pub(super) struct OutputArgs {
+    /// What is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(super) format: Format,
+
+    /// Also write MLPerf's summary.json and 0_per_epoch_stats.json into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(super) mlperf_output: Option<PathBuf>,
+
+    /// Folder for saved reports
+    #[arg(long, value_name = "DIR", default_value = "stormlp-results")]
+    pub(super) results_dir: PathBuf,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    parse_duration(text)
+        .map(|duration| duration.as_secs_f64())
+        .map_err(|error| error.to_string())
+}
+
+fn path(text: &str) -> Result<PathKind, String> {
+    let known = [
+        PathKind::Buffered,
+        PathKind::Cpu,
+        PathKind::PageCache,
+        PathKind::CpuGpu,
+        PathKind::Gds,
+    ];
+    known
+        .into_iter()
+        .find(|path| path.name() == text)
+        .ok_or_else(|| {
+            format!(
+                "`{text}` is no path for checkpoints: use buffered, cpu, page-cache, cpu-gpu or gds"
+            )
+        })
+}
+
+/// The request that was typed.
+///
+/// # Errors
+/// When the model is neither built in nor a readable workload file.
+pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
+    let workload = workload(&args.model)?;
+    let folders = match args.moves.folders.is_empty() {
+        true => vec![default_folder(&workload)],
+        false => args.moves.folders.clone(),
+    };
+    let repeated = |(index, folder): (usize, &PathBuf)| folders[..index].contains(folder);
+    if folders.iter().enumerate().any(repeated) {
+        return Err(Failure::usage("the same --dir is given twice"));
+    }
+    Ok(CheckpointRequest {
+        workload,
+        mode: args.size.mode,
+        ranks: args.size.ranks,
+        scale: args.size.scale,
+        closed: args.size.closed,
+        dry_run: args.dry_run,
+        writes: args.order.writes,
+        reads: args.order.reads,
+        pause_seconds: args.order.pause,
+        folders,
+        fsync: args.moves.fsync,
+        path: args.moves.path,
+        engine: args.moves.engine,
+        device: args.moves.device,
+        streams: args.moves.streams,
+        chunk_bytes: args.moves.chunk_size.map(ByteSize::bytes),
+        overlap_step_seconds: args.order.overlap,
+        rank_shift: args.order.rank_shift,
+        keep: args.order.keep,
+        cold: args.order.cold,
+        verify: args.order.verify,
+        seed: args.moves.seed,
+        profile: args.order.profile,
+    })
+}
+
+/// Where a model's checkpoints lie unless the user says otherwise.
+fn default_folder(workload: &CheckpointWorkload) -> PathBuf {
+    let safe = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let name: String = workload
+        .name
+        .chars()
+        .map(|c| if safe(c) { c } else { '-' })
+        .collect();
+    let name = name.trim_start_matches('.');
+    Path::new("stormlp-data/checkpoint").join(if name.is_empty() { "model" } else { name })
+}
+
+/// A built-in model, or the one a file describes.
+fn workload(model: &str) -> Result<CheckpointWorkload, Failure> {
+    if let Some(workload) = builtin::load(model) {
+        return Ok(workload);
+    }
+    let path = Path::new(model);
+    if path.extension().is_none() && !path.exists() {
+        let names: Vec<&str> = builtin::names().collect();
+        return Err(
+            Failure::usage(format!("`{model}` is no model")).with_help(format!(
+                "use one of {}, or a workload file",
+                names.join(", ")
+            )),
+        );
+    }
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("cannot read the workload file {model}"))
+        .map_err(Failure::machine)?;
+    parse(&text).map_err(|error| {
+        Failure::no_plan(anyhow::Error::new(error).context(format!("{model} is no valid workload")))
+            .with_help(
+                "the keys are MLPerf's and DLIO's: model, model.parallelism, model.transformer, \
+                 checkpoint",
+            )
+    })
+}

@@ -1,0 +1,208 @@
+//! `stormlp checkpoint`: a model and its parallelism become a plan; the plan is printed or run.
+
+mod args;
+mod outputs;
+
+use anyhow::Context;
+use stormlp_emulator::checkpoint::{Cleaned, Disk, Look, Surroundings, clean, scan, write_rate};
+use stormlp_model::checkpoint::{
+    CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, Ending, Problem,
+    ScaleChoice, resolve,
+};
+use stormlp_model::facts::HostFacts;
+use stormlp_model::head::{ReportHead, ReportKind};
+use stormlp_model::matrix::DeviceId;
+use stormlp_model::units::ByteSize;
+use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_report::checkpoint::{DryRun, dry_run_json, dry_run_text, marked, opening};
+use stormlp_transfer::accelerator;
+
+use crate::exit::{Code, Failure};
+use crate::output;
+use crate::session::Session;
+
+pub(crate) use args::Args;
+use args::Format;
+use outputs::Outputs;
+
+/// Prints the plan, runs it, or removes what earlier runs left.
+pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+    let request = args::request(&args)?;
+    if args.clean {
+        return clean_folders(&request);
+    }
+    let host = host_facts(&request, session)?;
+    if request.dry_run {
+        return dry_run(&request, &host, args.output.format);
+    }
+    let mut facts = scan(&request.folders, Look::AndTry).map_err(Failure::machine)?;
+    facts.trial_bytes_per_second = trial(&request, &facts);
+    let resolution = resolve(&request, &host, &facts);
+    let Some(plan) = resolution
+        .plan
+        .clone()
+        .filter(|_| resolution.problems.is_empty())
+    else {
+        return Err(refusal(
+            &resolution.problems,
+            resolution.has_no_valid_plan(),
+        ));
+    };
+    let outputs = Outputs::open(&args.output, &plan, session)?;
+    if !session.quiet {
+        eprint!("{}", marked(&plan, &opening(&plan)));
+    }
+    let report = emulate(plan, host, session)?;
+    outputs.write(&report)?;
+    ending(&report, &outputs)
+}
+
+/// The facts a request needs; the GPU libraries are asked only for paths that use them.
+fn host_facts(request: &CheckpointRequest, session: &Session) -> Result<HostFacts, Failure> {
+    let wants_gpu = request.path.ends_in_accelerator() && request.device != Some(DeviceId::Host);
+    match wants_gpu {
+        true => session.host_facts(None),
+        false => Ok(stormlp_transfer::probe::host_facts()),
+    }
+}
+
+/// How fast storage writes, when the scale depends on it.
+fn trial(request: &CheckpointRequest, facts: &CheckpointFacts) -> Option<f64> {
+    let auto = request.scale.is_none_or(|scale| scale == ScaleChoice::Auto);
+    if !auto || request.closed || request.writes == Some(0) {
+        return None;
+    }
+    let folder = facts.folders.first()?;
+    let mut nearest = folder.path.as_path();
+    while !nearest.is_dir() {
+        nearest = match nearest.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => std::path::Path::new("."),
+        };
+    }
+    // Without an answer the plan says what it assumed.
+    write_rate(nearest).ok()
+}
+
+fn dry_run(request: &CheckpointRequest, host: &HostFacts, format: Format) -> Result<(), Failure> {
+    // Storage is looked at as far as it can be; a dry run needs none of it.
+    let facts = scan(&request.folders, Look::Only).unwrap_or_default();
+    let resolution = resolve(request, host, &facts);
+    let Some(plan) = resolution
+        .plan
+        .as_ref()
+        .filter(|_| !resolution.has_no_valid_plan())
+    else {
+        return Err(refusal(&resolution.problems, true));
+    };
+    let dry_run = DryRun {
+        plan,
+        problems: &resolution.problems,
+    };
+    match format {
+        Format::Text => output::print(&dry_run_text(&dry_run)),
+        Format::Json => {
+            let json = dry_run_json(&dry_run).context("a plan is plain data")?;
+            output::print(&json)
+        }
+    }
+}
+
+/// Everything that keeps a run from starting, as one failure.
+fn refusal(problems: &[Problem], no_plan: bool) -> Failure {
+    let whats: Vec<&str> = problems
+        .iter()
+        .map(|problem| problem.what.as_str())
+        .collect();
+    let error = anyhow::anyhow!("{}", whats.join("\nerror: "));
+    let mut remedies: Vec<&str> = Vec::new();
+    for problem in problems {
+        if !remedies.contains(&problem.remedy.as_str()) {
+            remedies.push(&problem.remedy);
+        }
+    }
+    let code = match no_plan {
+        true => Code::NoPlan,
+        false => Code::Machine,
+    };
+    Failure::new(code, error).with_help(remedies.join("\nhelp: "))
+}
+
+/// Runs the plan.
+fn emulate(
+    plan: CheckpointPlan,
+    host: HostFacts,
+    session: &Session,
+) -> Result<CheckpointReport, Failure> {
+    let index = match plan.device {
+        Some(DeviceId::Cuda(index)) => Some(index),
+        Some(DeviceId::Host) | None => None,
+    };
+    let accelerator = accelerator::open(index).map_err(Failure::machine)?;
+    let mut head = ReportHead::new(
+        ReportKind::Checkpoint,
+        session.command_line(),
+        session.started_at(),
+        host,
+    );
+    head.warnings.clone_from(&plan.notes);
+    if !head.host.release_build {
+        head.warnings.push(Warning::new(
+            WarningKind::DebugBuild,
+            "stormlp was built without optimisations",
+            "use a release build for numbers that count",
+        ));
+    }
+    let progress = session.progress();
+    let surroundings = Surroundings {
+        world: &Disk,
+        accelerator,
+        observer: &progress,
+        stop: &session.stop,
+    };
+    stormlp_emulator::checkpoint::run(plan, head, &surroundings).map_err(|error| {
+        let remedy = error.remedy();
+        Failure::machine(error).with_help(remedy)
+    })
+}
+
+/// How a run ended, as an exit code.
+fn ending(report: &CheckpointReport, outputs: &Outputs) -> Result<(), Failure> {
+    match &report.ending {
+        Ending::Done => Ok(()),
+        Ending::Stopped => Err(Failure::stopped(format!(
+            "stopped; what was measured is in {}",
+            outputs.report_path().display()
+        ))),
+        Ending::Failed { error, remedy } => {
+            Err(Failure::storage(anyhow::anyhow!("{error}")).with_help(remedy.clone()))
+        }
+    }
+}
+
+/// Removes what stormlp made in the directories.
+fn clean_folders(request: &CheckpointRequest) -> Result<(), Failure> {
+    let mut lines = Vec::new();
+    for folder in &request.folders {
+        let Cleaned {
+            checkpoints,
+            bytes,
+            left,
+        } = clean(folder).map_err(|error| {
+            let remedy = error.remedy();
+            Failure::machine(error).with_help(remedy)
+        })?;
+        let mut line = format!(
+            "removed {checkpoints} checkpoints, {}, from {}",
+            ByteSize(bytes),
+            folder.display()
+        );
+        if left > 0 {
+            line.push_str(&format!(
+                "; left {left} folders that hold something stormlp did not make"
+            ));
+        }
+        lines.push(line);
+    }
+    output::print(&lines.join("\n"))
+}
