@@ -25,7 +25,7 @@ pub enum TransferError {
         source: io::Error,
     },
     /// cuFile refused or failed.
-    #[error("cuFile {call} failed: {explanation} (code {code}, CUDA {cuda_code})")]
+    #[error("{call} failed: {explanation}")]
     CuFile {
         /// The call that failed.
         call: &'static str,
@@ -33,7 +33,7 @@ pub enum TransferError {
         code: i32,
         /// The CUDA driver's code behind it, 0 for none.
         cuda_code: i32,
-        /// The code in words, with what to do.
+        /// Both codes in words, with what to do.
         explanation: String,
     },
     /// CUDA refused or failed.

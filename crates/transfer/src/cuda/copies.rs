@@ -48,20 +48,22 @@ impl CudaCopies {
         self.context
             .bind_to_thread()
             .map_err(failed("cuCtxSetCurrent"))?;
+        let stream = self.stream.raw();
         // SAFETY: the copy owns both ends, both are long enough, and it stays in `in_flight` (or
         // is waited for, see `enqueue`) until the stream has come past it.
-        match copy.direction {
-            CopyDirection::ToAccelerator => {
-                unsafe { sys::cuMemcpyHtoDAsync_v2(device, host, copy.len, self.stream.raw()) }
-                    .result()
-                    .map_err(failed("cuMemcpyHtoDAsync"))?;
+        let (call, status) = unsafe {
+            match copy.direction {
+                CopyDirection::ToAccelerator => (
+                    "cuMemcpyHtoDAsync",
+                    sys::cuMemcpyHtoDAsync_v2(device, host, copy.len, stream),
+                ),
+                CopyDirection::ToHost => (
+                    "cuMemcpyDtoHAsync",
+                    sys::cuMemcpyDtoHAsync_v2(host, device, copy.len, stream),
+                ),
             }
-            CopyDirection::ToHost => {
-                unsafe { sys::cuMemcpyDtoHAsync_v2(host, device, copy.len, self.stream.raw()) }
-                    .result()
-                    .map_err(failed("cuMemcpyDtoHAsync"))?;
-            }
-        }
+        };
+        status.result().map_err(failed(call))?;
         event.record(&self.stream)
     }
 

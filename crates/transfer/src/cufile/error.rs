@@ -93,8 +93,8 @@ impl From<CuFileError> for TransferError {
                 call,
                 code,
                 cuda_code,
-            } => {
-                let text = describe(code, 0);
+            } if !is_set_up(call) => {
+                let text = describe(code, cuda_code);
                 Self::CuFile {
                     call,
                     code,
@@ -109,6 +109,13 @@ impl From<CuFileError> for TransferError {
             },
         }
     }
+}
+
+/// Whether a call prepares transfers: its failure means that this machine, this file system or
+/// this memory is not what cuFile needs, not that a transfer failed.
+fn is_set_up(call: &str) -> bool {
+    let registers = call.starts_with("cuFile") && call.ends_with("Register");
+    registers || call.starts_with("cuFileDriver") || call.starts_with("cuFileSet")
 }
 
 /// `Ok` for success, else the failed call.

@@ -47,7 +47,7 @@ impl GdsCommon {
         let mut slots = Vec::with_capacity(spec.accelerator_buffers.len());
         for (index, memory) in (0u32..).zip(spec.accelerator_buffers) {
             let memory = if spec.register_buffers {
-                RegisteredMemory::new(&driver, &spec.accelerator, memory)?
+                Box::new(RegisteredMemory::new(&driver, &spec.accelerator, memory)?)
             } else {
                 memory
             };
@@ -306,16 +306,16 @@ impl RegisteredMemory {
         driver: &Arc<Driver>,
         accelerator: &Arc<dyn Accelerator>,
         memory: Box<dyn AcceleratorBuffer>,
-    ) -> Result<Box<dyn AcceleratorBuffer>, TransferError> {
+    ) -> Result<Self, TransferError> {
         let base = std::ptr::with_exposed_provenance_mut(memory.address());
         // SAFETY: the memory belongs to the value made here, whose drop ends the registration
         // first, with the device's context current.
         let registration = unsafe { Registration::new(Arc::clone(driver), base, memory.len()) }?;
-        Ok(Box::new(Self {
+        Ok(Self {
             registration: Some(registration),
             accelerator: Arc::clone(accelerator),
             memory,
-        }))
+        })
     }
 }
 

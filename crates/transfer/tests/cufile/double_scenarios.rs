@@ -7,7 +7,7 @@ use stormlp_model::path::PathKind;
 use stormlp_transfer::cufile::{Driver, Settings, probe};
 
 use crate::scene::{Library, Scenario};
-use crate::transfers::{BLOCK, Setup, one, open, write_and_verify};
+use crate::transfers::{BLOCK, Setup, one, open, words, write_and_verify};
 
 pub(crate) fn all() -> Vec<Scenario> {
     let double = |name, fault, play| Scenario {
@@ -217,34 +217,21 @@ fn no_status() {
 
 fn refused_file() {
     let mut path = Setup::on_host(PathKind::Gds, 1).build().unwrap();
-    let text = path
-        .attach(open(PathKind::Gds, "data".as_ref()))
-        .unwrap_err()
-        .to_string();
-    assert!(
-        text.contains("5027 HANDLE_NOT_REGISTERED") && text.contains("/run/udev"),
-        "{text}"
-    );
+    let file = open(PathKind::Gds, "data".as_ref());
+    let text = words(&path.attach(file).unwrap_err());
+    assert!(text.contains("5027 HANDLE_NOT_REGISTERED"), "{text}");
+    assert!(text.contains("/run/udev"), "{text}");
 }
 
 fn refused_memory() {
-    let text = Setup::on_host(PathKind::Gds, 1)
-        .build()
-        .err()
-        .unwrap()
-        .to_string();
-    assert!(
-        text.contains("5011 CUDA_DRIVER_ERROR") && text.contains("CUDA 2"),
-        "{text}"
-    );
+    let error = Setup::on_host(PathKind::Gds, 1).build().err().unwrap();
+    let text = words(&error);
+    assert!(text.contains("5011 CUDA_DRIVER_ERROR"), "{text}");
+    assert!(text.contains("CUDA driver code 2"), "{text}");
 }
 
 fn minus_22() {
-    let text = Setup::on_host(PathKind::Gds, 1)
-        .build()
-        .err()
-        .unwrap()
-        .to_string();
+    let text = words(&Setup::on_host(PathKind::Gds, 1).build().err().unwrap());
     assert!(
         text.contains("errno 22") && text.contains("cufile.json"),
         "{text}"

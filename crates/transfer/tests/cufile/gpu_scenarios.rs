@@ -10,7 +10,7 @@ use stormlp_transfer::cufile::probe;
 use stormlp_transfer::{Accelerator as _, Transfer, TransferError};
 
 use crate::scene::{Library, Scenario};
-use crate::transfers::{BLOCK, Setup, one, open, write_and_verify};
+use crate::transfers::{BLOCK, Setup, one, open, words, write_and_verify};
 
 pub(crate) fn all() -> Vec<Scenario> {
     let double = |name, fault, play| Scenario {
@@ -211,7 +211,7 @@ fn stream_refused() {
         .build()
         .err()
         .unwrap();
-    let error = error.to_string();
+    let error = words(&error);
     assert!(
         error.contains("5038 ASYNC_NOT_SUPPORTED") && error.contains("--path gds"),
         "{error}"

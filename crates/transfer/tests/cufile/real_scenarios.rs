@@ -11,7 +11,7 @@ use stormlp_transfer::TransferPath;
 use stormlp_transfer::cufile::{Driver, Settings, probe};
 
 use crate::scene::{Library, Scenario, memory_folder, shim_of_this_child};
-use crate::transfers::{BLOCK, Setup, one, open, write_and_verify};
+use crate::transfers::{BLOCK, Setup, one, open, words, write_and_verify};
 
 pub(crate) fn all() -> Vec<Scenario> {
     let real = |name, play| Scenario {
@@ -191,7 +191,7 @@ fn malformed_configuration() {
     assert!(probe.contains("check the syntax of cufile.json"), "{probe}");
     assert!(probe.contains("libcufile said"), "{probe}");
     let error = Setup::on_host(PathKind::Gds, 1).build().err().unwrap();
-    assert!(error.to_string().contains("cufile.json"), "{error}");
+    assert!(words(&error).contains("cufile.json"), "{error}");
 }
 
 fn forbidden_fallback() {

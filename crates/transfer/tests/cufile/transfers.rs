@@ -1,12 +1,12 @@
 //! Driving a path as a worker does: submit, wait, look at the bytes.
 
 use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use stormlp_model::operation::Direction;
 use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
+use stormlp_transfer::storage::{self, Access};
 use stormlp_transfer::{
     Accelerator, Completion, FileId, HostStandIn, PathSpec, Region, Slot, Transfer, TransferError,
     TransferPath, buffers_needed, build_path,
@@ -60,19 +60,17 @@ impl Setup {
 
 /// Opens a file as `kind` wants it, without `O_DIRECT` where the file system refuses it.
 pub(crate) fn open(kind: PathKind, file: &Path) -> File {
-    let mut options = File::options();
-    options.read(true).write(true).create(true);
-    if kind.wants_direct() {
-        options.custom_flags(libc::O_DIRECT);
-    }
-    options
-        .open(file)
-        .or_else(|_| options.custom_flags(0).open(file))
+    let access = match file.exists() {
+        true => Access::ReadWrite,
+        false => Access::Create,
+    };
+    storage::open(file, access, kind.wants_direct())
+        .or_else(|_| storage::open(file, Access::ReadWrite, false))
         .unwrap()
 }
 
 /// The byte at `offset` of every file written here: equal blocks never lie side by side.
-fn byte(offset: u64) -> u8 {
+pub(crate) fn byte(offset: u64) -> u8 {
     (offset / 251 + offset).to_le_bytes()[0]
 }
 
@@ -167,4 +165,12 @@ pub(crate) fn one(
     path.wait(1, &mut done).unwrap();
     assert_eq!((done.len(), done[0].tag), (1, 77));
     done.remove(0)
+}
+
+/// An error with what it advises, as a user reads it.
+pub(crate) fn words(error: &TransferError) -> String {
+    match error {
+        TransferError::Unavailable { remedy, .. } => format!("{error}; {remedy}"),
+        other => other.to_string(),
+    }
 }

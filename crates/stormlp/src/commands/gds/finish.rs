@@ -187,11 +187,17 @@ fn matrix_failure(error: MatrixError) -> Failure {
         MatrixError::Lock(_) | MatrixError::Manifest { .. } => Code::Machine,
         MatrixError::Transfer(error) => transfer_code(error),
     };
-    let full = matches!(&error, MatrixError::Transfer(e) if e.errno() == Some(ENOSPC));
+    let help = match &error {
+        MatrixError::Transfer(TransferError::Unavailable { remedy, .. }) => Some(remedy.clone()),
+        MatrixError::Transfer(error) if error.errno() == Some(ENOSPC) => {
+            Some("free some space, or use a smaller --file-size".to_string())
+        }
+        _ => None,
+    };
     let failure = Failure::new(code, error);
-    match full {
-        true => failure.with_help("free some space, or use a smaller --file-size"),
-        false => failure,
+    match help {
+        Some(help) => failure.with_help(help),
+        None => failure,
     }
 }
 

@@ -1,0 +1,93 @@
+//! Every path on a real GPU: what one writes, the page cache holds, byte for byte.
+//!
+//! Skipped with a message where CUDA has no GPU; `STORMLP_REQUIRE_GPU=1` makes that a failure.
+//! `STORMLP_GPU_TEST_DIR` names folders (colons between) to work in besides `/dev/shm` and the
+//! system's temporary folder, and `STORMLP_LIBCUFILE` the library, as for stormlp itself. The
+//! executable needs nothing beside it, so that it can be carried to a machine with a GPU.
+
+#![allow(clippy::unwrap_used)]
+
+mod checks;
+#[allow(
+    dead_code,
+    reason = "shared with the scenarios of cuFile, which use more of it"
+)]
+#[path = "../../crates/transfer/tests/cufile/transfers.rs"]
+mod transfers;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use stormlp_model::facts::Availability;
+use stormlp_transfer::cufile::{Driver, Settings, probe, send_log_to};
+
+fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == probe::ARGUMENT) {
+        probe::child_main(words.next().as_deref().map(Path::new));
+        return ExitCode::SUCCESS;
+    }
+    let exe = std::env::current_exe().unwrap();
+    let facts = probe::run(&exe, None, probe::TIME_LIMIT);
+    if facts.cuda.devices.is_empty() {
+        let why = facts
+            .cuda
+            .problem
+            .unwrap_or("CUDA has no device".to_string());
+        println!("test gpu ... skipped: {why}");
+        let required = std::env::var_os("STORMLP_REQUIRE_GPU").is_some_and(|value| value == "1");
+        return if required {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        };
+    }
+    println!("{:#?}", facts.cuda);
+    send_log_to(&std::env::temp_dir().join("stormlp-gpu-test-cufile.log"));
+    let mut failures = 0;
+    let mut check = |name: String, body: &mut dyn FnMut()| {
+        let passed = catch_unwind(AssertUnwindSafe(body)).is_ok();
+        failures += u32::from(!passed);
+        println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
+    };
+    check("facts".to_string(), &mut || checks::facts(&facts.cuda));
+    for device in &facts.cuda.devices {
+        let index = device.index;
+        check(format!("cuda:{index} memory"), &mut || {
+            checks::memory(index)
+        });
+        for folder in folders() {
+            let here = probe::run(&exe, Some(&folder), probe::TIME_LIMIT);
+            // Held for all checks of the folder, as a matrix does.
+            let driver = match here.availability() {
+                Availability::Available => Driver::open(&Settings::default()).ok(),
+                Availability::Unavailable { reason, .. } => {
+                    println!("{}: no cuFile paths: {reason}", folder.display());
+                    None
+                }
+            };
+            for case in checks::cases(driver.is_some()) {
+                let name = format!("cuda:{index} {} {case}", folder.display());
+                check(name, &mut || {
+                    case.agrees_with_the_page_cache(index, &folder)
+                });
+            }
+        }
+    }
+    if failures == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Where the checks work: memory, the local disk, and what the environment adds.
+fn folders() -> Vec<PathBuf> {
+    let added = std::env::var_os("STORMLP_GPU_TEST_DIR").unwrap_or_default();
+    let added = std::env::split_paths(&added).filter(|path| !path.as_os_str().is_empty());
+    let mut folders = vec![PathBuf::from("/dev/shm"), std::env::temp_dir()];
+    folders.extend(added);
+    folders.retain(|folder| folder.is_dir());
+    folders
+}
