@@ -187,10 +187,7 @@ impl Matrix<'_> {
         after: Option<Residency>,
     ) -> CellReport {
         let plan = self.bench.plan;
-        let evidence = measured
-            .outcomes
-            .first()
-            .map(|outcome| outcome.evidence.clone());
+        let evidence = fullest(&measured.outcomes).cloned();
         let verification = verification(plan, cell, &measured.outcomes);
         let failure = first_failure(plan, cell, &measured.outcomes);
         let mut entry = CellReport::without_numbers(index, cell, "nothing was transferred");
@@ -217,6 +214,23 @@ impl Matrix<'_> {
         entry.verification = verification;
         entry
     }
+}
+
+/// The evidence of the worker that saw the most of the cell. cuFile counts for the whole process,
+/// so whoever looked last saw all of it; without such counts all workers say the same.
+fn fullest(outcomes: &[Outcome]) -> Option<&Evidence> {
+    let counted = |evidence: &&Evidence| {
+        evidence.cufile.as_ref().map_or(0, |counts| {
+            let routes = [
+                counts.p2p_operations,
+                counts.nvfs_operations,
+                counts.posix_operations,
+            ];
+            routes.into_iter().flatten().fold(0, u64::saturating_add)
+        })
+    };
+    let all = outcomes.iter().map(|outcome| &outcome.evidence);
+    all.rev().max_by_key(counted)
 }
 
 /// What the user sees while a cell runs.

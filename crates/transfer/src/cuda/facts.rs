@@ -75,13 +75,21 @@ fn numa_node(folder: &Path) -> Option<u32> {
     text.trim().parse().ok()
 }
 
-/// Size of BAR1: the second line of a device's `resource`, first and last address.
+/// Size of BAR1: the second region in a device's `resource`, whose lines hold first and last
+/// address. Not the second line, which from Hopper on is the upper half of BAR0.
 fn bar1_bytes(folder: &Path) -> Option<u64> {
     let text = std::fs::read_to_string(folder.join("resource")).ok()?;
-    let mut words = text.lines().nth(1)?.split_whitespace();
-    let mut address = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
-    let (first, last) = (address()?, address()?);
-    (last > first).then(|| last - first + 1)
+    let region = |line: &str| {
+        let mut words = line.split_whitespace();
+        let mut address = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+        Some((address()?, address()?))
+    };
+    let mut regions = text
+        .lines()
+        .filter_map(region)
+        .filter(|(first, last)| last > first);
+    let (first, last) = regions.nth(1)?;
+    (last - first).checked_add(1)
 }
 
 #[cfg(test)]
@@ -97,6 +105,11 @@ mod tests {
                      0x0000383000000000 0x00003837ffffffff 0x000000000014220c\n";
         std::fs::write(folder.path().join("resource"), lines).unwrap();
         assert_eq!(numa_node(folder.path()), Some(1));
+        assert_eq!(bar1_bytes(folder.path()), Some(32 << 30));
+        let zeroes = "0x0000000000000000 0x0000000000000000 0x0000000000000000\n";
+        let (bar0, bar1) = lines.split_at(lines.find('\n').unwrap() + 1);
+        let hopper = format!("{bar0}{zeroes}{bar1}");
+        std::fs::write(folder.path().join("resource"), hopper).unwrap();
         assert_eq!(bar1_bytes(folder.path()), Some(32 << 30));
         std::fs::write(folder.path().join("numa_node"), "-1\n").unwrap();
         std::fs::write(folder.path().join("resource"), "nonsense").unwrap();

@@ -12,7 +12,8 @@ use super::root::Root;
 const NVIDIA: &str = "0x10de";
 /// First two digits of the PCI class of display controllers, 3D controllers included.
 const DISPLAY: &str = "0x03";
-/// Line of BAR1 in a device's `resource` file. BAR0 holds the registers and takes one line.
+/// BAR1 is the second of the regions in a device's `resource` file. Its line varies: BAR0, the
+/// registers, is 32 bits wide up to Ampere, and takes two lines from Hopper on.
 const BAR1: usize = 1;
 
 /// The NVIDIA GPUs on the PCI bus.
@@ -68,16 +69,21 @@ fn name(root: &Root, address: &str) -> Fact<String> {
     })
 }
 
-/// Size of a BAR: its line in `resource` holds first address, last address and flags.
+/// Size of a region: its line in `resource` holds first address, last address and flags; unused
+/// lines are zeroes.
 fn bar_bytes(resource: &Fact<String>, bar: usize) -> Fact<u64> {
     resource.clone().and_then(|text| {
         let hex = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
-        let range = text.lines().nth(bar).and_then(|line| {
+        let range = |line: &str| {
             let mut words = line.split_whitespace();
             Some((hex(words.next()?)?, hex(words.next()?)?))
-        });
-        match range {
-            Some((first, last)) if last > first && last < u64::MAX => Fact::Known(last - first + 1),
+        };
+        let mut regions = text
+            .lines()
+            .filter_map(range)
+            .filter(|(first, last)| last > first);
+        match regions.nth(bar) {
+            Some((first, last)) if last < u64::MAX => Fact::Known(last - first + 1),
             _ => Fact::unknown(format!("`resource` shows no BAR{bar}")),
         }
     })

@@ -65,8 +65,21 @@ static result_t release(void *base) {
 }
 result_t cuMemAlloc_v2(void **base, size_t bytes) { return allocate(base, bytes); }
 result_t cuMemFree_v2(void *base) { return release(base); }
-result_t cuMemHostAlloc(void **base, size_t bytes, unsigned flags) { (void)flags; return allocate(base, bytes); }
-result_t cuMemFreeHost(void *base) { return release(base); }
+result_t cuMemHostAlloc(void **base, size_t bytes, unsigned flags) {
+    (void)flags;
+    if (current == NULL) return INVALID_CONTEXT;
+    if (fault("out-of-memory")) return OUT_OF_MEMORY;
+    *base = aligned_alloc(4096, (bytes + 4095) & ~(size_t)4095);
+    ledger.allocations++;
+    return SUCCESS;
+}
+result_t cuMemFreeHost(void *base) {
+    if (current == NULL) return INVALID_CONTEXT;
+    if (is_registered(base)) ledger.freed_while_registered++;
+    free(base);
+    ledger.allocations--;
+    return SUCCESS;
+}
 result_t cuMemHostRegister_v2(void *base, size_t bytes, unsigned flags) {
     (void)base, (void)bytes, (void)flags;
     ledger.pins++;
