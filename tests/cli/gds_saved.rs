@@ -182,6 +182,12 @@ fn reports_of_newer_versions_and_other_files_are_refused() {
             .code(3),
     );
     assert!(text.contains("use a newer stormlp"), "{text}");
+    let mut json = in_folder(folder.path(), "report train.json --format json");
+    let json = stdout(json.assert().success());
+    assert!(json.contains("\"kind\": \"train\""), "{json}");
+    in_folder(folder.path(), "report train.json")
+        .assert()
+        .code(3);
     in_folder(folder.path(), "report missing.json")
         .assert()
         .code(4);
@@ -213,6 +219,41 @@ fn clean_removes_what_stormlp_made_and_nothing_else() {
         .collect();
     assert_eq!(left, ["mine.txt"]);
     in_folder(folder.path(), "clean").assert().code(4);
+}
+
+#[test]
+fn clean_knows_datasets_and_checkpoints_by_what_lies_in_their_folders() {
+    let folder = folder();
+    let make = |path: &str, text: &str| {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let list = |by: &str, name: &str| {
+        format!(r#"{{"format_version":1,"made_by":"{by}","files":[{{"name":"{name}"}}]}}"#)
+    };
+    make(
+        "stormlp-data/set/.stormlp-manifest.json",
+        &list("datagen", "train/a.npz"),
+    );
+    make("stormlp-data/set/train/a.npz", "xx");
+    make("stormlp-data/ck/.stormlp-lock", "");
+    make(
+        "stormlp-data/ck/step_1/.stormlp-checkpoint.json",
+        &list("checkpoint", "m.pt"),
+    );
+    make("stormlp-data/ck/step_1/m.pt", "xx");
+    make("stormlp-data/ck/step_1/mine.pt", "not listed");
+    let did = stdout(in_folder(folder.path(), "clean").assert().success());
+    assert_eq!(did.lines().count(), 2, "{did}");
+    assert!(!folder.path().join("stormlp-data/set").exists());
+    assert!(!folder.path().join("stormlp-data/ck/step_1/m.pt").exists());
+    assert!(
+        folder
+            .path()
+            .join("stormlp-data/ck/step_1/mine.pt")
+            .exists()
+    );
 }
 
 #[test]

@@ -16,6 +16,7 @@ use assert_cmd::Command;
 fn stormlp() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stormlp"));
     command.env_remove("STORMLP_LIBCUFILE");
+    command.env_remove("STORMLP_RESULTS_DIR");
     command
 }
 

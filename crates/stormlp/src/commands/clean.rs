@@ -10,11 +10,15 @@ use serde_json::Value;
 use stormlp_dataset::manifest::{JOURNAL_NAME, Record};
 use stormlp_model::matrix::MANIFEST_NAME;
 use stormlp_model::units::ByteSize;
-use stormlp_transfer::storage::{FolderLock, LOCK_NAME};
+use stormlp_transfer::storage::{FolderLock, LOCK_NAME, temporary_name};
 
 use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
+
+/// What lies in a folder that stormlp filled: the manifest of test files or of a dataset, and the
+/// marker of a checkpoint. Both list their files under `files`, with a `name`.
+const LISTS: [&str; 2] = [MANIFEST_NAME, ".stormlp-checkpoint.json"];
 
 /// Arguments of `stormlp clean`.
 #[derive(Debug, clap::Args)]
@@ -64,7 +68,7 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
 /// Folders with a manifest or a journal, a few levels deep; links are not followed.
 fn data_folders(folder: &Path, depth: u32, found: &mut Vec<PathBuf>) {
     let has = |name: &str| folder.join(name).is_file();
-    if has(MANIFEST_NAME) || has(JOURNAL_NAME) {
+    if LISTS.into_iter().any(has) || has(JOURNAL_NAME) {
         found.push(folder.to_path_buf());
         return;
     }
@@ -83,8 +87,8 @@ fn data_folders(folder: &Path, depth: u32, found: &mut Vec<PathBuf>) {
 
 /// Removes the files of one folder; how many there were, and their bytes.
 fn clean(folder: &Path, dry_run: bool) -> Result<(u64, u64), Failure> {
-    let lock =
-        FolderLock::take(folder).map_err(|error| Failure::machine(anyhow::Error::new(error)))?;
+    // A lock is a file; looking alone makes none.
+    let locks = if dry_run { Vec::new() } else { locks(folder)? };
     let names = names(folder)?;
     let (mut files, mut bytes) = (0, 0);
     let mut parents = BTreeSet::new();
@@ -114,26 +118,41 @@ fn clean(folder: &Path, dry_run: bool) -> Result<(u64, u64), Failure> {
             remove_if_empty(parent)?;
         }
         // The manifest goes last: a clean that is cut short can be run again.
-        for name in [JOURNAL_NAME, MANIFEST_NAME, LOCK_NAME] {
+        for name in LISTS.into_iter().chain([JOURNAL_NAME, LOCK_NAME]) {
             remove_if_there(&folder.join(name))?;
         }
         remove_if_empty(folder)?;
     }
-    drop(lock);
+    drop(locks);
     Ok((files, bytes))
 }
 
-/// The files that the manifest and the journal of a folder list.
-fn names(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let path = folder.join(MANIFEST_NAME);
+/// Keeps runs out of a folder while it is cleaned, and out of the one above, where a run over
+/// several checkpoints has its lock.
+fn locks(folder: &Path) -> Result<Vec<FolderLock>, Failure> {
+    let above = folder
+        .parent()
+        .filter(|above| above.join(LOCK_NAME).is_file());
+    (std::iter::once(folder).chain(above))
+        .map(FolderLock::take)
+        .collect::<Result<_, _>>()
+        .map_err(|error| Failure::machine(anyhow::Error::new(error)))
+}
+
+/// The files that the lists and the journal of a folder name, and what is left of them when their
+/// writing was cut short.
+fn names(folder: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
     let mut names: Vec<String> = Vec::new();
-    if path.is_file() {
-        let manifest: Value = fs::read_to_string(&path)
+    for path in LISTS.map(|name| folder.join(name)) {
+        if !path.is_file() {
+            continue;
+        }
+        let list: Value = fs::read_to_string(&path)
             .map_err(anyhow::Error::new)
             .and_then(|text| Ok(serde_json::from_str(&text)?))
             .with_context(|| format!("cannot read the manifest {}", path.display()))
             .map_err(Failure::no_plan)?;
-        for file in manifest["files"].as_array().into_iter().flatten() {
+        for file in list["files"].as_array().into_iter().flatten() {
             let beside = file["side_files"].as_array().into_iter().flatten();
             let all = std::iter::once(file).chain(beside);
             names.extend(all.filter_map(|f| f["name"].as_str()).map(str::to_string));
@@ -149,10 +168,13 @@ fn names(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
             names.push(file.name);
         }
     }
-    names
-        .into_iter()
-        .map(|name| inside(folder, &name))
-        .collect()
+    let mut paths = BTreeSet::new();
+    for name in names {
+        let path = inside(folder, &name)?;
+        paths.insert(temporary_name(&path));
+        paths.insert(path);
+    }
+    Ok(paths)
 }
 
 /// A listed name as a path, if it stays in the folder.

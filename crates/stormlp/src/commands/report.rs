@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use stormlp_model::head::ReportKind;
 use stormlp_model::matrix::CellStatus;
+use stormlp_report::matrix::Format;
 
 use super::gds::OutputArgs;
 use super::saved;
@@ -29,24 +30,25 @@ pub(crate) struct Args {
 }
 
 /// Shows the report, or lists the folder.
-pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     let inside = args.place.join("report.json");
     let file = match (args.place.is_dir(), inside.is_file()) {
         (true, false) => return list(&args.place),
         (true, true) => inside,
         (false, _) => args.place,
     };
-    let outputs = args.output.open(session)?;
-    match saved::any(&file)?.0 {
-        ReportKind::Gds => outputs.write(&saved::matrix(&file)?),
-        kind @ (ReportKind::Train | ReportKind::Checkpoint) => {
-            Err(Failure::no_plan(anyhow::anyhow!(
-                "{} is the report of `stormlp {}`",
-                file.display(),
-                kind.name()
-            ))
-            .with_help("it is shown by that command; here only its line in the list is"))
+    let outputs = args.output.open()?;
+    match saved::any(&file)? {
+        (ReportKind::Gds, _) => outputs.write(&saved::matrix(&file)?),
+        (ReportKind::Train | ReportKind::Checkpoint, value) if outputs.format() == Format::Json => {
+            output::print(&format!("{value:#}"))
         }
+        (kind, _) => Err(Failure::no_plan(anyhow::anyhow!(
+            "{} is the report of `stormlp {}`, which is shown here as JSON only",
+            file.display(),
+            kind.name()
+        ))
+        .with_help(format!("stormlp report {} --format json", file.display()))),
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) struct Args {
 
 /// Runs the matrix.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    let outputs = args.output.open(session)?;
+    let outputs = args.output.open()?;
     if let Some(saved) = args.resume {
         let run = resume::open(&saved, session)?;
         return match args.dry_run {

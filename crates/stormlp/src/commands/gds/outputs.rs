@@ -14,6 +14,11 @@ use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
 
+/// Where reports are saved when nothing is said.
+const DEFAULT_RESULTS: &str = "stormlp-results";
+/// Says so for commands that have no option for it.
+const RESULTS_VARIABLE: &str = "STORMLP_RESULTS_DIR";
+
 /// Options for what becomes of the result.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Results")]
@@ -35,7 +40,7 @@ pub(crate) struct OutputArgs {
     baseline: Option<PathBuf>,
 
     /// Folder for saved reports
-    #[arg(long, value_name = "DIR", default_value = "stormlp-results")]
+    #[arg(long, value_name = "DIR", env = RESULTS_VARIABLE, default_value = DEFAULT_RESULTS)]
     results_dir: PathBuf,
 }
 
@@ -55,7 +60,7 @@ impl OutputArgs {
     ///
     /// # Errors
     /// When an extension names no format, or the baseline cannot be read.
-    pub(crate) fn open(self, session: &Session) -> Result<Outputs, Failure> {
+    pub(crate) fn open(self) -> Result<Outputs, Failure> {
         let is_table = matches!(self.format, Format::Table | Format::Markdown);
         if self.columns != Columns::Standard && !is_table {
             return Err(Failure::usage(
@@ -70,7 +75,6 @@ impl OutputArgs {
             check_folder(path)?;
         }
         let baseline = (self.baseline.as_deref()).map(saved::matrix).transpose()?;
-        let _ = session;
         Ok(Outputs {
             format: self.format,
             columns: self.columns,
@@ -91,7 +95,8 @@ impl Outputs {
             per_job,
             exports: Vec::new(),
             baseline: None,
-            results_dir: PathBuf::from("stormlp-results"),
+            results_dir: std::env::var_os(RESULTS_VARIABLE)
+                .map_or_else(|| PathBuf::from(DEFAULT_RESULTS), PathBuf::from),
         }
     }
 
@@ -193,7 +198,7 @@ fn check_folder(path: &Path) -> Result<(), Failure> {
 
 fn cannot_save(path: &Path, error: std::io::Error) -> Failure {
     Failure::machine(anyhow::Error::new(error).context(format!("cannot write {}", path.display())))
-        .with_help("name a folder that you may write to: --results-dir DIR")
+        .with_help("name a folder that you may write to: --results-dir DIR or STORMLP_RESULTS_DIR")
 }
 
 /// A name that is one folder's name everywhere.
