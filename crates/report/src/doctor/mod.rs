@@ -162,7 +162,7 @@ fn warnings(machine: &Machine, lines: &mut Lines) {
     }
     lines.heading("Worth knowing");
     for warning in &machine.warnings {
-        lines.plain(format!("  {warning}"));
+        lines.paragraph(&warning.to_string());
     }
 }
 

@@ -191,7 +191,7 @@ fn a_server_is_described_whole() {
 
     Transfer paths
       gds                       no: libcufile.so.0 was not found
-                                    help: install gds-tools
+                                help: install gds-tools
       cpu                       yes
       buffered                  yes
       cpu-gpu                   yes
@@ -223,7 +223,8 @@ fn a_server_is_described_whole() {
       alignment asked for       memory 4 B, offset 512 B
       nvme0n1p1                 partition, 4 TiB, PCI 0000:5e:00.0, NUMA node 1, on nvme0n1
         nvme0n1                 disk, 4 TiB, Fast SSD, PCI 0000:5e:00.0, NUMA node 1
-                                logical_block_size 512 B, physical_block_size 4096 B, rotational no, write_cache write through
+                                logical_block_size 512 B, physical_block_size 4096 B, rotational no, write_cache
+                                write through
                                 scheduler none, nr_requests 1023, nomerges 0, io_poll no, wbt_lat_usec unknown
                                 read_ahead_kb 128, max_sectors_kb 1280 (hardware 2048), max_segments 128
 
@@ -242,12 +243,15 @@ fn a_server_is_described_whole() {
       rings                     yes
       kernel.io_uring_disabled  0
       DEFER_TASKRUN             no: EINVAL
-                                    help: Linux 6.1 or later
+                                help: Linux 6.1 or later
 
     Worth knowing
-      neither nvidia-fs nor PCI peer-to-peer memory is there; cuFile can only run in compatibility mode: load nvidia-fs, or the open driver with a static BAR1
-      PCI bridges that redirect peer-to-peer requests (ACS): 1; direct transfers cross the root complex; switch ACS off in the firmware
-      ext4 is mounted without `data=ordered` among its options; cuFile takes its direct path on ext4 only when the option is given at mount
+      - neither nvidia-fs nor PCI peer-to-peer memory is there; cuFile can only run in compatibility mode: load
+        nvidia-fs, or the open driver with a static BAR1
+      - PCI bridges that redirect peer-to-peer requests (ACS): 1; direct transfers cross the root complex; switch
+        ACS off in the firmware
+      - ext4 is mounted without `data=ordered` among its options; cuFile takes its direct path on ext4 only when
+        the option is given at mount
     "#);
 }
 
