@@ -9,6 +9,7 @@ mod gds;
 mod gds_saved;
 mod gds_trouble;
 mod gdsio;
+mod workloads;
 
 use assert_cmd::Command;
 
