@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod datagen;
 mod doctor;
 mod frame;
 mod gds;
