@@ -92,7 +92,7 @@ fn what_cannot_be_made_leaves_no_trace() {
     let folder = root.path().join("data");
     for (options, code, message) in [
         (
-            vec!["datagen", "unet3d", "--files", "90000000"],
+            vec!["datagen", "unet3d", "--files", "1000000"],
             4,
             "the dataset needs",
         ),
@@ -153,20 +153,20 @@ fn long_run(folder: &Path) -> Child {
             "datagen",
             "unet3d",
             "--files",
-            "3000",
+            "600",
             "--threads",
             "1",
             "--data-dir",
         ])
         .arg(folder)
-        .args(["--params", "dataset.record_length_bytes=1000000"])
+        .args(["--params", "dataset.record_length_bytes=700000"])
         .arg("dataset.record_length_bytes_stdev=0")
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let patience = Instant::now() + Duration::from_secs(30);
-    while !folder.join("train/img_0003_of_3000.npz").exists() {
+    while !folder.join("train/img_003_of_600.npz").exists() {
         assert!(Instant::now() < patience, "no file was made");
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -177,9 +177,9 @@ fn long_run(folder: &Path) -> Child {
 fn is_resumable(folder: &Path) {
     let mut command = stormlp();
     command
-        .args(["datagen", "unet3d", "--files", "3000", "--data-dir"])
+        .args(["datagen", "unet3d", "--files", "600", "--data-dir"])
         .arg(folder)
-        .args(["--params", "dataset.record_length_bytes=1000000"])
+        .args(["--params", "dataset.record_length_bytes=700000"])
         .args([
             "dataset.record_length_bytes_stdev=0",
             "--format",
@@ -190,7 +190,7 @@ fn is_resumable(folder: &Path) {
     assert!(resumed["files_kept"].as_u64().unwrap() >= 4, "{resumed}");
     assert_eq!(resumed["remade"], serde_json::json!([]));
     let made = fs::read_dir(folder.join("train")).unwrap().count();
-    assert_eq!(made, 3000, "no leftovers");
+    assert_eq!(made, 600, "no leftovers");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn ctrl_c_ends_with_130_and_can_be_continued() {
     let output = child.wait_with_output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{errors}");
-    assert!(errors.contains("of 3000 files made"), "{errors}");
+    assert!(errors.contains("of 600 files made"), "{errors}");
     assert!(errors.contains("--resume"), "{errors}");
     is_resumable(&folder);
 }

@@ -294,10 +294,15 @@ pub(super) fn check_space(plan: &GeneratePlan, survey: &Survey) -> Result<(), Ge
         .filter_map(|name| fs::metadata(plan.folder.join(name)).ok())
         .map(|metadata| metadata.len())
         .sum();
-    let needed = survey.to_make.iter().fold(0, |sum: u64, index| {
-        let bytes = plan.dataset.expected_bytes(*index);
-        sum.saturating_add(bytes.next_multiple_of(BLOCK_BYTES as u64))
-    });
+    let needed: u64 = survey
+        .to_make
+        .iter()
+        .map(|index| {
+            plan.dataset
+                .expected_bytes(*index)
+                .next_multiple_of(BLOCK_BYTES as u64)
+        })
+        .sum();
     if needed > space.free_bytes.saturating_add(replaced) {
         return Err(GenerateError::Space {
             folder: plan.folder.clone(),
