@@ -10,11 +10,10 @@ use stormlp_dataset::dataset::Dataset;
 use stormlp_dataset::generate::{self, Existing, GenerateError, GeneratePlan};
 use stormlp_dataset::spec::{self, DEFAULT_SEED, Making};
 use stormlp_model::path::EngineKind;
-use stormlp_model::training::catalog;
 use stormlp_model::training::profile::Profile;
-use stormlp_model::training::workload::Workload;
 use stormlp_report::dataset as text;
 
+use crate::commands::workloads;
 use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
@@ -172,7 +171,7 @@ fn print<T: Serialize>(
 
 /// Everything decided: the workload, what the options change in it, and where it goes.
 fn plan(args: &Args) -> Result<GeneratePlan, Failure> {
-    let mut workload = workload(args)?;
+    let mut workload = workloads::load(&args.workload, args.accelerator.as_deref(), &args.params)?;
     let dataset = &mut workload.dataset;
     if let Some(files) = args.files {
         dataset.num_files_train = files;
@@ -195,7 +194,6 @@ fn plan(args: &Args) -> Result<GeneratePlan, Failure> {
     let folder = args
         .data_dir
         .clone()
-        .or_else(|| workload.dataset.data_folder.as_ref().map(PathBuf::from))
         .unwrap_or_else(|| Path::new("stormlp-data").join(&workload.name));
     Ok(GeneratePlan {
         existing: match &args.mode {
@@ -214,23 +212,6 @@ fn plan(args: &Args) -> Result<GeneratePlan, Failure> {
         },
         ..GeneratePlan::new(folder, &workload.name, profile.name(), dataset)
     })
-}
-
-/// A built-in workload by its name, or one from a file.
-fn workload(args: &Args) -> Result<Workload, Failure> {
-    let path = Path::new(&args.workload);
-    let is_file = path
-        .extension()
-        .is_some_and(|end| end == "yaml" || end == "yml");
-    if !is_file {
-        let entry =
-            catalog::find(&args.workload, args.accelerator.as_deref()).map_err(Failure::no_plan)?;
-        return entry.workload(&args.params).map_err(Failure::no_plan);
-    }
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read {}", path.display()))
-        .map_err(Failure::machine)?;
-    Workload::parse(&text, &args.workload, &args.params).map_err(Failure::no_plan)
 }
 
 /// The command that was typed, without the mode it was typed with.
