@@ -77,7 +77,7 @@ impl Source for Files {
                 keep_open: matches!(request.read.unit, Unit::Records { .. }),
                 landed,
             },
-            magic: None,
+            marks: &[],
         })
     }
 }

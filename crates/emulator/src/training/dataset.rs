@@ -12,10 +12,32 @@ use stormlp_dataset::format::{FormatError, OpenFile, Span, Spans};
 
 use super::error::TrainError;
 use super::machine::{Cursor, Landed, ReadRequest, Unit};
-use super::source::{DataFile, Extent, Extents, ReadPlan, Reads, Source};
+use super::source::{DataFile, Extent, Extents, Mark, Place, ReadPlan, Reads, Source};
 
 /// The directory of a zip is found from its end; a reader looks there before it reads on.
 const ZIP_TAIL_BYTES: u64 = 4096;
+
+/// What every zip of numpy arrays has: a member at its start, and its directory's end 22 bytes
+/// before its own, since numpy writes no comment.
+pub const NPZ_MARKS: &[Mark] = &[
+    Mark {
+        place: Place::Start(0),
+        bytes: b"PK\x03\x04",
+        meaning: "the start of a zip, 50 4b 03 04",
+    },
+    Mark {
+        place: Place::End(22),
+        bytes: b"PK\x05\x06",
+        meaning: "the end of a zip's directory, 50 4b 05 06",
+    },
+];
+
+/// What every numpy array has.
+pub const NPY_MARKS: &[Mark] = &[Mark {
+    place: Place::Start(0),
+    bytes: b"\x93NUMPY",
+    meaning: "the start of a numpy array, 93 4e 55 4d 50 59",
+}];
 
 /// An epoch's order: which file a loader's next read is of.
 pub trait EpochIndex: Send + Sync {
@@ -31,8 +53,8 @@ pub trait EpochIndex: Send + Sync {
 pub enum Pattern {
     /// The whole file for each sample.
     WholeFile {
-        /// What every file begins with.
-        magic: Option<&'static [u8]>,
+        /// What every file has at known places.
+        marks: &'static [Mark],
     },
     /// As `np.load` reads a zip: its end first, then all of it.
     NumpyLoad,
@@ -104,10 +126,10 @@ impl DatasetSource {
         let (file, position) = self.index.sample(accelerator, nth);
         let file = file as usize;
         let whole = self.whole(file);
-        let mut magic = None;
+        let mut marks: &'static [Mark] = &[];
         let extents = match &self.pattern {
             Pattern::NumpyLoad => {
-                magic = Some(b"PK\x03\x04".as_slice());
+                marks = NPZ_MARKS;
                 let tail = whole.bytes.min(ZIP_TAIL_BYTES);
                 let tail = Extent {
                     offset: whole.bytes - tail,
@@ -124,8 +146,8 @@ impl DatasetSource {
                 let span = self.framing.sample(&self.files[file], position)?;
                 Extents::One(extent(span))
             }
-            Pattern::WholeFile { magic: begins } => {
-                magic = *begins;
+            Pattern::WholeFile { marks: known } => {
+                marks = known;
                 Extents::One(whole)
             }
             _ => Extents::One(whole),
@@ -134,7 +156,7 @@ impl DatasetSource {
             samples: 1,
             ..Landed::default()
         };
-        Ok(known(file, extents, landed, magic))
+        Ok(known(file, extents, landed, marks))
     }
 
     fn group(&self, accelerator: u32, worker: u64, nth: u64) -> Result<ReadPlan, TrainError> {
@@ -152,7 +174,7 @@ impl DatasetSource {
         let group = nth % groups_per_file;
         let spans = self.framing.row_group(&self.files[file], columns, group)?;
         let extents = spans.iter().copied().map(extent).collect();
-        Ok(known(file, Extents::Many(extents), Landed::default(), None))
+        Ok(known(file, Extents::Many(extents), Landed::default(), &[]))
     }
 
     fn null_group(&self) -> ReadPlan {
@@ -161,7 +183,7 @@ impl DatasetSource {
             _ => 0,
         };
         let extent = Extent { offset: 0, bytes };
-        known(0, Extents::One(extent), Landed::default(), None)
+        known(0, Extents::One(extent), Landed::default(), &[])
     }
 
     fn records(&self, accelerator: u32, nth: u64, from: Cursor) -> ReadPlan {
@@ -180,7 +202,7 @@ impl DatasetSource {
                     from,
                     transfer_bytes,
                 },
-                magic: None,
+                marks: &[],
             },
             _ => known(
                 file,
@@ -190,7 +212,7 @@ impl DatasetSource {
                     cursor: from,
                     ended: true,
                 },
-                None,
+                &[],
             ),
         }
     }
@@ -221,7 +243,7 @@ fn null_records(
         },
         ended: read_to == file_bytes,
     };
-    known(file, Extents::One(extent), landed, None)
+    known(file, Extents::One(extent), landed, &[])
 }
 
 fn extent(span: Span) -> Extent {
@@ -231,7 +253,7 @@ fn extent(span: Span) -> Extent {
     }
 }
 
-fn known(file: usize, extents: Extents, landed: Landed, magic: Option<&'static [u8]>) -> ReadPlan {
+fn known(file: usize, extents: Extents, landed: Landed, marks: &'static [Mark]) -> ReadPlan {
     ReadPlan {
         file,
         reads: Reads::Known {
@@ -239,7 +261,7 @@ fn known(file: usize, extents: Extents, landed: Landed, magic: Option<&'static [
             keep_open: false,
             landed,
         },
-        magic,
+        marks,
     }
 }
 

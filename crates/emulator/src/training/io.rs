@@ -28,7 +28,7 @@ use super::job::{Chunk, Cut, DIRECT_ALIGN, Job};
 use super::machine::ReadRequest;
 use super::records::Records;
 use super::shared::{Bed, Finished, Shared, Sleeper, Turn};
-use super::source::{DataFile, Reads, Source};
+use super::source::{DataFile, Mark, Reads, Source};
 
 /// After so many chunks that came at once, look after those that did not: a ring posts the
 /// completion of a read that had to wait only to a thread that waits for one.
@@ -65,23 +65,38 @@ impl RunningJob {
     /// Looks at what has come: the file's first bytes, and the headers of its records.
     fn check(&mut self, chunk: &Chunk, got: usize, host: Option<&[u8]>) -> Result<(), TrainError> {
         let bytes = host.map(|bytes| &bytes[..got]);
-        if let (Some(magic), Some(bytes)) = (self.job.plan.magic, bytes)
-            && chunk.offset == 0
-            && got >= magic.len()
-            && !bytes.starts_with(magic)
-        {
-            let file = &self.source.files()[self.job.plan.file];
-            return Err(TrainError::Corrupt(FormatError::Unexpected {
-                file: file.path.display().to_string(),
-                offset: 0,
-                expected: format!("the bytes {magic:02x?}"),
-                found: format!("{:02x?}", &bytes[..magic.len()]),
-            }));
+        if let Some(bytes) = bytes {
+            for mark in self.job.plan.marks {
+                self.check_mark(mark, chunk.offset, bytes)?;
+            }
         }
         if let Some(records) = &mut self.job.records {
             records.advance(bytes, chunk.offset + got as u64)?;
         }
         Ok(())
+    }
+
+    /// Looks for a mark in `bytes`, which begin at `offset` of the file.
+    fn check_mark(&self, mark: &Mark, offset: u64, bytes: &[u8]) -> Result<(), TrainError> {
+        let file = &self.source.files()[self.job.plan.file];
+        let wrong = |offset, found| {
+            TrainError::Corrupt(FormatError::Unexpected {
+                file: file.path.display().to_string(),
+                offset,
+                expected: mark.meaning.to_string(),
+                found,
+            })
+        };
+        let Some(place) = mark.place.offset(file.bytes) else {
+            return Err(wrong(0, format!("a file of {} bytes", file.bytes)));
+        };
+        let there = place
+            .checked_sub(offset)
+            .and_then(|at| bytes.get(at as usize..)?.get(..mark.bytes.len()));
+        match there {
+            Some(found) if found != mark.bytes => Err(wrong(place, format!("{found:02x?}"))),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -330,7 +345,8 @@ impl IoThread {
             self.slots.push(slot);
             return self.feed(index);
         }
-        let misaligned = self.rules.kind.wants_direct() && got as u64 % DIRECT_ALIGN != 0;
+        let misaligned =
+            self.rules.kind.wants_direct() && !(got as u64).is_multiple_of(DIRECT_ALIGN);
         if got == 0 || misaligned {
             return Err(self.short(index, chunk.offset + got as u64));
         }

@@ -200,7 +200,7 @@ mod tests {
                 keep_open: false,
                 landed: Landed::default(),
             },
-            magic: None,
+            marks: &[],
         };
         Job::new(request, plan, None, file_bytes, 0)
     }
@@ -230,8 +230,8 @@ mod tests {
                 prop_assert!(chunk.len as u64 <= cut.chunk_bytes && chunk.len > 0);
                 prop_assert!(chunk.offset + chunk.expected as u64 <= file_bytes);
                 if direct {
-                    prop_assert!(chunk.offset % DIRECT_ALIGN == 0);
-                    prop_assert!(chunk.len as u64 % DIRECT_ALIGN == 0);
+                    prop_assert!(chunk.offset.is_multiple_of(DIRECT_ALIGN));
+                    prop_assert!((chunk.len as u64).is_multiple_of(DIRECT_ALIGN));
                 } else {
                     prop_assert_eq!(chunk.expected, chunk.len);
                 }

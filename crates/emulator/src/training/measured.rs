@@ -50,6 +50,8 @@ pub struct PhaseMeasured {
     pub step_times: Vec<Vec<StepTimes>>,
     /// Seconds that each accelerator kept the others waiting at barriers.
     pub blamed_seconds: Vec<f64>,
+    /// Samples that were there when AU's window began.
+    pub preread_samples: u64,
     /// Histograms over all accelerators.
     pub histograms: StepHistograms,
     /// Where the waiting went.

@@ -1,5 +1,6 @@
 //! Training: the emulated accelerators, their loaders, and what keeps them waiting.
 
+pub mod assemble;
 mod attribution;
 mod cache;
 mod checkpoint;
@@ -20,6 +21,7 @@ pub mod run;
 mod shared;
 pub mod source;
 pub mod spec;
+mod verdict;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

@@ -13,11 +13,11 @@ use stormlp_model::training::workload::{DataFormat, Shuffle};
 use stormlp_transfer::Accelerator;
 
 use super::crew::CrewSpec;
-use super::dataset::{DatasetSource, EpochIndex, Framing, Pattern};
+use super::dataset::{DatasetSource, EpochIndex, Framing, NPY_MARKS, NPZ_MARKS, Pattern};
 use super::draw;
 use super::machine::{InterleaveConfig, Leftover, Share, WorkersConfig};
 use super::order::{Contiguous, Resharded, Strided};
-use super::source::DataFile;
+use super::source::{DataFile, Mark};
 use super::spec::{
     CheckpointRules, EpochOrder, EvaluationRules, LoaderSpec, Order, PaceMaker, PhaseRules, RunSpec,
 };
@@ -28,6 +28,7 @@ const FRAMING_FILES_PER_WORKER: usize = 2;
 const RECORD_FRAMING_BYTES: f64 = 16.0;
 
 /// Where bytes end and what moves them there: what the plan leaves to this machine.
+#[derive(Clone)]
 pub struct Means {
     /// The engine under the paths that the CPU drives.
     pub engine: EngineKind,
@@ -320,17 +321,17 @@ fn pattern(plan: &TrainPlan, workers: u64) -> Pattern {
         ReadPattern::IndexedSample if !null => Pattern::Indexed,
         ReadPattern::NumpyLoad if !null => Pattern::NumpyLoad,
         _ => Pattern::WholeFile {
-            magic: if null { None } else { magic(data.format) },
+            marks: if null { &[] } else { marks(data.format) },
         },
     }
 }
 
-/// What every file of a format begins with. v3.0's jpeg files are raw bytes and begin anyhow.
-fn magic(format: DataFormat) -> Option<&'static [u8]> {
+/// What every file of a format has. v3.0's jpeg files are raw bytes and have nothing.
+fn marks(format: DataFormat) -> &'static [Mark] {
     match format {
-        DataFormat::Npz => Some(b"PK\x03\x04"),
-        DataFormat::Npy => Some(b"\x93NUMPY"),
-        _ => None,
+        DataFormat::Npz => NPZ_MARKS,
+        DataFormat::Npy => NPY_MARKS,
+        _ => &[],
     }
 }
 

@@ -32,7 +32,8 @@ enum Went {
     Failed,
 }
 
-/// Runs everything `spec` says over `order` and `evaluation`, telling `observer` as it goes.
+/// Runs everything `spec` says over `order` and `evaluation`, telling `observer` as it
+/// goes and `after_phase` what each phase came to.
 /// A failure or a pulled `stop` ends the run with what was measured until then.
 ///
 /// # Errors
@@ -42,6 +43,7 @@ pub fn run(
     order: &dyn Order,
     evaluation: Option<&dyn Order>,
     observer: &dyn Observer,
+    after_phase: &dyn Fn(&PhaseMeasured),
     stop: &StopToken,
 ) -> Result<RunMeasured, TrainError> {
     let loaders = vec![spec.loader.build(); spec.accelerators];
@@ -50,6 +52,7 @@ pub fn run(
     let mut runner = Runner {
         spec,
         observer,
+        after_phase,
         stop,
         devices: BlockDevices::behind(watched),
         phases: Vec::new(),
@@ -86,6 +89,7 @@ pub fn run(
 struct Runner<'a> {
     spec: &'a RunSpec,
     observer: &'a dyn Observer,
+    after_phase: &'a dyn Fn(&PhaseMeasured),
     stop: &'a StopToken,
     devices: BlockDevices,
     phases: Vec<PhaseMeasured>,
@@ -248,6 +252,7 @@ impl Runner<'_> {
         self.observer.event(&Event::PhaseFinished);
         let bytes_read = self.crew.shared.bytes() - first_bytes;
         let measured = self.measured(epoch, kind, &first, &last, waiting, bytes_read, cached);
+        (self.after_phase)(&measured);
         self.phases.push(measured);
         self.crew.close_streams();
         Ok(if went == Went::Through {
@@ -268,13 +273,12 @@ impl Runner<'_> {
         bytes_read: u64,
         cached: Option<Cached>,
     ) -> PhaseMeasured {
-        let (blocks, step_times, blamed, histograms) = self.crew.shared.with(|machine, _| {
-            (
-                machine.blocks(),
-                machine.step_times(),
-                machine.blamed_ns(),
-                machine.histograms().clone(),
-            )
+        let shared = &self.crew.shared;
+        let (blocks, step_times) =
+            shared.with(|machine, _| (machine.blocks(), machine.step_times()));
+        let (blamed, histograms, preread_samples) = shared.with(|machine, _| {
+            let histograms = machine.histograms().clone();
+            (machine.blamed_ns(), histograms, machine.preread_samples())
         });
         let device = match (first.device, last.device) {
             (Some(first), Some(last)) => Some(last.since(first)),
@@ -288,6 +292,7 @@ impl Runner<'_> {
             blocks,
             step_times,
             blamed_seconds: blamed.iter().map(|nanos| *nanos as f64 / 1e9).collect(),
+            preread_samples,
             histograms,
             waiting,
             bytes_read,

@@ -62,8 +62,38 @@ pub struct ReadPlan {
     pub file: usize,
     /// What to read of it.
     pub reads: Reads,
-    /// The bytes that the file must begin with, where its beginning is read.
-    pub magic: Option<&'static [u8]>,
+    /// Bytes that must stand at known places, wherever those are read.
+    pub marks: &'static [Mark],
+}
+
+/// Bytes that a file of some format has at a known place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub bytes: &'static [u8],
+    /// What that is, for the error.
+    pub meaning: &'static str,
+}
+
+/// A place in a file of any length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Bytes from the start.
+    Start(u64),
+    /// Bytes before the end.
+    End(u64),
+}
+
+impl Place {
+    /// The place in a file of so many bytes; `None` in one that is too short to have it.
+    pub fn offset(self, file_bytes: u64) -> Option<u64> {
+        match self {
+            Self::Start(offset) => Some(offset),
+            Self::End(before) => file_bytes.checked_sub(before),
+        }
+    }
 }
 
 /// A file of the dataset.

@@ -40,6 +40,10 @@ pub(super) struct Accelerator {
     pub(super) block: BlockTally,
     pub(super) blocks: Vec<BlockTally>,
     pub(super) waits: Waits,
+    /// Samples that came in this phase.
+    pub(super) landed: u64,
+    /// Those of them that were there when AU's window began.
+    pub(super) preread: u64,
     /// How long the batch being computed was waited for.
     pub(super) fetch_ns: u64,
     /// Until when the current fetch wait is booked.
@@ -59,6 +63,8 @@ impl Accelerator {
             block: BlockTally::default(),
             blocks: Vec::new(),
             waits: Waits::default(),
+            landed: 0,
+            preread: 0,
             fetch_ns: 0,
             booked_to: 0,
             blamed_ns: 0,

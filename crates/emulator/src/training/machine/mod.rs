@@ -184,6 +184,7 @@ impl Machine {
             accelerator.step = 0;
             accelerator.blocks.clear();
             accelerator.blamed_ns = 0;
+            (accelerator.landed, accelerator.preread) = (0, 0);
             if let Some(times) = &mut accelerator.times {
                 times.clear();
             }
@@ -317,7 +318,11 @@ impl Machine {
     fn deliver(&mut self, request: ReadRequest, landed: Landed) {
         let fresh = request.phase == self.phase;
         let index = request.accelerator;
+        let samples = self.samples_of(&request, landed);
         let accelerator = &mut self.accelerators[index as usize];
+        if fresh {
+            accelerator.landed += samples;
+        }
         accelerator
             .loader
             .landed(request.read, landed, fresh, &mut self.scratch);
@@ -325,6 +330,18 @@ impl Machine {
             self.work.push(index);
         }
         self.queue_reads(index);
+    }
+
+    /// Samples that a read brought; of a row group, its rows.
+    fn samples_of(&self, request: &ReadRequest, landed: Landed) -> u64 {
+        let Unit::Group { worker, nth } = request.read.unit else {
+            return landed.samples;
+        };
+        let share = self.spec.shares.get(request.accelerator as usize);
+        let rows = share
+            .and_then(|share| share.groups.get(worker as usize))
+            .and_then(|groups| groups.get(nth as usize));
+        rows.copied().unwrap_or(0)
     }
 
     fn queue_reads(&mut self, accelerator: u32) {
@@ -395,6 +412,9 @@ impl Machine {
         }
         let fetch = accelerator.fetch_ns;
         accelerator.end_compute(fetch, now - since, window);
+        if accelerator.step == window.first {
+            accelerator.preread = accelerator.landed;
+        }
         if !self.spec.barrier {
             return self.next_step(index, now);
         }
@@ -517,6 +537,11 @@ impl Machine {
     pub fn step_times(&self) -> Vec<Vec<StepTimes>> {
         let times = self.accelerators.iter().filter_map(|a| a.times.clone());
         times.collect()
+    }
+
+    /// Samples that all accelerators had when AU's window began for each.
+    pub fn preread_samples(&self) -> u64 {
+        self.accelerators.iter().map(|a| a.preread).sum()
     }
 
     /// How long each accelerator kept the others waiting at barriers of the phase.

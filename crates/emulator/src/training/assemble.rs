@@ -1,0 +1,274 @@
+//! From what was measured to the report.
+
+use stormlp_model::histogram::LatencyHistogram;
+use stormlp_model::training::metrics::{self, Rule};
+use stormlp_model::training::plan::TrainPlan;
+use stormlp_model::training::report::{
+    AcceleratorEpoch, AuPercent, BlockSums, CheckpointReport, Cost, DeviceUse, EpochReport,
+    EvaluationReport, Measures, RunEnding, RunReport, Slowest, StepLatency, StepLists, Verdict,
+    WaitingSeconds,
+};
+use stormlp_transfer::page_cache::Method;
+
+use super::machine::{BlockTally, StepHistograms};
+use super::measured::{Ending, PhaseKind, PhaseMeasured, RunMeasured};
+use super::verdict;
+
+/// The epochs of a run.
+pub fn epochs(plan: &TrainPlan, run: &RunMeasured) -> Vec<EpochReport> {
+    let mut epochs: Vec<EpochReport> = Vec::new();
+    for phase in &run.phases {
+        match phase.kind {
+            PhaseKind::Training => epochs.push(epoch(plan, phase)),
+            PhaseKind::Evaluation => {
+                if let Some(last) = epochs.last_mut() {
+                    last.evaluation = evaluation(plan, phase);
+                }
+            }
+        }
+    }
+    epochs
+}
+
+fn rule(plan: &TrainPlan) -> Rule {
+    Rule {
+        profile: plan.profile,
+        batch_size: plan.batch_size,
+        nominal_seconds: plan.compute.mean_seconds(),
+        sample_bytes: plan.data.sample_bytes,
+    }
+}
+
+/// One epoch.
+pub fn epoch(plan: &TrainPlan, phase: &PhaseMeasured) -> EpochReport {
+    let accelerators: Vec<AcceleratorEpoch> = (0..)
+        .zip(&phase.blocks)
+        .filter(|(_, blocks)| !blocks.is_empty())
+        .map(|(accelerator, blocks)| AcceleratorEpoch {
+            accelerator,
+            blocks: blocks.iter().map(block_sums).collect(),
+        })
+        .collect();
+    let blocks: Vec<&[BlockSums]> = accelerators.iter().map(|a| a.blocks.as_slice()).collect();
+    let mut measures = metrics::epoch_measures(&rule(plan), &blocks);
+    let waiting = &phase.waiting;
+    measures.waiting_seconds = WaitingSeconds {
+        storage: waiting.storage_seconds,
+        cpu: waiting.client_seconds,
+        barrier: waiting.barrier_seconds,
+        startup: waiting.startup_seconds,
+    };
+    let elapsed = phase.elapsed_seconds.max(f64::MIN_POSITIVE);
+    measures.read_mib_per_second = phase.bytes_read as f64 / f64::from(1u32 << 20) / elapsed;
+    let samples = plan.steps_per_epoch * plan.global_batch();
+    let share = phase.preread_samples as f64 / samples.max(1) as f64;
+    measures.preread_share = Some(share.min(1.0));
+    EpochReport {
+        epoch: phase.epoch,
+        measures,
+        cost: cost(phase),
+        started_seconds: phase.started_seconds,
+        duration_seconds: phase.elapsed_seconds,
+        cached_share: phase.cached_share,
+        cached_method: phase.cached_method.map(|method| {
+            match method {
+                Method::Cachestat => "cachestat",
+                Method::Mincore => "mincore",
+            }
+            .to_string()
+        }),
+        device: device_use(phase),
+        slowest: slowest(&phase.blamed_seconds),
+        latency: step_latency(&phase.histograms, None),
+        accelerators,
+        evaluation: None,
+    }
+}
+
+fn block_sums(block: &BlockTally) -> BlockSums {
+    let seconds = |nanos: u64| nanos as f64 / 1e9;
+    BlockSums {
+        started_seconds: seconds(block.start_ns),
+        seconds: seconds(block.end_ns - block.start_ns),
+        steps: block.steps,
+        window_steps: block.window_steps,
+        window_compute_seconds: seconds(block.window_compute_ns),
+        excluded_seconds: seconds(block.excluded_ns),
+        compute_seconds: seconds(block.compute_ns),
+        fetch_seconds: seconds(block.fetch_ns),
+        barrier_seconds: seconds(block.barrier_ns),
+        first_fetch_seconds: seconds(block.first_fetch_ns),
+    }
+}
+
+fn cost(phase: &PhaseMeasured) -> Cost {
+    Cost {
+        bytes_read: phase.bytes_read,
+        device_bytes_read: phase.device.map(|device| device.read_bytes),
+        cpu_user_seconds: phase.cpu.user_seconds,
+        cpu_system_seconds: phase.cpu.system_seconds,
+    }
+}
+
+/// The cost of several epochs or runs together.
+pub fn total_cost<'a>(costs: impl IntoIterator<Item = &'a Cost>) -> Cost {
+    costs
+        .into_iter()
+        .copied()
+        .reduce(|sum, cost| Cost {
+            bytes_read: sum.bytes_read + cost.bytes_read,
+            device_bytes_read: sum
+                .device_bytes_read
+                .zip(cost.device_bytes_read)
+                .map(|(sum, bytes)| sum + bytes),
+            cpu_user_seconds: sum.cpu_user_seconds + cost.cpu_user_seconds,
+            cpu_system_seconds: sum.cpu_system_seconds + cost.cpu_system_seconds,
+        })
+        .unwrap_or_default()
+}
+
+fn device_use(phase: &PhaseMeasured) -> Option<DeviceUse> {
+    let device = phase.device?;
+    let milliseconds = (1e3 * phase.elapsed_seconds).max(f64::MIN_POSITIVE);
+    Some(DeviceUse {
+        busy_percent: (100.0 * device.busy_ms as f64 / milliseconds).min(100.0),
+        queue_depth: device.queued_ms as f64 / milliseconds,
+        request_bytes: device.read_bytes as f64 / device.reads.max(1) as f64,
+        bytes_per_second: 1e3 * device.read_bytes as f64 / milliseconds,
+    })
+}
+
+fn slowest(blamed_seconds: &[f64]) -> Option<Slowest> {
+    let (accelerator, kept_others_seconds) = (0..)
+        .zip(blamed_seconds.iter().copied())
+        .max_by(|a: &(u32, f64), b| a.1.total_cmp(&b.1))?;
+    (blamed_seconds.len() > 1 && kept_others_seconds > 0.0).then_some(Slowest {
+        accelerator,
+        kept_others_seconds,
+    })
+}
+
+fn step_latency(histograms: &StepHistograms, read: Option<&LatencyHistogram>) -> StepLatency {
+    StepLatency {
+        fetch_wait_us: histograms.fetch.summary(),
+        barrier_wait_us: histograms.barrier.summary(),
+        compute_overshoot_us: histograms.overshoot.summary(),
+        read_us: read.and_then(LatencyHistogram::summary),
+    }
+}
+
+/// Distributions over the training phases of several runs.
+pub fn latency(runs: &[RunMeasured]) -> StepLatency {
+    let mut steps = StepHistograms::default();
+    let mut reads = LatencyHistogram::new();
+    for run in runs {
+        for phase in &run.phases {
+            if phase.kind == PhaseKind::Training {
+                steps.fetch.merge(&phase.histograms.fetch);
+                steps.barrier.merge(&phase.histograms.barrier);
+                steps.overshoot.merge(&phase.histograms.overshoot);
+            }
+        }
+        reads.merge(&run.read_latency);
+    }
+    step_latency(&steps, Some(&reads))
+}
+
+fn evaluation(plan: &TrainPlan, phase: &PhaseMeasured) -> Option<EvaluationReport> {
+    let rules = plan.evaluation.as_ref()?;
+    let blocks: Vec<BlockSums> = phase.blocks.iter().flatten().map(block_sums).collect();
+    let (mut au, mut throughput) = (0.0, 0.0);
+    for block in &blocks {
+        let (block_au, block_throughput) = metrics::evaluation(rules.batch_size, block);
+        au += block_au / blocks.len() as f64;
+        throughput += block_throughput;
+    }
+    Some(EvaluationReport {
+        steps: blocks.iter().map(|block| block.steps).min().unwrap_or(0),
+        au_percent: au,
+        samples_per_second: throughput,
+        started_seconds: phase.started_seconds,
+        duration_seconds: phase.elapsed_seconds,
+        bytes_read: phase.bytes_read,
+    })
+}
+
+/// One run as one of several.
+pub fn run_report(plan: &TrainPlan, number: u32, warm_up: bool, run: &RunMeasured) -> RunReport {
+    let epochs = epochs(plan, run);
+    let measures: Vec<Measures> = epochs.iter().map(|epoch| epoch.measures).collect();
+    let mean = metrics::mean(&measures);
+    RunReport {
+        run: number,
+        warm_up,
+        mean,
+        cost: total_cost(epochs.iter().map(|epoch| &epoch.cost)),
+        meets_threshold: mean.au_percent.profile >= plan.metric.threshold_percent,
+        duration_seconds: run.elapsed_seconds,
+        epochs,
+    }
+}
+
+/// Checkpoints that training wrote.
+pub fn checkpoints(run: &RunMeasured) -> Vec<CheckpointReport> {
+    let written = run.checkpoints.iter().map(|checkpoint| CheckpointReport {
+        epoch: checkpoint.epoch,
+        step: checkpoint.step,
+        bytes: checkpoint.bytes,
+        started_seconds: checkpoint.started_seconds,
+        duration_seconds: checkpoint.elapsed_seconds,
+    });
+    written.collect()
+}
+
+/// How the run ended.
+pub fn ending(run: &RunMeasured) -> RunEnding {
+    match &run.ending {
+        Ending::Complete => RunEnding::Complete,
+        Ending::Stopped => RunEnding::Stopped,
+        Ending::Failed(error) => RunEnding::Failed {
+            message: error.to_string(),
+        },
+    }
+}
+
+/// The times of every step, epoch by epoch; empty unless they were kept.
+pub fn step_lists(run: &RunMeasured) -> Vec<StepLists> {
+    let phases = run.phases.iter();
+    let kept = phases.filter(|p| p.kind == PhaseKind::Training && !p.step_times.is_empty());
+    kept.map(|phase| StepLists {
+        epoch: phase.epoch,
+        steps: phase
+            .step_times
+            .iter()
+            .map(|steps| {
+                let times = steps.iter();
+                times
+                    .map(|step| (step.fetch_seconds, step.compute_seconds))
+                    .collect()
+            })
+            .collect(),
+    })
+    .collect()
+}
+
+/// Why AU is what it is.
+pub fn verdict(
+    plan: &TrainPlan,
+    epochs: &[EpochReport],
+    mean: &Measures,
+    ceiling: Option<&AuPercent>,
+) -> Verdict {
+    verdict::verdict(plan, epochs, mean, ceiling)
+}
+
+/// How the threads were laid out, in words.
+pub fn layout(run: &RunMeasured) -> String {
+    let layout = &run.layout;
+    format!(
+        "{} I/O threads, up to {} chunks of {} KiB in flight in each, and one for compute",
+        layout.threads,
+        layout.depth,
+        layout.chunk_bytes >> 10
+    )
+}
