@@ -3,14 +3,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod datagen;
 mod doctor;
 mod frame;
 mod gds;
 mod gds_saved;
 mod gds_trouble;
 mod gdsio;
-mod workloads;
+mod train;
+mod train_trouble;
 
 use assert_cmd::Command;
 

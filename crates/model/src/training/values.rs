@@ -204,10 +204,19 @@ fn from_map(map: &Mapping) -> Result<Distribution, String> {
     })
 }
 
-/// `dataset.parquet.columns`: maps with `name`, `dtype`, `size`, `read` (True when left out).
+/// `dataset.parquet.columns`: maps with `name`, `dtype`, `size`, `read`.
 pub(super) fn columns(value: &Value) -> Result<Vec<ParquetColumn>, String> {
     let list = value.as_sequence().ok_or("write a list of columns")?;
-    list.iter().map(column).collect()
+    let columns: Vec<ParquetColumn> = list.iter().map(column).collect::<Result<_, _>>()?;
+    // Where no column says `read`, all are read; where one does, only those that say so.
+    let chosen = list.iter().any(|item| item.get("read").is_some());
+    Ok(columns
+        .into_iter()
+        .map(|column| ParquetColumn {
+            read: column.read || !chosen,
+            ..column
+        })
+        .collect())
 }
 
 fn column(value: &Value) -> Result<ParquetColumn, String> {
@@ -221,7 +230,7 @@ fn column(value: &Value) -> Result<ParquetColumn, String> {
     let mut column = ParquetColumn {
         dtype: ElementType::Uint8,
         size: 1,
-        read: true,
+        read: false,
         name,
     };
     for (key, value) in map {

@@ -1,0 +1,335 @@
+//! The options of `stormlp train`, the workload they name and the request they make.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
+use stormlp_model::path::{EngineKind, PathKind};
+use stormlp_model::training::catalog;
+use stormlp_model::training::distribution::Distribution;
+use stormlp_model::training::profile::Profile;
+use stormlp_model::training::request::{StorageKind, TrainRequest};
+use stormlp_model::training::workload::Workload;
+use stormlp_model::units::{ByteSize, parse_duration};
+
+use crate::exit::Failure;
+
+/// What is emulated.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "The workload")]
+pub(crate) struct WorkloadArgs {
+    /// A built-in workload (see `stormlp workloads`) or a YAML file of MLPerf Storage or DLIO
+    #[arg(value_name = "WORKLOAD")]
+    pub(crate) workload: String,
+
+    /// Which accelerator is emulated: v100, a100, h100, b200, mi355 [default: h100, or the one
+    /// the workload has]
+    #[arg(long, value_name = "NAME")]
+    accelerator: Option<String>,
+
+    /// Accelerators in all [default: 1]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    accelerators: Option<u32>,
+
+    /// The edition to reproduce: order, read pattern and formulas [default: the workload's own]
+    #[arg(long, value_name = "v1|v2|v3|native")]
+    profile: Option<Profile>,
+
+    /// Emulated compute of a step: a time such as 162ms (a bare number is seconds), or DLIO's
+    /// form, '{type: normal, mean: 0.3, stdev: 0.02}'
+    #[arg(long, value_name = "TIME", value_parser = parse_compute)]
+    compute_time: Option<Distribution>,
+
+    /// A file that describes an accelerator: name, computation_time, batch_size
+    #[arg(long, value_name = "FILE", conflicts_with = "accelerator")]
+    accelerator_profile: Option<PathBuf>,
+
+    /// Samples of one step of one accelerator
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    batch_size: Option<u32>,
+
+    /// Epochs of a run
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    epochs: Option<u32>,
+
+    /// Steps of each epoch [default: as many as the dataset holds]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    steps: Option<u64>,
+
+    /// Runs; 6 is MLPerf's one warm-up and five scored ones
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    runs: Option<u32>,
+
+    /// Seed of the shuffles
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// A key of the workload to set, as mlpstorage takes them: reader.read_threads=8
+    #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
+    params: Vec<String>,
+}
+
+/// The dataset.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "The dataset")]
+pub(crate) struct DataArgs {
+    /// The dataset folder; samples lie in its train/ and valid/
+    /// [default: ./stormlp-data/WORKLOAD]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+
+    /// Training files to use
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    files: Option<u64>,
+
+    /// Samples in each file
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    samples_per_file: Option<u64>,
+
+    /// Make the dataset if the folder is empty, wherever it is
+    #[arg(long)]
+    pub(crate) generate: bool,
+
+    /// Make the dataset that MLPerf's rule asks of this host, not a starter set
+    #[arg(long)]
+    pub(crate) full: bool,
+}
+
+/// How the bytes travel.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Reading")]
+pub(crate) struct ReadArgs {
+    /// The path: buffered and cpu end in host memory, page-cache, cpu-gpu, cpu-async-gpu and gds
+    /// in accelerator memory [default: buffered, or cpu where the workload sets odirect]
+    #[arg(long, value_name = "PATH")]
+    path: Option<PathKind>,
+
+    /// Where accelerator memory is: cuda:0, or host, which stands in and is named emulated
+    /// [default: the first GPU, else host]
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) device: Option<String>,
+
+    /// null reads nothing and needs no dataset: the ceiling of this host for the workload
+    #[arg(long, value_name = "real|null", default_value = "real")]
+    storage: Storage,
+
+    /// Drop the files from the page cache before each epoch, and prove it
+    #[arg(long)]
+    cold: bool,
+
+    /// Reading workers of each accelerator
+    #[arg(long, value_name = "N")]
+    read_threads: Option<u32>,
+
+    /// Batches that are read ahead
+    #[arg(long, value_name = "N")]
+    prefetch: Option<u32>,
+
+    /// Bytes of one read of a record file
+    #[arg(long, value_name = "SIZE")]
+    transfer_size: Option<ByteSize>,
+
+    /// I/O engine: auto, uring, tokio-uring, psync
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub(crate) engine: Engine,
+
+    /// I/O threads of this process [default: one for each CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+
+    /// Memory the run may use [default: this host's, or its control group's limit]
+    #[arg(long, value_name = "SIZE")]
+    memory_limit: Option<ByteSize>,
+
+    /// Folder for checkpoints that training writes
+    #[arg(long, value_name = "DIR")]
+    checkpoint_folder: Option<PathBuf>,
+}
+
+/// Where the bytes of a run come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Storage {
+    /// From the dataset.
+    Real,
+    /// From nowhere.
+    Null,
+}
+
+/// I/O engines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Engine {
+    /// io_uring where the kernel allows it, else pread.
+    Auto,
+    /// io_uring, one ring for each thread.
+    Uring,
+    /// io_uring through tokio-uring.
+    TokioUring,
+    /// pread.
+    Psync,
+}
+
+impl Engine {
+    /// The engine that was named.
+    pub(crate) fn named(self) -> Option<EngineKind> {
+        match self {
+            Self::Auto => None,
+            Self::Uring => Some(EngineKind::Uring),
+            Self::TokioUring => Some(EngineKind::TokioUring),
+            Self::Psync => Some(EngineKind::Psync),
+        }
+    }
+}
+
+/// `--accelerator-profile`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AcceleratorFile {
+    name: String,
+    computation_time: Compute,
+    batch_size: Option<u32>,
+}
+
+/// A compute time as a number or in DLIO's form.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Compute {
+    Seconds(f64),
+    Drawn(Distribution),
+}
+
+impl Compute {
+    fn checked(self) -> Result<Distribution, String> {
+        let distribution = match self {
+            Self::Seconds(seconds) => Distribution::constant(seconds),
+            Self::Drawn(distribution) => distribution,
+        };
+        match distribution.fault() {
+            Some(fault) => Err(fault),
+            None => Ok(distribution),
+        }
+    }
+}
+
+fn parse_compute(text: &str) -> Result<Distribution, String> {
+    if text.trim_start().starts_with('{') {
+        let compute: Compute = serde_yaml::from_str(text).map_err(|error| error.to_string())?;
+        return compute.checked();
+    }
+    let time: Duration = parse_duration(text).map_err(|error| error.to_string())?;
+    Ok(Distribution::constant(time.as_secs_f64()))
+}
+
+/// The workload that was named, with `--params` applied.
+///
+/// # Errors
+/// With exit code 3 when there is no such workload or its file is wrong, 4 when the file cannot
+/// be read.
+pub(crate) fn workload(args: &WorkloadArgs) -> Result<Workload, Failure> {
+    let path = Path::new(&args.workload);
+    let is_file = path
+        .extension()
+        .is_some_and(|end| end == "yaml" || end == "yml");
+    if !is_file {
+        let entry =
+            catalog::find(&args.workload, args.accelerator.as_deref()).map_err(|error| {
+                Failure::no_plan(error).with_help("`stormlp workloads` lists the built-in ones")
+            })?;
+        return entry.workload(&args.params).map_err(Failure::no_plan);
+    }
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read {}", path.display()))
+        .map_err(|error| {
+            Failure::machine(error)
+                .with_help("`stormlp workloads show NAME` prints a workload to start from")
+        })?;
+    Workload::parse(&text, &args.workload, &args.params).map_err(Failure::no_plan)
+}
+
+/// The request that the options make.
+///
+/// # Errors
+/// When the accelerator's file cannot be used.
+pub(crate) fn request(
+    workload: &WorkloadArgs,
+    data: &DataArgs,
+    read: &ReadArgs,
+) -> Result<TrainRequest, Failure> {
+    let mut request = TrainRequest {
+        profile: workload.profile,
+        accelerators: workload.accelerators,
+        batch_size: workload.batch_size,
+        read_threads: read.read_threads,
+        prefetch: read.prefetch,
+        epochs: workload.epochs,
+        steps: workload.steps,
+        files: data.files,
+        samples_per_file: data.samples_per_file,
+        compute: workload.compute_time,
+        seed: workload.seed,
+        data_dir: data.data_dir.clone(),
+        path: read.path,
+        cold: read.cold,
+        storage: match read.storage {
+            Storage::Real => StorageKind::Real,
+            Storage::Null => StorageKind::Null,
+        },
+        transfer_size: read.transfer_size.map(ByteSize::bytes),
+        runs: workload.runs,
+        threads: read.threads,
+        memory_limit_bytes: read.memory_limit.map(ByteSize::bytes),
+        checkpoint_folder: read.checkpoint_folder.clone(),
+        ..TrainRequest::default()
+    };
+    if let Some(path) = &workload.accelerator_profile {
+        let file = accelerator_file(path)?;
+        request.accelerator = Some(file.name);
+        request.batch_size = request.batch_size.or(file.batch_size);
+        if request.compute.is_none() {
+            let compute = file.computation_time.checked();
+            request.compute = Some(compute.map_err(|fault| {
+                Failure::no_plan(anyhow::anyhow!(
+                    "{}: computation_time: {fault}",
+                    path.display()
+                ))
+            })?);
+        }
+    }
+    Ok(request)
+}
+
+fn accelerator_file(path: &Path) -> Result<AcceleratorFile, Failure> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read {}", path.display()))
+        .map_err(Failure::machine)?;
+    serde_yaml::from_str(&text)
+        .with_context(|| format!("{} describes no accelerator", path.display()))
+        .map_err(|error| {
+            Failure::no_plan(error).with_help(
+                "it needs `name: …` and `computation_time: SECONDS`, and may have `batch_size: N`",
+            )
+        })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compute_times_are_durations_or_dlios_distributions() {
+        let ms = parse_compute("162ms").unwrap();
+        assert_eq!(ms, Distribution::constant(0.162));
+        assert_eq!(parse_compute("0.162").unwrap(), ms);
+        assert_eq!(
+            parse_compute("{type: normal, mean: 0.3, stdev: 0.02}").unwrap(),
+            Distribution::Normal {
+                mean: 0.3,
+                stdev: 0.02
+            }
+        );
+        assert!(parse_compute("{type: normal, mean: -1, stdev: 0}").is_err());
+        assert!(parse_compute("fast").is_err());
+    }
+}

@@ -1,0 +1,307 @@
+//! Runs a plan as often as it says and puts the report together.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use stormlp_emulator::training::measured::{Ending, PhaseKind, PhaseMeasured, RunMeasured};
+use stormlp_emulator::training::prepare::{Means, Prepared, prepare};
+use stormlp_emulator::training::{assemble, run as emulate};
+use stormlp_model::event::{Event, Observer as _};
+use stormlp_model::evidence::DirectIo;
+use stormlp_model::facts::HostFacts;
+use stormlp_model::head::{ReportHead, ReportKind};
+use stormlp_model::training::inventory::Inventory;
+use stormlp_model::training::metrics;
+use stormlp_model::training::plan::TrainPlan;
+use stormlp_model::training::report::{Calibration, Measures, RunReport, StepLists, TrainReport};
+use stormlp_model::training::request::{StorageKind, TrainRequest};
+use stormlp_model::training::workload::Workload;
+use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_transfer::Backing;
+use stormlp_transfer::telemetry::peak_rss_bytes;
+
+use crate::exit::Failure;
+use crate::session::Session;
+
+/// Compute may end so much later than its deadline, as a share of the step.
+const PACING_SHARE: f64 = 0.01;
+/// A cold epoch may find this share of the dataset in the page cache.
+const COLD_SHARE: f64 = 0.01;
+/// The ceiling of the host is looked for so long.
+const CALIBRATION_SECONDS: f64 = 3.0;
+
+/// Everything a run needs.
+pub(crate) struct Run<'a> {
+    pub(crate) plan: &'a TrainPlan,
+    pub(crate) workload: &'a Workload,
+    pub(crate) inventory: &'a Inventory,
+    pub(crate) means: Means,
+    pub(crate) facts: HostFacts,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+/// What came of it.
+pub(crate) struct Done {
+    pub(crate) report: TrainReport,
+    /// Times of every step of the last run, when they were asked for.
+    pub(crate) steps: Vec<StepLists>,
+}
+
+/// Runs the plan, all its runs, and reports.
+///
+/// # Errors
+/// When it cannot begin.
+pub(crate) fn execute(run: Run<'_>, session: &Session) -> Result<Done, Failure> {
+    let started = SystemTime::now().duration_since(UNIX_EPOCH);
+    let mut measured: Vec<RunMeasured> = Vec::new();
+    let mut steps = Vec::new();
+    for number in 1..=run.plan.runs {
+        if run.plan.runs > 1 && !session.quiet {
+            let kind = if number == 1 { ", the warm-up" } else { "" };
+            eprintln!("run {number} of {}{kind}", run.plan.runs);
+        }
+        let done = once(run.plan, &run, session)?;
+        steps = assemble::step_lists(&done);
+        let complete = matches!(done.ending, Ending::Complete);
+        measured.push(done);
+        if !complete {
+            break;
+        }
+    }
+    let mut report = report(&run, &measured, session);
+    report.started_unix_seconds = started.map_or(0.0, |since| since.as_secs_f64());
+    calibrate(&run, &mut report, session)?;
+    Ok(Done { report, steps })
+}
+
+/// One run, told epoch by epoch.
+fn once(plan: &TrainPlan, run: &Run<'_>, session: &Session) -> Result<RunMeasured, Failure> {
+    let Prepared {
+        spec,
+        order,
+        evaluation,
+    } = prepare(plan, run.inventory, run.means.clone());
+    let progress = session.progress();
+    let tell = |phase: &PhaseMeasured| {
+        if phase.kind == PhaseKind::Training {
+            let message = epoch_line(plan, phase);
+            progress.event(&Event::Note { message });
+        }
+    };
+    emulate::run(
+        &spec,
+        order.as_ref(),
+        evaluation.as_deref(),
+        &progress,
+        &tell,
+        &session.stop,
+    )
+    .map_err(|error| {
+        Failure::machine(error).with_help("`stormlp doctor` says what can run on this machine")
+    })
+}
+
+fn epoch_line(plan: &TrainPlan, phase: &PhaseMeasured) -> String {
+    let epoch = assemble::epoch(plan, phase);
+    let measures = &epoch.measures;
+    format!(
+        "epoch {} of {}: AU {:.1} %, {:.2} samples/s, {:.1} MiB/s",
+        phase.epoch,
+        plan.epochs,
+        measures.au_percent.profile,
+        measures.samples_per_second,
+        measures.mib_per_second
+    )
+}
+
+fn report(run: &Run<'_>, measured: &[RunMeasured], session: &Session) -> TrainReport {
+    let plan = run.plan;
+    let runs: Vec<RunReport> = (1..)
+        .zip(measured)
+        .map(|(number, run)| assemble::run_report(plan, number, plan.runs > 1 && number == 1, run))
+        .collect();
+    // A run that was cut short in its warm-up has nothing better to show.
+    let scored: Vec<&RunReport> = match runs.iter().any(|run| !run.warm_up) {
+        true => runs.iter().filter(|run| !run.warm_up).collect(),
+        false => runs.iter().collect(),
+    };
+    let epochs: Vec<Measures> = scored
+        .iter()
+        .flat_map(|run| run.epochs.iter().map(|epoch| epoch.measures))
+        .collect();
+    let mean = metrics::mean(&epochs);
+    let last = measured.last();
+    let shown = scored
+        .last()
+        .map(|run| run.epochs.clone())
+        .unwrap_or_default();
+    let mut head = ReportHead::new(
+        ReportKind::Train,
+        session.command_line(),
+        session.started_at(),
+        run.facts.clone(),
+    );
+    head.warnings.clone_from(&run.warnings);
+    let mut report = TrainReport {
+        workload: plan.workload.clone(),
+        accelerator: plan.accelerator.clone(),
+        accelerators: plan.accelerators,
+        profile: plan.profile,
+        steps_per_epoch: plan.steps_per_epoch,
+        stdev: metrics::spread(&epochs),
+        threshold_percent: plan.metric.threshold_percent,
+        meets_threshold: !epochs.is_empty()
+            && mean.au_percent.profile >= plan.metric.threshold_percent,
+        cost: assemble::total_cost(scored.iter().map(|run| &run.cost)),
+        peak_rss_bytes: peak_rss_bytes(),
+        duration_seconds: scored.iter().map(|run| run.duration_seconds).sum(),
+        ending: last.map_or(
+            stormlp_model::training::report::RunEnding::Stopped,
+            assemble::ending,
+        ),
+        latency: assemble::latency(measured),
+        checkpoints: last.map(assemble::checkpoints).unwrap_or_default(),
+        devices: last.map(|run| run.devices.clone()).unwrap_or_default(),
+        evidence: last.and_then(|run| run.evidence.clone()),
+        layout: last.map(assemble::layout).unwrap_or_default(),
+        verdict: assemble::verdict(plan, &shown, &mean, None),
+        calibration: None,
+        started_unix_seconds: 0.0,
+        epochs: shown,
+        mean,
+        runs: if plan.runs > 1 { runs } else { Vec::new() },
+        plan: plan.clone(),
+        head,
+    };
+    let observed = observed(&report, measured);
+    report.head.warnings.extend(observed);
+    report
+}
+
+/// Warnings that only the run itself can give.
+fn observed(report: &TrainReport, measured: &[RunMeasured]) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    warnings.extend(pacing(report));
+    warnings.extend(cold(report));
+    let evidence = report.evidence.as_ref();
+    if evidence.is_some_and(|evidence| evidence.direct_io == DirectIo::Refused) {
+        warnings.push(Warning::new(
+            WarningKind::NotDirect,
+            "the file system refused O_DIRECT: the bytes went through the page cache",
+            "use a file system that has it, or --path buffered",
+        ));
+    }
+    for fallback in evidence
+        .and_then(|evidence| evidence.engine.as_ref())
+        .map(|engine| engine.fallbacks.as_slice())
+        .unwrap_or_default()
+    {
+        warnings.push(Warning::new(
+            WarningKind::EngineFellBack,
+            fallback.clone(),
+            "",
+        ));
+    }
+    if measured
+        .iter()
+        .any(|run| run.backing == Backing::SmallPages)
+    {
+        warnings.push(Warning::new(
+            WarningKind::Buffers,
+            "buffers lie on small pages: large direct reads are split and cost more CPU",
+            "allow transparent huge pages, or reserve some with vm.nr_hugepages",
+        ));
+    }
+    if !report.head.host.release_build {
+        warnings.push(Warning::new(
+            WarningKind::DebugBuild,
+            "this is a debug build",
+            "build with --release before trusting the figures",
+        ));
+    }
+    warnings
+}
+
+fn pacing(report: &TrainReport) -> Option<Warning> {
+    let overshoot = report.latency.compute_overshoot_us?;
+    let step_us = report.plan.compute.mean_seconds() * 1e6;
+    (step_us > 0.0 && overshoot.p99 > PACING_SHARE * step_us).then(|| {
+        Warning::new(
+            WarningKind::Pacing,
+            format!(
+                "compute ended up to {:.0} µs late (p99; {:.0} µs at p50), {:.1} % of a step",
+                overshoot.p99,
+                overshoot.p50,
+                100.0 * overshoot.p99 / step_us
+            ),
+            "leave a CPU free, or emulate fewer accelerators on this host",
+        )
+    })
+}
+
+fn cold(report: &TrainReport) -> Option<Warning> {
+    if !report.plan.cold {
+        return None;
+    }
+    let most = (report.epochs.iter())
+        .filter_map(|epoch| epoch.cached_share)
+        .fold(0.0, f64::max);
+    (most > COLD_SHARE).then(|| {
+        Warning::new(
+            WarningKind::CacheState,
+            format!(
+                "{:.1} % of the dataset was still in the page cache when an epoch began",
+                100.0 * most
+            ),
+            "no other process may hold these files open; this run was not cold",
+        )
+    })
+}
+
+/// Looks for the ceiling of this host when AU was missed: the same workload on storage that takes
+/// no time, for a few seconds.
+fn calibrate(run: &Run<'_>, report: &mut TrainReport, session: &Session) -> Result<(), Failure> {
+    let plan = run.plan;
+    let wanted = plan.storage == StorageKind::Real
+        && !report.epochs.is_empty()
+        && !report.meets_threshold
+        && !session.stop.is_stopped();
+    if !wanted {
+        return Ok(());
+    }
+    let step = plan.compute.mean_seconds().max(1e-4);
+    let most = (CALIBRATION_SECONDS / step).ceil() as u64;
+    let request = TrainRequest {
+        profile: Some(plan.profile),
+        accelerators: Some(plan.accelerators),
+        batch_size: Some(plan.batch_size),
+        compute: Some(plan.compute),
+        epochs: Some(1),
+        steps: Some(plan.steps_per_epoch.min(most).max(4)),
+        storage: StorageKind::Null,
+        ..TrainRequest::default()
+    };
+    let nothing = Inventory::default();
+    let Ok(resolved) = TrainPlan::resolve(run.workload, &request, &run.facts, &nothing) else {
+        return Ok(());
+    };
+    let mut null = resolved.plan;
+    null.loader = plan.loader.clone();
+    null.evaluation = None;
+    null.checkpoint = None;
+    let Prepared { spec, order, .. } = prepare(&null, &nothing, run.means.clone());
+    let silent = stormlp_model::event::Silent;
+    let measured = emulate::run(&spec, order.as_ref(), None, &silent, &|_| {}, &session.stop)
+        .map_err(Failure::machine)?;
+    let Some(mean) = assemble::epochs(&null, &measured)
+        .first()
+        .map(|e| e.measures)
+    else {
+        return Ok(());
+    };
+    report.calibration = Some(Calibration {
+        au_percent: mean.au_percent,
+        samples_per_second: mean.samples_per_second,
+    });
+    report.verdict = assemble::verdict(plan, &report.epochs, &report.mean, Some(&mean.au_percent));
+    Ok(())
+}

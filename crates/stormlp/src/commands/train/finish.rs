@@ -1,0 +1,139 @@
+//! Saves the report, prints the result and says with the exit code how it went.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::Serialize;
+use stormlp_model::training::plan::TrainPlan;
+use stormlp_model::training::report::{RunEnding, StepLists, TrainReport};
+use stormlp_model::training::workload::Workload;
+use stormlp_report::training as render;
+use stormlp_transfer::storage;
+
+use super::execute::Done;
+use super::{Format, OutputArgs};
+use crate::exit::Failure;
+use crate::output;
+use crate::session::Session;
+
+/// Saves and prints, then fails with the code that the run's ending asks for.
+///
+/// # Errors
+/// With exit code 6 when AU was missed, 5 when storage failed, 130 when the user stopped it, 4
+/// when the report cannot be saved.
+pub(super) fn finish(
+    done: Done,
+    workload: &Workload,
+    output: &OutputArgs,
+    session: &Session,
+) -> Result<(), Failure> {
+    let Done { report, steps } = done;
+    let path = save(&report, &output.results_dir, session)?;
+    if let Some(folder) = &output.mlperf_output {
+        write_mlperf(folder, &report, workload, &steps)?;
+    }
+    match output.format {
+        Format::Json => output::print(&json(&report)?)?,
+        Format::Text => output::print(&render::text(&report))?,
+    }
+    if !session.quiet {
+        eprintln!("report: {}", path.display());
+    }
+    ended(&report, &path)
+}
+
+/// A plan for people.
+pub(super) fn plan_text(plan: &TrainPlan) -> String {
+    render::plan_text(plan)
+}
+
+/// `value` as JSON.
+///
+/// # Errors
+/// Never, for plain data.
+pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Failure> {
+    serde_json::to_string_pretty(value)
+        .context("a report is plain data")
+        .map_err(Failure::bug)
+}
+
+/// The report in a folder of its own.
+fn save(report: &TrainReport, results: &Path, session: &Session) -> Result<PathBuf, Failure> {
+    let cannot = |error: anyhow::Error| {
+        Failure::machine(error).with_help("name a folder that you may write to: --results-dir DIR")
+    };
+    let stem = format!("train-{}-{}", report.workload, session.file_stamp());
+    fs::create_dir_all(results)
+        .with_context(|| format!("cannot make {}", results.display()))
+        .map_err(cannot)?;
+    for attempt in 1..1000 {
+        let folder = match attempt {
+            1 => results.join(&stem),
+            again => results.join(format!("{stem}-{again}")),
+        };
+        match fs::create_dir(&folder) {
+            Ok(()) => {
+                let path = folder.join("report.json");
+                storage::write_atomically(&path, json(report)?.as_bytes())
+                    .map_err(|error| cannot(error.into()))?;
+                return Ok(path);
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                let error = anyhow::Error::new(error);
+                return Err(cannot(
+                    error.context(format!("cannot make {}", folder.display())),
+                ));
+            }
+        }
+    }
+    Err(Failure::machine(anyhow::anyhow!(
+        "{} is full of reports of this second",
+        results.display()
+    )))
+}
+
+/// The files that DLIO's and mlpstorage's tools read.
+fn write_mlperf(
+    folder: &Path,
+    report: &TrainReport,
+    workload: &Workload,
+    steps: &[StepLists],
+) -> Result<(), Failure> {
+    for file in render::mlperf::files(report, workload, steps) {
+        let path = folder.join(&file.path);
+        let parent = path.parent().unwrap_or(folder);
+        fs::create_dir_all(parent)
+            .and_then(|()| fs::write(&path, &file.content))
+            .with_context(|| format!("cannot write {}", path.display()))
+            .map_err(Failure::machine)?;
+    }
+    Ok(())
+}
+
+fn ended(report: &TrainReport, path: &Path) -> Result<(), Failure> {
+    let epochs = report.epochs.len();
+    let saved = format!("what was measured is saved in {}", path.display());
+    match &report.ending {
+        RunEnding::Stopped => Err(Failure::stopped(format!(
+            "stopped by the user in epoch {epochs} of {}; {saved}",
+            report.plan.epochs
+        ))),
+        RunEnding::Failed { message } => Err(Failure::storage(anyhow::anyhow!(
+            "{message}; {saved}"
+        ))
+        .with_help(
+            "check the dataset with `stormlp datagen --verify`, the storage with \
+                 `stormlp doctor`",
+        )),
+        RunEnding::Complete if report.meets_threshold => Ok(()),
+        RunEnding::Complete => Err(Failure::missed_target(format!(
+            "AU {:.1} % is below the {:.1} % that {} asks for: {}",
+            report.mean.au_percent.profile,
+            report.threshold_percent,
+            report.workload,
+            report.verdict.sentence
+        ))),
+    }
+}

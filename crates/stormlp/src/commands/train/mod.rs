@@ -1,0 +1,174 @@
+//! `stormlp train WORKLOAD`: workload, options, host and dataset become a plan; the plan is
+//! printed or run.
+
+mod args;
+mod data;
+mod execute;
+mod finish;
+mod means;
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use stormlp_model::facts::HostFacts;
+use stormlp_model::path::PathKind;
+use stormlp_model::training::inventory::Inventory;
+use stormlp_model::training::plan::TrainPlan;
+use stormlp_model::training::problem::{ProblemKind, Problems};
+use stormlp_model::training::request::{StorageKind, TrainRequest};
+use stormlp_model::training::resolve::Resolved;
+use stormlp_transfer::probe;
+use stormlp_transfer::storage::{FolderLock, LockError};
+
+use crate::exit::{Code, Failure};
+use crate::output;
+use crate::session::Session;
+
+/// Arguments of `stormlp train`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stormlp train unet3d
+      a starter dataset in ./stormlp-data/unet3d and one emulated H100, in about a minute
+  stormlp train resnet50 --accelerator a100 -n 8 --data-dir /mnt/nvme/resnet50 --cold
+      eight A100s on a dataset made by `stormlp datagen` or DLIO, from the device each epoch
+  stormlp train unet3d --storage null -n 16 --steps 20
+      what this host could reach if storage took no time
+
+Exit code 0 says that AU reached the workload's threshold, 6 that it did not. Sizes: K, M, G are
+powers of 1024, kB, MB, GB powers of 1000.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    workload: args::WorkloadArgs,
+
+    #[command(flatten)]
+    data: args::DataArgs,
+
+    #[command(flatten)]
+    read: args::ReadArgs,
+
+    #[command(flatten)]
+    output: OutputArgs,
+
+    /// Print the plan and stop; a dataset must be there, or --storage null
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What becomes of the result.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Results")]
+struct OutputArgs {
+    /// What is printed
+    #[arg(long, value_name = "text|json", default_value = "text")]
+    format: Format,
+
+    /// Folder for saved reports
+    #[arg(long, value_name = "DIR", default_value = "stormlp-results")]
+    results_dir: PathBuf,
+
+    /// Write the files of DLIO and mlpstorage too: summary.json, per-epoch files, configuration
+    #[arg(long, value_name = "DIR")]
+    mlperf_output: Option<PathBuf>,
+}
+
+/// The forms of the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// For scripts.
+    Json,
+}
+
+/// Runs the workload.
+pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+    let mut workload = args::workload(&args.workload)?;
+    let mut request = args::request(&args.workload, &args.data, &args.read)?;
+    request.keep_step_times = args.output.mlperf_output.is_some();
+    let facts = facts(&request, session)?;
+    let mut warnings = Vec::new();
+    let inventory = if is_null(&request) {
+        Inventory::default()
+    } else {
+        let data = data::find(&mut workload, &mut request, &args.data, &facts, session)?;
+        warnings.extend(data.warnings);
+        data.inventory
+    };
+    let resolved = TrainPlan::resolve(&workload, &request, &facts, &inventory).map_err(refused)?;
+    let Resolved {
+        plan,
+        warnings: of_plan,
+    } = resolved;
+    warnings.extend(of_plan);
+    if args.dry_run {
+        return print_plan(&plan, args.output.format);
+    }
+    let _lock = lock(&plan)?;
+    let (means, of_means) = means::choose(&args.read, &plan, &facts)?;
+    warnings.extend(of_means);
+    let run = execute::Run {
+        plan: &plan,
+        workload: &workload,
+        inventory: &inventory,
+        means,
+        facts,
+        warnings,
+    };
+    let done = execute::execute(run, session)?;
+    finish::finish(done, &workload, &args.output, session)
+}
+
+fn is_null(request: &TrainRequest) -> bool {
+    request.storage == StorageKind::Null || request.path == Some(PathKind::Null)
+}
+
+/// The facts a run needs; GPU libraries are asked only for paths that use them.
+fn facts(request: &TrainRequest, session: &Session) -> Result<HostFacts, Failure> {
+    match request.path {
+        Some(path) if path.ends_in_accelerator() => {
+            let folder = request.data_dir.as_deref().filter(|folder| folder.is_dir());
+            session.host_facts(folder)
+        }
+        _ => Ok(probe::host_facts()),
+    }
+}
+
+fn refused(problems: Problems) -> Failure {
+    let code = match problems.kind() {
+        ProblemKind::Plan => Code::NoPlan,
+        ProblemKind::Machine => Code::Machine,
+    };
+    let help: Vec<String> = problems
+        .0
+        .iter()
+        .map(|problem| problem.help.clone())
+        .filter(|help| !help.is_empty())
+        .collect();
+    let messages: Vec<&str> = problems.0.iter().map(|p| p.message.as_str()).collect();
+    let failure = Failure::new(code, anyhow::anyhow!("{}", messages.join("\n       ")));
+    match help.is_empty() {
+        true => failure,
+        false => failure.with_help(help.join("\n      ")),
+    }
+}
+
+fn print_plan(plan: &TrainPlan, format: Format) -> Result<(), Failure> {
+    match format {
+        Format::Json => output::print(&finish::json(plan)?),
+        Format::Text => output::print(&finish::plan_text(plan)),
+    }
+}
+
+/// Keeps other runs out of the dataset folder. A folder that may not be written to is shared by
+/// its owner's choice, and nobody can change it meanwhile.
+fn lock(plan: &TrainPlan) -> Result<Option<FolderLock>, Failure> {
+    let Some(folder) = &plan.data.folder else {
+        return Ok(None);
+    };
+    match FolderLock::take(folder) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(error @ LockError::Held { .. }) => Err(Failure::machine(error)),
+        Err(LockError::File(_)) => Ok(None),
+    }
+}

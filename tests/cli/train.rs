@@ -1,0 +1,243 @@
+//! `stormlp train` on tiny datasets: what is made, read, printed and saved.
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{stderr, stdout, stormlp};
+
+/// Small samples and a threshold that any machine reaches, so that the exit code says only
+/// whether the run went through.
+pub(crate) const SMALL: &str = "--params dataset.record_length_bytes=150000 \
+    dataset.record_length_bytes_stdev=20000 metric.au=0.001";
+
+/// A folder on a file system with O_DIRECT, which a temporary file system may not have.
+pub(crate) fn folder() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// `stormlp train` with `words` in `folder`.
+pub(crate) fn train(folder: &Path, words: &str) -> Command {
+    let mut command = stormlp();
+    command
+        .current_dir(folder)
+        .arg("train")
+        .args(words.split_whitespace());
+    command
+}
+
+/// The report that a run printed.
+pub(crate) fn report(folder: &Path, words: &str) -> Value {
+    let mut command = train(folder, words);
+    let text = stdout(command.args(["--format", "json"]).assert().success());
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn a_starter_set_is_made_once_and_read_every_epoch() {
+    let folder = folder();
+    let words = format!("unet3d --files 28 --epochs 2 --compute-time 2ms {SMALL}");
+    let mut first = train(folder.path(), &words);
+    let first = first.args(["--format", "json"]).assert().success();
+    let said = stderr(first);
+    assert!(said.contains("making a starter one of 28 files"), "{said}");
+    assert!(
+        said.contains("report: stormlp-results/train-unet3d-"),
+        "{said}"
+    );
+
+    let report = report(folder.path(), &words);
+    assert_eq!(report["workload"], "unet3d");
+    assert_eq!(report["profile"], "v2");
+    assert_eq!(report["steps_per_epoch"], 4);
+    assert_eq!(report["epochs"].as_array().unwrap().len(), 2);
+    assert_eq!(report["ending"]["status"], "complete");
+    for key in ["profile", "nominal", "measured", "including_startup"] {
+        let au = report["au_percent"][key].as_f64().unwrap();
+        assert!(au > 0.0 && au <= 110.0, "{key}: {au}");
+    }
+    for key in ["storage", "cpu", "barrier", "startup"] {
+        assert!(report["waiting_seconds"][key].is_number(), "{key}");
+    }
+    let files = folder.path().join("stormlp-data/unet3d/train");
+    let bytes: u64 = fs::read_dir(files)
+        .unwrap()
+        .map(|entry| entry.unwrap().metadata().unwrap().len())
+        .sum();
+    // Each epoch reads every file, and its zip directory once more.
+    let read = report["bytes_read"].as_u64().unwrap();
+    assert_eq!(read, 2 * (bytes + 28 * 4096));
+}
+
+#[test]
+fn a_saved_report_is_the_printed_one() {
+    let folder = folder();
+    let words = format!("cosmoflow --steps 4 --epochs 1 --compute-time 1ms {SMALL}");
+    let report = report(folder.path(), &words);
+    let results = folder.path().join("stormlp-results");
+    let saved = fs::read_dir(results).unwrap().next().unwrap().unwrap();
+    let saved = fs::read_to_string(saved.path().join("report.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&saved).unwrap(), report);
+    assert_eq!(report["kind"], "train");
+}
+
+#[test]
+fn every_path_reads_the_same_bytes() {
+    let folder = folder();
+    let words = format!("retinanet --files 96 --epochs 1 --compute-time 1ms -n 2 {SMALL}");
+    let expected = report(folder.path(), &words)["bytes_read"]
+        .as_u64()
+        .unwrap();
+    assert!(expected > 0);
+    for path in ["cpu", "page-cache", "cpu-gpu"] {
+        let words = format!("{words} --path {path} --device host");
+        let report = report(folder.path(), &words);
+        assert_eq!(report["bytes_read"].as_u64().unwrap(), expected, "{path}");
+        let ran = report["evidence"]["effective_path"].as_str().unwrap();
+        assert_eq!(ran, path);
+        let emulated = report["warnings"].as_array().unwrap().iter();
+        let emulated = emulated
+            .filter(|warning| warning["kind"] == "emulated")
+            .count();
+        assert_eq!(emulated, usize::from(path != "cpu"), "{path}");
+    }
+    let psync = report(folder.path(), &format!("{words} --engine psync"));
+    assert_eq!(psync["evidence"]["engine"]["engine"], "psync");
+    assert_eq!(psync["bytes_read"].as_u64().unwrap(), expected);
+}
+
+#[test]
+fn record_files_are_read_through_tensorflows_pattern() {
+    let folder = folder();
+    let words = "resnet50 --files 4 --samples-per-file 50 --batch-size 10 --epochs 2 \
+        --compute-time 1ms --steps 20 --params dataset.record_length_bytes=3000 metric.au=0.001";
+    let report = report(folder.path(), words);
+    assert_eq!(report["plan"]["loader"]["kind"], "interleave");
+    assert_eq!(
+        report["epochs"][1]["accelerators"][0]["blocks"][0]["steps"],
+        20
+    );
+}
+
+#[test]
+fn column_files_are_read_by_row_group() {
+    let folder = folder();
+    let words = "flux --files 2 --samples-per-file 40 --batch-size 8 --compute-time 1ms \
+        --epochs 1 --params dataset.parquet.row_group_size=16 metric.au=0.001";
+    let report = report(folder.path(), words);
+    assert_eq!(report["plan"]["reads"]["kind"], "row_groups");
+    let steps = report["steps_per_epoch"].as_u64().unwrap();
+    assert!(steps > 0);
+    let block = &report["epochs"][0]["accelerators"][0]["blocks"][0];
+    assert_eq!(block["steps"].as_u64().unwrap(), steps);
+}
+
+#[test]
+fn null_storage_needs_no_dataset() {
+    let folder = folder();
+    let words = "unet3d --storage null -n 16 --steps 5 --epochs 1 --compute-time 5ms \
+        --params metric.au=0.001";
+    let report = report(folder.path(), words);
+    assert_eq!(report["accelerators"], 16);
+    assert_eq!(report["evidence"]["effective_path"], "null");
+    assert_eq!(report["device_bytes_read"], Value::Null);
+    assert!(!folder.path().join("stormlp-data").exists());
+}
+
+#[test]
+fn a_cold_run_proves_it_or_says_that_it_was_not() {
+    let folder = folder();
+    let words = format!("unet3d --files 21 --epochs 2 --compute-time 1ms --cold {SMALL}");
+    let report = report(folder.path(), &words);
+    let cold = report["epochs"].as_array().unwrap().iter().all(|epoch| {
+        assert!(epoch["cached_method"].is_string());
+        epoch["cached_share"].as_f64().unwrap() <= 0.01
+    });
+    let mut warnings = report["warnings"].as_array().unwrap().iter();
+    let warned = warnings.any(|warning| warning["kind"] == "cache_state");
+    assert_ne!(cold, warned);
+}
+
+#[test]
+fn several_runs_begin_with_a_warm_up() {
+    let folder = folder();
+    let words = format!("unet3d --files 21 --epochs 1 --runs 3 --compute-time 1ms {SMALL}");
+    let report = report(folder.path(), &words);
+    let runs = report["runs"].as_array().unwrap();
+    let warm_ups: Vec<_> = runs.iter().map(|run| run["warm_up"].clone()).collect();
+    assert_eq!(warm_ups, [true, false, false]);
+    let mean = (runs[1]["au_percent"]["profile"].as_f64().unwrap()
+        + runs[2]["au_percent"]["profile"].as_f64().unwrap())
+        / 2.0;
+    let top = report["au_percent"]["profile"].as_f64().unwrap();
+    assert!((mean - top).abs() < 1e-9);
+}
+
+#[test]
+fn evaluation_and_checkpoints_follow_the_workload() {
+    let folder = folder();
+    let words = format!(
+        "unet3d --files 28 --epochs 2 --compute-time 1ms {SMALL} workflow.evaluation=True \
+         dataset.num_files_eval=4 reader.batch_size_eval=2 workflow.checkpoint=True \
+         checkpoint.steps_between_checkpoints=2 model.model_size_bytes=100000"
+    );
+    let report = report(folder.path(), &words);
+    for epoch in report["epochs"].as_array().unwrap() {
+        assert_eq!(epoch["evaluation"]["steps"], 2);
+        let blocks = epoch["accelerators"][0]["blocks"].as_array().unwrap();
+        assert_eq!(blocks.len(), 2, "a checkpoint after two of four steps");
+    }
+    let checkpoints = report["checkpoints"].as_array().unwrap();
+    assert!(checkpoints.iter().all(|one| one["bytes"] == 100_000));
+    assert_eq!(checkpoints.len(), 4);
+}
+
+#[test]
+fn the_files_of_mlperfs_tools_hold_the_same_figures() {
+    let folder = folder();
+    let words =
+        format!("unet3d --files 21 --epochs 2 --compute-time 1ms --mlperf-output mlperf {SMALL}");
+    let report = report(folder.path(), &words);
+    let mut folders = vec![folder.path().join("mlperf")];
+    let mut summary = None;
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.ends_with("summary.json") {
+                summary = Some(fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    let summary: Value = serde_json::from_str(&summary.unwrap()).unwrap();
+    let theirs = summary["metric"]["train_au_mean_percentage"]
+        .as_f64()
+        .unwrap();
+    let ours = report["au_percent"]["profile"].as_f64().unwrap();
+    assert!((theirs - ours).abs() < 1e-6, "{theirs} {ours}");
+}
+
+#[test]
+fn a_dry_run_prints_the_plan_and_reads_nothing() {
+    let folder = folder();
+    let words = "unet3d --storage null --steps 7 --dry-run";
+    let text = stdout(train(folder.path(), words).assert().success());
+    assert!(text.contains("unet3d"), "{text}");
+    assert!(!folder.path().join("stormlp-results").exists());
+}
+
+#[test]
+fn a_missed_threshold_is_6_with_the_reason() {
+    let folder = folder();
+    let words = "unet3d --files 21 --epochs 1 --compute-time 1ms --params metric.au=1.0 \
+        dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=0";
+    let said = stderr(train(folder.path(), words).assert().code(6));
+    assert!(
+        said.contains("is below the 100.0 % that unet3d asks for"),
+        "{said}"
+    );
+}

@@ -1,0 +1,227 @@
+//! `stormlp train` when something is wrong: the exit code, what is said, and what is saved.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::stderr;
+use crate::train::{SMALL, folder, train};
+
+/// Runs `words` in `folder`, expects `code` and all of `said` on stderr.
+fn check(folder: &Path, words: &str, code: i32, said: &[&str]) {
+    let text = stderr(train(folder, words).assert().code(code));
+    assert!(text.contains("error: "), "{words}: {text}");
+    for part in said {
+        assert!(text.contains(part), "{words}: `{part}` is not in: {text}");
+    }
+    assert!(!text.contains("panicked"), "{words}: {text}");
+}
+
+/// A dataset of `workload` with `files` files, in `data` of `folder`, made by a run of one epoch
+/// whose report is put away.
+fn dataset(folder: &Path, workload: &str, files: u32, more: &str) -> PathBuf {
+    let words = format!(
+        "{workload} --data-dir data --generate --files {files} {more} --epochs 1 \
+         --compute-time 1ms --results-dir making {SMALL}"
+    );
+    train(folder, &words).assert().success();
+    folder.join("data")
+}
+
+/// The data files of a dataset in order.
+fn files_of(data: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(data.join("train"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    files
+}
+
+/// The only report that was saved.
+fn saved(folder: &Path) -> Value {
+    let results = fs::read_dir(folder.join("stormlp-results")).unwrap();
+    let folders: Vec<_> = results.map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(folders.len(), 1);
+    let text = fs::read_to_string(folders[0].join("report.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn wrong_words_are_2() {
+    let folder = folder();
+    for (words, said) in [
+        ("unet3d --path gdz", "gdz"),
+        ("unet3d -n 0", "accelerators"),
+        ("unet3d --epochs=-1", "epochs"),
+        ("unet3d --compute-time=-5", "compute-time"),
+        ("unet3d --profile v9", "v9"),
+        ("unet3d --storage tape", "tape"),
+        ("unet3d --storage null --device gpu --path gds", "gpu"),
+    ] {
+        let text = stderr(train(folder.path(), words).assert().failure());
+        assert!(text.contains(said), "{words}: {text}");
+        assert!(!text.contains("panicked"), "{words}: {text}");
+    }
+}
+
+#[test]
+fn workloads_that_make_no_plan_are_3() {
+    let folder = folder();
+    check(folder.path(), "unet4d", 3, &["unet4d", "stormlp workloads"]);
+    let unknown = "unet3d --storage null --params reader.read_thread=3";
+    check(folder.path(), unknown, 3, &["read_thread", "read_threads"]);
+    let words = "unet3d --storage null --files 3 --accelerators 9";
+    check(folder.path(), words, 3, &["3 samples", "--files"]);
+    fs::write(folder.path().join("bad.yaml"), "reader: [1").unwrap();
+    check(folder.path(), "bad.yaml", 3, &["bad.yaml"]);
+}
+
+#[test]
+fn what_this_machine_lacks_is_4() {
+    let folder = folder();
+    let words = "unet3d --data-dir elsewhere";
+    check(
+        folder.path(),
+        words,
+        4,
+        &[
+            "elsewhere holds no npz",
+            "stormlp datagen unet3d",
+            "--generate",
+        ],
+    );
+    check(folder.path(), "no-such.yaml", 4, &["no-such.yaml"]);
+    let words = "unet3d --storage null --memory-limit 1M";
+    check(folder.path(), words, 4, &["1 MiB"]);
+    assert!(!folder.path().join("stormlp-results").exists());
+}
+
+#[test]
+fn too_few_files_and_wrong_sample_counts_name_both_numbers() {
+    let folder = folder();
+    dataset(folder.path(), "unet3d", 21, "");
+    let words = format!("unet3d --data-dir data --files 30 {SMALL}");
+    check(folder.path(), &words, 4, &["21 files", "30", "--files"]);
+    let words = format!("unet3d --data-dir data --files 21 --samples-per-file 2 {SMALL}");
+    check(
+        folder.path(),
+        &words,
+        3,
+        &["holds 1 samples", "--samples-per-file"],
+    );
+}
+
+#[test]
+fn a_file_cut_off_since_it_was_made_is_5_before_the_run() {
+    let folder = folder();
+    let data = dataset(folder.path(), "unet3d", 21, "");
+    let bad = &files_of(&data)[5];
+    fs::File::options()
+        .write(true)
+        .open(bad)
+        .unwrap()
+        .set_len(99)
+        .unwrap();
+    let words = format!("unet3d --data-dir data --files 21 {SMALL}");
+    let name = bad.file_name().unwrap().to_str().unwrap();
+    check(folder.path(), &words, 5, &[name, "99 bytes"]);
+}
+
+#[test]
+fn a_file_cut_off_in_the_middle_ends_the_run_and_saves_it() {
+    let folder = folder();
+    let data = dataset(folder.path(), "unet3d", 28, "");
+    fs::remove_file(data.join(".stormlp-manifest.json")).unwrap();
+    let bad = &files_of(&data)[23];
+    fs::File::options()
+        .write(true)
+        .open(bad)
+        .unwrap()
+        .set_len(70_000)
+        .unwrap();
+    let words = format!("unet3d --data-dir data --files 28 --epochs 3 --compute-time 1ms {SMALL}");
+    let name = bad.file_name().unwrap().to_str().unwrap();
+    let expected = [name, "zip's directory", "what was measured is saved"];
+    check(folder.path(), &words, 5, &expected);
+    let report = saved(folder.path());
+    assert_eq!(report["ending"]["status"], "failed");
+    assert_eq!(report["epochs"].as_array().unwrap().len(), 1);
+    assert_eq!(report["meets_threshold"], false);
+}
+
+#[test]
+fn a_corrupt_record_ends_the_run_with_file_and_offset() {
+    let folder = folder();
+    let data = dataset(
+        folder.path(),
+        "resnet50",
+        8,
+        "--samples-per-file 20 --batch-size 10",
+    );
+    let bad = &files_of(&data)[1];
+    let mut bytes = fs::read(bad).unwrap();
+    // The second record's length: the first one says where it is.
+    let first = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+    let second = (first + 16) as usize;
+    bytes[second] ^= 1;
+    fs::write(bad, bytes).unwrap();
+    let words = format!(
+        "resnet50 --data-dir data --files 8 --samples-per-file 20 --batch-size 10 --epochs 1 \
+         --compute-time 1ms {SMALL}"
+    );
+    let name = bad.file_name().unwrap().to_str().unwrap();
+    let offset = format!("at byte {}", second + 8);
+    check(folder.path(), &words, 5, &[name, &offset, "expected CRC"]);
+    assert_eq!(saved(folder.path())["ending"]["status"], "failed");
+}
+
+/// A run that lasts until it is stopped, past its first epoch.
+fn long_run(folder: &Path) -> Child {
+    let words = format!("unet3d --files 21 --epochs 100000 --compute-time 5ms {SMALL}");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_stormlp"))
+        .current_dir(folder)
+        .arg("train")
+        .args(words.split_whitespace())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(child.stderr.take().unwrap());
+    let mut lines = said.lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.starts_with("epoch 1 of ")));
+    // The rest has to be read by somebody, or the run would block on a full pipe.
+    std::thread::spawn(move || lines.for_each(drop));
+    child
+}
+
+#[test]
+fn an_interrupted_run_saves_what_it_measured() {
+    let folder = folder();
+    let mut child = long_run(folder.path());
+    let pid = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let report = saved(folder.path());
+    assert_eq!(report["ending"]["status"], "stopped");
+    assert!(!report["epochs"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn two_runs_in_one_folder_refuse_each_other() {
+    let folder = folder();
+    let mut child = long_run(folder.path());
+    let words = format!("unet3d --files 21 --epochs 1 {SMALL}");
+    check(folder.path(), &words, 4, &["in use by another stormlp run"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
