@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod datagen;
 mod doctor;
 mod frame;
 mod gds;
@@ -11,6 +12,7 @@ mod gds_trouble;
 mod gdsio;
 mod train;
 mod train_trouble;
+mod workloads;
 
 use assert_cmd::Command;
 

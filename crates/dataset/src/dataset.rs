@@ -93,7 +93,7 @@ pub struct Dataset {
 }
 
 /// More files than this are a mistake, not a dataset: their sizes alone fill memory.
-const MAX_FILES: u64 = 1 << 32;
+const MAX_FILES: u64 = 100_000_000;
 
 impl Dataset {
     /// Decides every file of `recipe`.
@@ -228,19 +228,18 @@ impl Dataset {
     }
 
     fn check_sizes(&self) -> Result<(), RecipeError> {
-        let constant = self.sizes.is_constant();
-        let last = if constant { 1 } else { self.files() };
-        let exact = self.sizes_are_exact();
-        for index in 0..last {
-            if exact && self.format.file_bytes(&self.file(index)).is_none() {
-                let bytes = self.sizes.shape(index).bytes();
-                return Err(RecipeError(format!(
-                    "{} samples of {bytes} bytes do not fit in a {} file: lower \
-                     num_samples_per_file or record_length_bytes",
-                    self.recipe.samples_per_file,
-                    self.recipe.format.name()
-                )));
-            }
+        let largest = FileSpec {
+            shape: self.sizes.largest(),
+            ..self.file(0)
+        };
+        if self.sizes_are_exact() && self.format.file_bytes(&largest).is_none() {
+            return Err(RecipeError(format!(
+                "{} samples of {} bytes do not fit in a {} file: lower num_samples_per_file or \
+                 record_length_bytes",
+                self.recipe.samples_per_file,
+                largest.shape.bytes(),
+                self.recipe.format.name()
+            )));
         }
         if self.total_bytes() >= 1 << 62 {
             let message = "the dataset is larger than any storage: lower num_files_train";

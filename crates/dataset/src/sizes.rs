@@ -74,7 +74,7 @@ impl SampleShape {
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileSizes {
     nominal: SampleShape,
-    drawn: Vec<[u64; 2]>,
+    drawn: Vec<[u32; 2]>,
 }
 
 impl FileSizes {
@@ -116,7 +116,17 @@ impl FileSizes {
     #[must_use]
     pub fn shape(&self, index: u64) -> SampleShape {
         match self.drawn.get(index as usize) {
-            Some(pair) => SampleShape::of_bytes(pair),
+            Some(pair) => SampleShape::of_bytes(&pair.map(u64::from)),
+            None => self.nominal.clone(),
+        }
+    }
+
+    /// The shape of the largest sample.
+    #[must_use]
+    pub fn largest(&self) -> SampleShape {
+        let bytes = |pair: &&[u32; 2]| u64::from(pair[0]) * u64::from(pair[1]);
+        match self.drawn.iter().max_by_key(bytes) {
+            Some(pair) => SampleShape::of_bytes(&pair.map(u64::from)),
             None => self.nominal.clone(),
         }
     }
@@ -134,7 +144,7 @@ impl FileSizes {
     }
 }
 
-fn draw_pairs(dimension: f64, deviation: f64, files: u64, draw: SizeDraw) -> Vec<[u64; 2]> {
+fn draw_pairs(dimension: f64, deviation: f64, files: u64, draw: SizeDraw) -> Vec<[u32; 2]> {
     let ranks = match draw {
         SizeDraw::Shared => 1,
         SizeDraw::PerRank { ranks } => ranks.max(1),
@@ -154,8 +164,9 @@ fn draw_pairs(dimension: f64, deviation: f64, files: u64, draw: SizeDraw) -> Vec
 }
 
 /// Python's `max(int(value), 1)`.
-fn truncated(value: f64) -> u64 {
-    (value.trunc() as i64).max(1) as u64
+fn truncated(value: f64) -> u32 {
+    // The conversion truncates towards zero as Python's does, and saturates.
+    (value as u32).max(1)
 }
 
 #[cfg(test)]

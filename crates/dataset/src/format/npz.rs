@@ -35,6 +35,9 @@ const VERSION: u16 = 45;
 /// 1 January 1980, the date that numpy leaves in place.
 const DATE: u16 = 0x21;
 const CRC_OFFSET: usize = 14;
+/// DLIO's labels: 64-bit integers.
+const LABEL_DESCR: &str = "<i8";
+const LABEL_BYTES: u64 = 8;
 /// `-rw-------`, as Python's zipfile leaves it.
 const ATTRIBUTES: u32 = 0o600 << 16;
 
@@ -88,6 +91,13 @@ impl Entry {
         out.extend_from_slice(self.name.as_bytes());
         out.extend_from_slice(&extra);
         out
+    }
+
+    /// Bytes of [`Self::central_header`], without making it.
+    fn central_bytes(&self) -> u64 {
+        let wide = 2 * u64::from(self.bytes > ZIP64_LIMIT) + u64::from(self.offset > ZIP64_LIMIT);
+        let extra = if wide == 0 { 0 } else { 4 + 8 * wide };
+        (CENTRAL_BYTES + self.name.len()) as u64 + extra
     }
 
     fn end(&self) -> u64 {
@@ -150,9 +160,10 @@ fn directory(entries: &[Entry], offset: u64) -> Vec<u8> {
 
 /// Where everything lies, before any byte is written.
 struct Plan {
-    array_header: Vec<u8>,
+    descr: &'static str,
+    shape: Vec<u64>,
     array_bytes: u64,
-    labels: Vec<u8>,
+    samples: u64,
     x: Entry,
     y: Entry,
 }
@@ -160,44 +171,51 @@ struct Plan {
 impl Plan {
     fn new(file: &FileSpec) -> Result<Self, EncodeError> {
         let descr = npy::descr(file.shape.element_bytes)?;
-        let array_header = npy::header(descr, &npy::array_shape(file));
+        let shape = npy::array_shape(file);
         let array_bytes = super::total_payload(file)?;
-        let mut labels = npy::header("<i8", &[file.samples]);
-        labels.resize(labels.len() + 8 * file.samples as usize, 0);
         let x = Entry {
             name: "x.npy",
             crc: 0,
-            bytes: array_bytes.saturating_add(array_header.len() as u64),
+            bytes: npy::header_bytes(descr, &shape) + array_bytes,
             offset: 0,
         };
         let y = Entry {
             name: "y.npy",
-            crc: crc32(&labels),
-            bytes: labels.len() as u64,
+            crc: 0,
+            bytes: npy::header_bytes(LABEL_DESCR, &[file.samples])
+                .saturating_add(file.samples.saturating_mul(LABEL_BYTES)),
             offset: x.end(),
         };
         Ok(Self {
-            array_header,
+            descr,
+            shape,
             array_bytes,
-            labels,
+            samples: file.samples,
             x,
             y,
         })
     }
 
-    fn entries(&self, crc: u32) -> [Entry; 2] {
-        [
-            Entry {
-                crc,
-                ..self.x.clone()
-            },
-            self.y.clone(),
-        ]
+    fn array_header(&self) -> Vec<u8> {
+        npy::header(self.descr, &self.shape)
+    }
+
+    /// The member of labels, all zero.
+    fn labels(&self) -> Vec<u8> {
+        let mut labels = npy::header(LABEL_DESCR, &[self.samples]);
+        labels.resize(self.y.bytes as usize, 0);
+        labels
     }
 
     fn file_bytes(&self) -> u64 {
-        let directory_offset = self.y.end();
-        directory_offset + directory(&self.entries(0), directory_offset).len() as u64
+        let offset = self.y.end();
+        let wide = if offset > ZIP64_LIMIT {
+            END64_BYTES + LOCATOR64_BYTES
+        } else {
+            0
+        };
+        let ends = (END_BYTES + wide) as u64;
+        offset + self.x.central_bytes() + self.y.central_bytes() + ends
     }
 }
 
@@ -220,12 +238,32 @@ struct NpzPieces {
     next: Part,
 }
 
+impl NpzPieces {
+    /// What follows the samples: the labels, and the directory with both checksums.
+    fn rest(&self) -> Vec<u8> {
+        let labels = self.plan.labels();
+        let x = Entry {
+            crc: self.digest.finalize() as u32,
+            ..self.plan.x.clone()
+        };
+        let y = Entry {
+            crc: crc32(&labels),
+            ..self.plan.y.clone()
+        };
+        let mut bytes = y.local_header();
+        bytes.extend_from_slice(&labels);
+        let offset = y.end();
+        bytes.extend_from_slice(&directory(&[x, y], offset));
+        bytes
+    }
+}
+
 impl Pieces for NpzPieces {
     fn next_piece(&mut self) -> Option<Piece> {
         let piece = match self.next {
             Part::Header => {
                 let mut bytes = self.plan.x.local_header();
-                bytes.extend_from_slice(&self.plan.array_header);
+                bytes.extend_from_slice(&self.plan.array_header());
                 self.next = Part::Array;
                 Piece::Literal(bytes)
             }
@@ -234,12 +272,8 @@ impl Pieces for NpzPieces {
                 Piece::Content(self.plan.array_bytes)
             }
             Part::Rest => {
-                let mut bytes = self.plan.y.local_header();
-                bytes.extend_from_slice(&self.plan.labels);
-                let entries = self.plan.entries(self.digest.finalize() as u32);
-                bytes.extend_from_slice(&directory(&entries, self.plan.y.end()));
                 self.next = Part::End;
-                Piece::Literal(bytes)
+                Piece::Literal(self.rest())
             }
             Part::End => return None,
         };
@@ -270,7 +304,7 @@ impl Format for Npz {
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
         let plan = Plan::new(file)?;
         let mut digest = Digest::new(CrcAlgorithm::Crc32IsoHdlc);
-        digest.update(&plan.array_header);
+        digest.update(&plan.array_header());
         let mut pieces = NpzPieces {
             plan,
             digest,
@@ -331,6 +365,7 @@ mod tests {
             offset: 0,
         };
         let tail = directory(std::slice::from_ref(&entry), entry.end());
+        assert_eq!(entry.central_bytes(), 71);
         // 46 + 5 + 20 bytes of entry, 56 + 20 + 22 bytes of end records.
         assert_eq!(tail.len(), 169);
         assert_eq!(tail[20..28], [0xff; 8]);

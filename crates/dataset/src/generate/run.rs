@@ -38,6 +38,10 @@ pub fn run(
 ) -> Result<GenerateReport, GenerateError> {
     let create =
         |source| GenerateError::Setup(format!("cannot create {}: {source}", plan.folder.display()));
+    if !plan.folder.is_dir() {
+        // A dataset that cannot fit leaves no trace, not even its folder.
+        survey::check_space(plan, &Survey::of_nothing(plan))?;
+    }
     fs::create_dir_all(&plan.folder).map_err(create)?;
     let _lock = FolderLock::take(&plan.folder)?;
     let head = plan.manifest_head();

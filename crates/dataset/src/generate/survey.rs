@@ -13,7 +13,7 @@ use stormlp_transfer::storage;
 use super::error::GenerateError;
 use super::file::modified_ns;
 use super::verify::checksum_of;
-use super::{Existing, GeneratePlan};
+use super::{Existing, GeneratePlan, existing_part};
 use crate::content::BLOCK_BYTES;
 use crate::manifest::{
     JOURNAL_NAME, MANIFEST_NAME, ManifestFile, ManifestHead, Record, crc64_text,
@@ -30,6 +30,17 @@ pub(super) struct Survey {
     pub(super) damaged: Vec<String>,
 }
 
+impl Survey {
+    /// The survey of an empty folder: everything is to be made.
+    pub(super) fn of_nothing(plan: &GeneratePlan) -> Self {
+        Self {
+            kept: HashMap::new(),
+            to_make: (0..plan.dataset.files()).collect(),
+            damaged: Vec::new(),
+        }
+    }
+}
+
 /// Looks at the folder and decides, by what the plan allows, what to make.
 pub(super) fn survey(plan: &GeneratePlan, head: &ManifestHead) -> Result<Survey, GenerateError> {
     let record = Record::load(&plan.folder)?;
@@ -41,11 +52,7 @@ pub(super) fn survey(plan: &GeneratePlan, head: &ManifestHead) -> Result<Survey,
             None => refuse_unknown(plan)?,
         },
     }
-    Ok(Survey {
-        kept: HashMap::new(),
-        to_make: (0..plan.dataset.files()).collect(),
-        damaged: Vec::new(),
-    })
+    Ok(Survey::of_nothing(plan))
 }
 
 fn refuse_occupied(
@@ -279,17 +286,23 @@ fn differences(theirs: &ManifestHead, ours: &ManifestHead) -> (String, String) {
 
 /// Fails when the files to be made do not fit beside what stays.
 pub(super) fn check_space(plan: &GeneratePlan, survey: &Survey) -> Result<(), GenerateError> {
-    let space = storage::space(&plan.folder).map_err(|error| GenerateError::setup(&error))?;
+    let space = storage::space(existing_part(&plan.folder))
+        .map_err(|error| GenerateError::setup(&error))?;
     let replaced: u64 = survey
         .damaged
         .iter()
         .filter_map(|name| fs::metadata(plan.folder.join(name)).ok())
         .map(|metadata| metadata.len())
         .sum();
-    let needed = survey.to_make.iter().fold(0, |sum: u64, index| {
-        let bytes = plan.dataset.expected_bytes(*index);
-        sum.saturating_add(bytes.next_multiple_of(BLOCK_BYTES as u64))
-    });
+    let needed: u64 = survey
+        .to_make
+        .iter()
+        .map(|index| {
+            plan.dataset
+                .expected_bytes(*index)
+                .next_multiple_of(BLOCK_BYTES as u64)
+        })
+        .sum();
     if needed > space.free_bytes.saturating_add(replaced) {
         return Err(GenerateError::Space {
             folder: plan.folder.clone(),

@@ -33,6 +33,10 @@ pub fn verify(
     observer: &dyn Observer,
     stop: &StopToken,
 ) -> Result<Verification, GenerateError> {
+    if !plan.folder.is_dir() {
+        let message = format!("{} does not exist", plan.folder.display());
+        return Err(GenerateError::Setup(message));
+    }
     let record = Record::load(&plan.folder)?;
     if let Some(record) = &record
         && record.head.recipe != plan.manifest_head().recipe

@@ -59,6 +59,7 @@ const GENERATE: &str = "it is the generator's; `stormlp datagen` decides it by i
 const OBJECT: &str = "it is about object storage; stormlp reads files";
 const OUTPUT: &str = "reports go where --results-dir and --mlperf-output say";
 const PROFILER: &str = "device and CPU figures are in every report";
+const UNREAD: &str = "DLIO's own files have it, but DLIO does not read it";
 const AUTO: &str = "stormlp always lists the folder";
 
 const fn used(path: &'static str, kind: Kind) -> Key {
@@ -104,6 +105,13 @@ pub const KEYS: &[Key] = &[
     ignored("model.parallelism", CHECKPOINT),
     ignored("model.transformer", CHECKPOINT),
     ignored("framework", PYTHON),
+    ignored("workflow.do_eval", UNREAD),
+    ignored("dataset.eval_num_samples_per_file", UNREAD),
+    ignored("train.total_eval_steps", UNREAD),
+    ignored("evaluation.total_eval_steps", UNREAD),
+    ignored("checkpoint.optimization_groups", CHECKPOINT),
+    ignored("checkpoint.layer_parameters", CHECKPOINT),
+    ignored("checkpoint.num_layers", CHECKPOINT),
     ignored("workflow.generate_data", GENERATE),
     used("workflow.train", Kind::Bool),
     used("workflow.evaluation", Kind::Bool),
@@ -147,7 +155,7 @@ pub const KEYS: &[Key] = &[
     ignored("dataset.generation_buffer_size", GENERATE),
     ignored(
         "dataset.compression",
-        "DLIO's npz files are stored whatever it says",
+        "npz files are stored whatever it says, parquet is written uncompressed",
     ),
     ignored("dataset.compression_level", "DLIO's npz files are stored"),
     ignored("dataset.enable_chunking", "it is about HDF5"),
@@ -197,6 +205,9 @@ pub const KEYS: &[Key] = &[
     ignored("reader.transformed_record_dims", PYTHON),
     ignored("reader.transformed_record_element_type", PYTHON),
     ignored("reader.write_threads", GENERATE),
+    ignored("reader.data_loader_root", UNREAD),
+    ignored("reader.shuffle", UNREAD),
+    ignored("reader.checkpoint_folder", UNREAD),
     used("train.epochs", Kind::Count),
     used("train.total_training_steps", Kind::OptionalCount),
     used("train.computation_time", Kind::Time),

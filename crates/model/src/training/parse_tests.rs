@@ -152,16 +152,16 @@ fn parameters_win_over_the_file() {
 }
 
 #[test]
-fn columns_are_read_where_they_say_so() {
+fn columns_are_read_unless_they_say_otherwise() {
     let text = "dataset:\n  format: parquet\n  parquet:\n    columns:\n      \
-                - {name: a, dtype: float32, read: True}\n      - {name: b, dtype: int8, size: 4}\n";
+                - {name: a, dtype: float32, read: False}\n      - {name: b, dtype: int8, size: 4}\n";
     let columns = parse(text).unwrap().dataset.parquet.columns;
     assert_eq!(
         columns
             .iter()
             .map(|c| (c.row_bytes(), c.read))
             .collect::<Vec<_>>(),
-        [(4, true), (4, false)]
+        [(4, false), (4, true)]
     );
 }
 

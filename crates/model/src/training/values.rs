@@ -204,19 +204,10 @@ fn from_map(map: &Mapping) -> Result<Distribution, String> {
     })
 }
 
-/// `dataset.parquet.columns`: maps with `name`, `dtype`, `size`, `read`.
+/// `dataset.parquet.columns`: maps with `name`, `dtype`, `size`, `read` (True when left out).
 pub(super) fn columns(value: &Value) -> Result<Vec<ParquetColumn>, String> {
     let list = value.as_sequence().ok_or("write a list of columns")?;
-    let columns: Vec<ParquetColumn> = list.iter().map(column).collect::<Result<_, _>>()?;
-    // Where no column says `read`, all are read; where one does, only those that say so.
-    let chosen = list.iter().any(|item| item.get("read").is_some());
-    Ok(columns
-        .into_iter()
-        .map(|column| ParquetColumn {
-            read: column.read || !chosen,
-            ..column
-        })
-        .collect())
+    list.iter().map(column).collect()
 }
 
 fn column(value: &Value) -> Result<ParquetColumn, String> {
@@ -230,7 +221,7 @@ fn column(value: &Value) -> Result<ParquetColumn, String> {
     let mut column = ParquetColumn {
         dtype: ElementType::Uint8,
         size: 1,
-        read: false,
+        read: true,
         name,
     };
     for (key, value) in map {

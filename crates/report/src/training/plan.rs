@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use stormlp_model::training::plan::{LoaderPlan, ReadPattern, TrainPlan};
 use stormlp_model::training::profile::BlockEnd;
+use stormlp_model::training::workload::Shuffle;
 use stormlp_model::units::{ByteSize, format_duration};
 
 /// Every number of the plan.
@@ -30,7 +31,7 @@ pub fn plan_text(plan: &TrainPlan) -> String {
     line(
         "steps",
         format!(
-            "{} an epoch, each {} samples on {} accelerators; {} epochs, {} runs",
+            "{} an epoch, each {} samples on {} accelerators; epochs: {}, runs: {}",
             plan.steps_per_epoch, plan.batch_size, plan.accelerators, plan.epochs, plan.runs
         ),
     );
@@ -41,15 +42,7 @@ pub fn plan_text(plan: &TrainPlan) -> String {
     line("loader", loader(plan));
     line("reads", reads(plan));
     line("path", path(plan));
-    line(
-        "order",
-        format!(
-            "files {}, samples {}, seed {}",
-            format!("{:?}", plan.shuffle.files).to_lowercase(),
-            format!("{:?}", plan.shuffle.samples).to_lowercase(),
-            plan.shuffle.seed
-        ),
-    );
+    line("order", order(plan));
     line("AU", metric(plan));
     if let Some(evaluation) = &plan.evaluation {
         line(
@@ -90,7 +83,7 @@ pub fn plan_text(plan: &TrainPlan) -> String {
 fn data(plan: &TrainPlan) -> String {
     let data = &plan.data;
     format!(
-        "{} {} files of {} samples, {}; {:.0} bytes a sample by the workload",
+        "{} {} files, samples in each: {}; {}; {:.0} bytes a sample by the workload",
         data.files,
         data.format,
         data.samples_per_file,
@@ -146,6 +139,33 @@ fn reads(plan: &TrainPlan) -> String {
                 plan.data.columns.len()
             )
         }
+    }
+}
+
+fn order(plan: &TrainPlan) -> String {
+    let word = |shuffle: Shuffle| match shuffle {
+        Shuffle::Off => "in order",
+        Shuffle::Seed => "shuffled by seed",
+        Shuffle::Random => "shuffled at random",
+    };
+    let shuffle = &plan.shuffle;
+    match &plan.loader {
+        // dlio.md T1: up to v2.0 PyTorch's loader shuffled nothing, whatever the keys said.
+        LoaderPlan::Workers { .. } if !plan.profile.reshuffles() => {
+            "contiguous ranges by file name, the same in every epoch (so this edition read, \
+             whatever file_shuffle says)"
+                .to_string()
+        }
+        LoaderPlan::Workers { .. } => format!(
+            "dealt round robin, files {} each epoch, seed {}",
+            word(shuffle.files),
+            shuffle.seed
+        ),
+        LoaderPlan::Interleave { .. } => format!(
+            "every n-th file by name, records {}, seed {}",
+            word(shuffle.samples),
+            shuffle.seed
+        ),
     }
 }
 

@@ -1,13 +1,277 @@
-//! `stormlp datagen`.
+//! `stormlp datagen WORKLOAD`: writes, continues or verifies the dataset of a workload.
 
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::ValueEnum;
+use serde::Serialize;
+use stormlp_dataset::content::Content;
+use stormlp_dataset::dataset::Dataset;
+use stormlp_dataset::generate::{self, Existing, GenerateError, GeneratePlan};
+use stormlp_dataset::spec::{self, DEFAULT_SEED, Making};
+use stormlp_model::path::EngineKind;
+use stormlp_model::training::profile::Profile;
+use stormlp_report::dataset as text;
+
+use crate::commands::workloads;
 use crate::exit::Failure;
+use crate::output;
 use crate::session::Session;
 
 /// Arguments of `stormlp datagen`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "\
+Examples:
+  stormlp datagen unet3d --files 14000 --data-dir /mnt/nvme/unet3d
+      write unet3d's training set, with the sizes that DLIO would give it
+  stormlp datagen unet3d --files 14000 --data-dir /mnt/nvme/unet3d --resume
+      continue a run that was stopped or killed; mend files that were cut off or altered
+  stormlp datagen unet3d --files 14000 --data-dir /mnt/nvme/unet3d --verify
+      read everything back and name each bad file; writes nothing")]
+pub(crate) struct Args {
+    /// A built-in workload (see `stormlp workloads`) or a YAML file.
+    #[arg(value_name = "WORKLOAD")]
+    workload: String,
 
-/// Refuses: this build has no `datagen` yet.
-pub(crate) fn run(_args: Args, _session: &Session) -> Result<(), Failure> {
-    Err(Failure::usage("this build has no `datagen` yet"))
+    /// The accelerator whose edition of the workload is meant; sizes do not depend on it.
+    #[arg(long, value_name = "NAME")]
+    accelerator: Option<String>,
+
+    /// The dataset folder; samples lie in its train/ and valid/
+    /// [default: ./stormlp-data/WORKLOAD].
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+
+    /// Training files.
+    #[arg(long, value_name = "N")]
+    files: Option<u64>,
+
+    /// Samples in each file.
+    #[arg(long, value_name = "N")]
+    samples_per_file: Option<u64>,
+
+    /// Subfolders of the training files.
+    #[arg(long, value_name = "N")]
+    subfolders: Option<u64>,
+
+    /// The edition whose sizes are drawn [default: the workload's own].
+    #[arg(long, value_name = "v1|v2|v3|native")]
+    profile: Option<Profile>,
+
+    /// Ranks that DLIO would generate with: in v3 each draws sizes of its own.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    generator_ranks: u32,
+
+    /// What fills the samples: random bytes that neither compress nor repeat, or one byte value.
+    #[arg(long, value_name = "random|constant", default_value_t = Content::Random)]
+    content: Content,
+
+    /// Seed of the content; sizes are DLIO's whatever the seed.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
+    seed: u64,
+
+    /// Threads that write [default: two for each CPU, at most 16].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
+    threads: Option<u16>,
+
+    /// How writes reach the kernel.
+    #[arg(long, value_enum, default_value_t = Engine::Auto)]
+    engine: Engine,
+
+    /// A key of the workload to set, as mlpstorage takes them: dataset.num_files_eval=10.
+    #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
+    params: Vec<String>,
+
+    #[command(flatten)]
+    mode: Mode,
+
+    /// How to print the result.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// What to do with a folder that is not empty.
+#[derive(Debug, clap::Args)]
+#[group(multiple = false)]
+struct Mode {
+    /// Continue a run that was stopped; find files that were cut off or altered and remake them.
+    #[arg(long)]
+    resume: bool,
+
+    /// Write nothing; read every file and name each that is bad (exit code 5).
+    #[arg(long)]
+    verify: bool,
+
+    /// Remove the dataset that is there first.
+    #[arg(long)]
+    overwrite: bool,
+
+    /// Print what would be made, write nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// I/O engines.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Engine {
+    /// io_uring where the kernel allows it, else pwrite.
+    Auto,
+    /// io_uring, one ring for each thread.
+    Uring,
+    /// io_uring through tokio-uring.
+    TokioUring,
+    /// pwrite.
+    Psync,
+}
+
+/// The forms of the result.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// For scripts.
+    Json,
+}
+
+/// Makes, continues, verifies or only outlines the dataset.
+pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+    let plan = plan(&args)?;
+    if args.mode.dry_run {
+        let outline = plan.outline();
+        return print(args.format, &outline, || text::outline_text(&outline));
+    }
+    let progress = session.progress();
+    if args.mode.verify {
+        let found = generate::verify(&plan, &progress, &session.stop)
+            .map_err(|error| failure(error, session))?;
+        print(args.format, &found, || text::verification_text(&found))?;
+        return match found.faults.len() {
+            0 => Ok(()),
+            bad => Err(bad_files(bad, found.by_checksum, session, &plan)),
+        };
+    }
+    let report =
+        generate::run(&plan, &progress, &session.stop).map_err(|error| failure(error, session))?;
+    print(args.format, &report, || text::report_text(&report))
+}
+
+fn print<T: Serialize>(
+    format: Format,
+    value: &T,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    match format {
+        Format::Text => output::print(&text()),
+        Format::Json => {
+            let json = serde_json::to_string_pretty(value).context("a report is plain data")?;
+            output::print(&json)
+        }
+    }
+}
+
+/// Everything decided: the workload, what the options change in it, and where it goes.
+fn plan(args: &Args) -> Result<GeneratePlan, Failure> {
+    let mut workload = workloads::load(&args.workload, args.accelerator.as_deref(), &args.params)?;
+    let dataset = &mut workload.dataset;
+    if let Some(files) = args.files {
+        dataset.num_files_train = files;
+    }
+    if let Some(samples) = args.samples_per_file {
+        dataset.num_samples_per_file = samples;
+    }
+    if let Some(subfolders) = args.subfolders {
+        dataset.num_subfolders_train = subfolders;
+    }
+    let profile = args.profile.unwrap_or(workload.edition);
+    let making = Making {
+        profile,
+        generator_ranks: args.generator_ranks,
+        content: args.content,
+        seed: args.seed,
+    };
+    let dataset =
+        Dataset::new(spec::recipe(&workload.dataset, making)).map_err(Failure::no_plan)?;
+    let folder = args
+        .data_dir
+        .clone()
+        .unwrap_or_else(|| Path::new("stormlp-data").join(&workload.name));
+    Ok(GeneratePlan {
+        existing: match &args.mode {
+            Mode { resume: true, .. } => Existing::Resume,
+            Mode {
+                overwrite: true, ..
+            } => Existing::Overwrite,
+            _ => Existing::Refuse,
+        },
+        threads: args.threads.map_or(0, usize::from),
+        engine: match args.engine {
+            Engine::Auto => None,
+            Engine::Uring => Some(EngineKind::Uring),
+            Engine::TokioUring => Some(EngineKind::TokioUring),
+            Engine::Psync => Some(EngineKind::Psync),
+        },
+        ..GeneratePlan::new(folder, &workload.name, profile.name(), dataset)
+    })
+}
+
+/// The command that was typed, without the mode it was typed with.
+fn command_line(session: &Session) -> String {
+    let modes = ["--resume", "--verify", "--overwrite", "--dry-run"];
+    let line = session.command_line();
+    let words = line.split(' ').filter(|word| !modes.contains(word));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn bad_files(bad: usize, by_checksum: bool, session: &Session, plan: &GeneratePlan) -> Failure {
+    let files = plan.dataset.files();
+    let error = anyhow::anyhow!(
+        "{bad} of {files} files are bad in {}",
+        plan.folder.display()
+    );
+    let mend = if by_checksum {
+        "--resume"
+    } else {
+        "--overwrite"
+    };
+    Failure::storage(error).with_help(format!(
+        "make them again with `{} {mend}`",
+        command_line(session)
+    ))
+}
+
+/// The exit code and the advice of an error.
+fn failure(error: GenerateError, session: &Session) -> Failure {
+    let command = command_line(session);
+    let full = error.is_full();
+    match error {
+        GenerateError::Occupied { resumable, .. } => {
+            let help = if resumable {
+                format!(
+                    "`{command} --resume` continues or mends it, `--verify` checks it, \
+                     `--overwrite` makes it anew"
+                )
+            } else {
+                format!("choose another --data-dir, or remove it with `{command} --overwrite`")
+            };
+            Failure::machine(error).with_help(help)
+        }
+        GenerateError::Another { .. } => Failure::no_plan(error)
+            .with_help("give the options it was made with, or --overwrite to make it anew"),
+        GenerateError::Locked(_) | GenerateError::Setup(_) => Failure::machine(error),
+        GenerateError::Space { .. } => Failure::machine(error)
+            .with_help("free some space, choose another --data-dir, or make fewer --files"),
+        GenerateError::Stopped { .. } => {
+            Failure::stopped(error).with_help(format!("continue with `{command} --resume`"))
+        }
+        GenerateError::File { .. } if full => Failure::storage(error).with_help(format!(
+            "free some space and continue with `{command} --resume`; the files made so far are whole"
+        )),
+        GenerateError::File { .. } => Failure::storage(error).with_help(format!(
+            "the files made so far are whole: continue with `{command} --resume`"
+        )),
+        GenerateError::Manifest(_) => Failure::storage(error).with_help(
+            "without its manifest a dataset cannot be continued: --overwrite makes it anew",
+        ),
+        GenerateError::Format(_) => Failure::no_plan(error),
+    }
 }

@@ -1,0 +1,225 @@
+//! `stormlp datagen`: what a user sees of making, refusing, continuing and verifying datasets.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command as Process, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::{stderr, stdout, stormlp};
+
+/// unet3d with small samples: 4 files of some 100 kB.
+const SMALL: [&str; 7] = [
+    "datagen",
+    "unet3d",
+    "--files",
+    "4",
+    "--params",
+    "dataset.record_length_bytes=100000",
+    "dataset.record_length_bytes_stdev=30000",
+];
+
+fn datagen(folder: &Path, more: &[&str]) -> assert_cmd::assert::Assert {
+    let mut command = stormlp();
+    command.args(SMALL).arg("--data-dir").arg(folder).args(more);
+    command.assert()
+}
+
+fn json(assert: assert_cmd::assert::Assert) -> Value {
+    serde_json::from_str(&stdout(assert)).unwrap()
+}
+
+#[test]
+fn a_dataset_is_made_refused_verified_and_mended() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("data");
+    let made = json(datagen(&folder, &["--format", "json"]).success());
+    assert_eq!(made["files_made"], 4);
+    assert_eq!(fs::read_dir(folder.join("train")).unwrap().count(), 4);
+
+    let refused = stderr(datagen(&folder, &[]).code(4));
+    assert!(refused.contains("holds this dataset already"), "{refused}");
+    assert!(refused.contains("--resume"), "{refused}");
+
+    let good = stdout(datagen(&folder, &["--verify"]).success());
+    assert!(
+        good.starts_with("4 of 4 files are good, checked against the checksums"),
+        "{good}"
+    );
+
+    fs::write(folder.join("train/img_2_of_4.npz"), b"PK").unwrap();
+    let bad = datagen(&folder, &["--verify"]).code(5);
+    let text = String::from_utf8_lossy(&bad.get_output().stdout).into_owned();
+    assert!(
+        text.contains("bad: train/img_2_of_4.npz: it has 2 bytes, it was made with"),
+        "{text}"
+    );
+    assert!(stderr(bad).contains("1 of 4 files are bad"));
+
+    let mended = json(datagen(&folder, &["--resume", "--format", "json"]).success());
+    assert_eq!(
+        mended["remade"],
+        serde_json::json!(["train/img_2_of_4.npz"])
+    );
+    assert_eq!(mended["files_kept"], 3);
+    datagen(&folder, &["--verify"]).success();
+
+    let other = stderr(datagen(&folder, &["--resume", "--seed", "7"]).code(3));
+    assert!(
+        other.contains("made with seed 42, this run asks for seed 7"),
+        "{other}"
+    );
+    datagen(&folder, &["--overwrite", "--seed", "7"]).success();
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_made_and_writes_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("data");
+    let outline = json(datagen(&folder, &["--dry-run", "--format", "json"]).success());
+    assert_eq!(outline["files"], 4);
+    assert_eq!(outline["profile"], "v2");
+    assert_eq!(outline["fits"], true);
+    assert!(!folder.exists());
+    let made = json(datagen(&folder, &["--format", "json"]).success());
+    assert_eq!(made["bytes"], outline["bytes"]);
+}
+
+#[test]
+fn what_cannot_be_made_leaves_no_trace() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("data");
+    for (options, code, message) in [
+        (
+            vec!["datagen", "unet3d", "--files", "1000000"],
+            4,
+            "the dataset needs",
+        ),
+        (
+            vec!["datagen", "unet3d", "--files", "0"],
+            3,
+            "num_files_train must be 1 or more",
+        ),
+        (vec!["datagen", "unet4d"], 3, "did you mean `unet3d`"),
+        (
+            vec!["datagen", "nothing.yaml"],
+            4,
+            "cannot read nothing.yaml",
+        ),
+        (
+            vec!["datagen", "unet3d", "--params", "dataset.formt=npz"],
+            3,
+            "dataset.format",
+        ),
+        (
+            vec!["datagen", "unet3d", "--resume", "--overwrite"],
+            2,
+            "cannot be used with",
+        ),
+        (
+            vec!["datagen", "unet3d", "--files", "3", "--verify"],
+            4,
+            "does not exist",
+        ),
+    ] {
+        let mut command = stormlp();
+        command.current_dir(root.path()).args(&options);
+        let errors = stderr(command.arg("--data-dir").arg(&folder).assert().code(code));
+        assert!(errors.contains(message), "{options:?}: {errors}");
+        assert!(!folder.exists(), "{options:?}");
+    }
+}
+
+#[test]
+fn the_default_folder_bears_the_workloads_name() {
+    let root = tempfile::tempdir().unwrap();
+    stormlp()
+        .current_dir(root.path())
+        .args(SMALL)
+        .assert()
+        .success();
+    assert!(
+        root.path()
+            .join("stormlp-data/unet3d/train/img_0_of_4.npz")
+            .is_file()
+    );
+}
+
+/// A run that would take long, once it has made its first file.
+fn long_run(folder: &Path) -> Child {
+    let child = Process::new(env!("CARGO_BIN_EXE_stormlp"))
+        .args([
+            "datagen",
+            "unet3d",
+            "--files",
+            "600",
+            "--threads",
+            "1",
+            "--data-dir",
+        ])
+        .arg(folder)
+        .args(["--params", "dataset.record_length_bytes=700000"])
+        .arg("dataset.record_length_bytes_stdev=0")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let patience = Instant::now() + Duration::from_secs(30);
+    while !folder.join("train/img_003_of_600.npz").exists() {
+        assert!(Instant::now() < patience, "no file was made");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child
+}
+
+/// Continues the run with fewer options than files to go, and looks at what was kept.
+fn is_resumable(folder: &Path) {
+    let mut command = stormlp();
+    command
+        .args(["datagen", "unet3d", "--files", "600", "--data-dir"])
+        .arg(folder)
+        .args(["--params", "dataset.record_length_bytes=700000"])
+        .args([
+            "dataset.record_length_bytes_stdev=0",
+            "--format",
+            "json",
+            "--resume",
+        ]);
+    let resumed = json(command.assert().success());
+    assert!(resumed["files_kept"].as_u64().unwrap() >= 4, "{resumed}");
+    assert_eq!(resumed["remade"], serde_json::json!([]));
+    let made = fs::read_dir(folder.join("train")).unwrap().count();
+    assert_eq!(made, 600, "no leftovers");
+}
+
+#[test]
+fn ctrl_c_ends_with_130_and_can_be_continued() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("data");
+    let child = long_run(&folder);
+    let pid = child.id().to_string();
+    assert!(
+        Process::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let output = child.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{errors}");
+    assert!(errors.contains("of 600 files made"), "{errors}");
+    assert!(errors.contains("--resume"), "{errors}");
+    is_resumable(&folder);
+}
+
+#[test]
+fn a_killed_run_can_be_continued() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("data");
+    let mut child = long_run(&folder);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    is_resumable(&folder);
+}

@@ -1,0 +1,116 @@
+//! `stormlp workloads` and `stormlp datasize`.
+
+use serde_json::Value;
+
+use crate::{stderr, stdout, stormlp};
+
+fn json(arguments: &[&str]) -> Value {
+    let assert = stormlp()
+        .args(arguments)
+        .args(["--format", "json"])
+        .assert()
+        .success();
+    serde_json::from_str(&stdout(assert)).unwrap()
+}
+
+#[test]
+fn a_printed_workload_is_one_that_can_be_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let yaml = stdout(
+        stormlp()
+            .args(["workloads", "show", "unet3d"])
+            .assert()
+            .success(),
+    );
+    let file = folder.path().join("my.yaml");
+    std::fs::write(&file, yaml).unwrap();
+    let file = file.to_str().unwrap();
+    let own = json(&["datasize", file, "-n", "8", "--host-memory", "64G"]);
+    let built_in = json(&["datasize", "unet3d", "-n", "8", "--host-memory", "64G"]);
+    assert_eq!(own, built_in);
+    assert_eq!(own["profile"], "v2");
+}
+
+#[test]
+fn every_workload_is_listed_in_both_forms() {
+    let text = stdout(stormlp().arg("workloads").assert().success());
+    let list = json(&["workloads"]);
+    assert_eq!(list.as_array().unwrap().len(), 17);
+    for workload in list.as_array().unwrap() {
+        let (name, accelerator) = (
+            workload["name"].as_str().unwrap(),
+            workload["accelerator"].as_str().unwrap(),
+        );
+        assert!(
+            text.lines()
+                .any(|line| line.contains(name) && line.contains(accelerator)),
+            "{name} {accelerator}:\n{text}"
+        );
+    }
+}
+
+#[test]
+fn datasize_has_the_keys_that_scripts_rely_on() {
+    let size = json(&[
+        "datasize",
+        "resnet50",
+        "-n",
+        "16",
+        "--host-memory",
+        "64G",
+        "--profile",
+        "v1",
+    ]);
+    assert_eq!(size["files"], 2557);
+    assert_eq!(size["steps_per_epoch"], 499);
+    assert_eq!(size["binding"], "steps");
+    assert_eq!(size["subfolders"], 0);
+    assert_eq!(size["bytes"], 366_775_434_536_u64);
+    assert!(size["fits"].is_boolean());
+}
+
+#[test]
+fn a_dataset_that_does_not_fit_is_an_answer_not_an_error() {
+    let size = json(&["datasize", "unet3d", "-n", "100000", "--host-memory", "1T"]);
+    assert_eq!(size["fits"], false);
+}
+
+#[test]
+fn faults_of_a_file_have_their_place() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("bad.yaml"), "reader:\n  batchsize: 7\n").unwrap();
+    let assert = stormlp()
+        .current_dir(folder.path())
+        .args(["datasize", "bad.yaml"])
+        .assert()
+        .code(3);
+    let text = stderr(assert);
+    assert!(
+        text.contains(
+            "bad.yaml:2:3: unknown key `reader.batchsize`; did you mean `reader.batch_size`?"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn names_that_are_wrong_have_the_codes_and_the_nearest() {
+    let assert = stormlp()
+        .args(["workloads", "show", "unet"])
+        .assert()
+        .code(3);
+    assert!(stderr(assert).contains("did you mean `unet3d`?"));
+    stormlp()
+        .args(["datasize", "missing.yaml"])
+        .assert()
+        .code(4);
+    stormlp()
+        .args(["datasize", "unet3d", "--profile", "v9"])
+        .assert()
+        .code(2);
+    let assert = stormlp()
+        .args(["datasize", "unet3d", "-n", "0"])
+        .assert()
+        .code(3);
+    assert!(stderr(assert).contains("--accelerators"));
+}
