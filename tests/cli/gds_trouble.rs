@@ -140,6 +140,16 @@ fn somebody_elses_files_are_never_overwritten() {
 }
 
 #[test]
+fn a_csv_file_with_other_columns_is_not_added_to() {
+    let folder = folder();
+    fs::write(folder.path().join("a.csv"), "name,age\n").unwrap();
+    let text = stderr(gds(folder.path(), "--export a.csv").assert().code(4));
+    assert!(text.contains("other columns"), "{text}");
+    let kept = fs::read_to_string(folder.path().join("a.csv")).unwrap();
+    assert_eq!(kept, "name,age\n");
+}
+
+#[test]
 fn a_dataset_folder_is_not_used_for_test_files() {
     let folder = folder();
     fs::create_dir(folder.path().join("d")).unwrap();

@@ -18,6 +18,7 @@ mod problem;
 mod report;
 mod request;
 mod resolve;
+mod review;
 mod space;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -38,3 +39,4 @@ pub use report::{
 };
 pub use request::{JobRequest, MatrixRequest, SharedFile, Target};
 pub use resolve::{ASSUMED_BYTES_PER_SECOND, resolve};
+pub use review::review;

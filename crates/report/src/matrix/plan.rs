@@ -5,7 +5,7 @@ use stormlp_model::matrix::{FileAction, MatrixPlan, Span};
 use stormlp_model::units::format_duration;
 
 use super::numbers::size;
-use super::sheet::{Sheet, device_words, files_words};
+use super::sheet::{Sheet, device_words, files_words, uses_accelerator};
 use super::table;
 
 /// The plan as a table: files, memory, engine, and a row for each cell.
@@ -58,7 +58,13 @@ pub fn render_plan(plan: &MatrixPlan) -> String {
 }
 
 fn title(plan: &MatrixPlan) -> Vec<String> {
-    let devices: Vec<String> = plan.memory.devices.iter().map(device_words).collect();
+    let devices = match uses_accelerator(plan) {
+        true => {
+            let words: Vec<String> = plan.memory.devices.iter().map(device_words).collect();
+            words.join(", ")
+        }
+        false => "not used by these paths".to_string(),
+    };
     let span = match plan.span {
         Span::Seconds(seconds) => format_duration(seconds),
         Span::Passes(passes) => format!("{passes} passes"),
@@ -78,7 +84,7 @@ fn title(plan: &MatrixPlan) -> Vec<String> {
             count(FileAction::Fill),
             size(plan.layout_bytes)
         ),
-        format!("accelerator memory: {}", devices.join(", ")),
+        format!("accelerator memory: {devices}"),
         format!(
             "engine {}, page cache {}, {span} a cell after {} of warm-up, buffers {}",
             plan.engine,

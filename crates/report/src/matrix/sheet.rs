@@ -91,6 +91,9 @@ pub(super) fn files_words(plan: &MatrixPlan) -> String {
 
 /// What transfers ended in, as the cells say; as the plan says before any has run.
 fn memory_words(report: &MatrixReport) -> String {
+    if !uses_accelerator(&report.plan) {
+        return "not used by these paths".to_string();
+    }
     let mut names: Vec<String> = Vec::new();
     let accelerated = (report.cells.iter()).filter(|c| c.requested_path.ends_in_accelerator());
     for numbers in accelerated.filter_map(|cell| cell.measurement.as_ref()) {
@@ -106,6 +109,13 @@ fn memory_words(report: &MatrixReport) -> String {
         names.extend(report.plan.memory.devices.iter().map(device_words));
     }
     names.join(", ")
+}
+
+/// Whether any path of a plan ends in accelerator memory.
+pub(super) fn uses_accelerator(plan: &MatrixPlan) -> bool {
+    plan.cells
+        .iter()
+        .any(|cell| cell.path.ends_in_accelerator())
 }
 
 /// A device, the stand-in named as such.

@@ -284,7 +284,7 @@ fn gdsios_line_has_the_depth_of_a_batch_and_the_mix_of_sizes() {
     report.cells[1].requested_path = PathKind::GdsBatch;
     report.cells[1].effective_path = Some(PathKind::GdsBatch);
     report.cells[1].queue_depth = 10;
-    report.cells[1].io_size_mix = Some("32K:1024K:1K").map(mix);
+    report.cells[1].io_size_mix = Some(mix("32K:1024K:1K"));
     let text = show(Format::Gdsio, &report);
     let first = text.lines().next().unwrap();
     assert!(
@@ -448,4 +448,41 @@ fn formats_are_told_by_extension() {
     assert_eq!(format("b.md"), Ok(Format::Markdown));
     assert!(format("b.xlsx").unwrap_err().contains(".csv"));
     assert!(format("b").is_err());
+}
+
+#[test]
+fn repetitions_unlike_the_others_and_a_near_ceiling_are_told() {
+    use stormlp_model::matrix::review;
+    let mut request = plain();
+    request.paths = PathChoice::Named(vec![PathKind::Cpu, PathKind::Null]);
+    request.repeat = 6;
+    let kinds = |report: &MatrixReport| -> Vec<WarningKind> {
+        review(report).iter().map(|warning| warning.kind).collect()
+    };
+    let steady = report(&request, |path, repeat| {
+        let rate = if path == PathKind::Null { 900.0 } else { 50.0 };
+        Some(rate + f64::from(repeat % 3))
+    });
+    assert_eq!(kinds(&steady), []);
+    let slow_first = report(&request, |path, repeat| match (path, repeat) {
+        (PathKind::Null, _) => Some(900.0),
+        (_, 1) => Some(20.0),
+        (_, repeat) => Some(50.0 + f64::from(repeat % 3)),
+    });
+    assert_eq!(kinds(&slow_first), [WarningKind::Outliers]);
+    assert!(
+        review(&slow_first)[0]
+            .fact
+            .contains("first repetition had 39 %")
+    );
+    let one_off = report(&request, |path, repeat| match (path, repeat) {
+        (PathKind::Null, _) => Some(900.0),
+        (_, 4) => Some(20.0),
+        (_, repeat) => Some(50.0 + f64::from(repeat % 3)),
+    });
+    assert!(review(&one_off)[0].fact.contains("1 of 6 repetitions"));
+    let near = report(&request, |path, _| {
+        Some(if path == PathKind::Null { 90.0 } else { 50.0 })
+    });
+    assert_eq!(kinds(&near), [WarningKind::HarnessBound]);
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use stormlp_emulator::matrix::{self, MatrixError};
-use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport};
+use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport, review};
 use stormlp_model::units::{ByteSize, format_duration};
 use stormlp_report::matrix::Format;
 use stormlp_transfer::TransferError;
@@ -51,6 +51,7 @@ pub(crate) fn execute(run: Run, outputs: &Outputs, session: &Session) -> Result<
         },
     )
     .map_err(matrix_failure)?;
+    let report = reviewed(report);
     let saved = save(&report, &save_to);
     outputs.write(&report)?;
     if outputs.format() == Format::Gdsio {
@@ -64,6 +65,18 @@ pub(crate) fn execute(run: Run, outputs: &Outputs, session: &Session) -> Result<
         eprintln!("report: {}", save_to.display());
     }
     verdict(&report, &save_to)
+}
+
+/// Adds what the cells say about each other, once all of them are there.
+fn reviewed(mut report: MatrixReport) -> MatrixReport {
+    if !report.stopped {
+        for warning in review(&report) {
+            if !report.head.warnings.contains(&warning) {
+                report.head.warnings.push(warning);
+            }
+        }
+    }
+    report
 }
 
 /// How long it will take and what is written first.

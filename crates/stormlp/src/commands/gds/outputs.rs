@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use stormlp_model::matrix::MatrixReport;
-use stormlp_report::matrix::{Columns, Format, View, csv_rows, gdsio_lines, render};
+use stormlp_report::matrix::{CSV_HEADER, Columns, Format, View, csv_rows, gdsio_lines, render};
 use stormlp_transfer::storage;
 
 use crate::commands::saved;
@@ -71,8 +71,11 @@ impl OutputArgs {
             .map(|path| Format::of_file(&path).map(|format| (path, format)))
             .collect::<Result<Vec<_>, String>>()
             .map_err(Failure::usage)?;
-        for (path, _) in &exports {
+        for (path, format) in &exports {
             check_folder(path)?;
+            if *format == Format::Csv {
+                check_header(path)?;
+            }
         }
         let baseline = (self.baseline.as_deref()).map(saved::matrix).transpose()?;
         Ok(Outputs {
@@ -181,6 +184,21 @@ fn append_csv(path: &Path, report: &MatrixReport) -> Result<(), Failure> {
         .open(path)
         .and_then(|mut file| file.write_all(rows.as_bytes()))
         .map_err(|error| cannot_save(path, error))
+}
+
+/// A CSV file that is there is added to, so its columns must be these.
+fn check_header(path: &Path) -> Result<(), Failure> {
+    let Ok(text) = fs::read_to_string(path) else {
+        return Ok(());
+    };
+    match text.lines().next() {
+        Some(header) if header != CSV_HEADER.join(",") => Err(Failure::machine(anyhow::anyhow!(
+            "--export {}: the file has other columns, so nothing can be added to it",
+            path.display()
+        ))
+        .with_help("name another file, or remove this one")),
+        _ => Ok(()),
+    }
 }
 
 fn check_folder(path: &Path) -> Result<(), Failure> {
