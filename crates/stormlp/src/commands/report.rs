@@ -3,9 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
+use serde_json::Value;
 use stormlp_model::head::ReportKind;
 use stormlp_model::matrix::CellStatus;
 use stormlp_report::matrix::Format;
+use stormlp_report::{checkpoint, training};
 
 use super::gds::OutputArgs;
 use super::saved;
@@ -38,17 +41,26 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
         (false, _) => args.place,
     };
     let outputs = args.output.open()?;
-    match saved::any(&file)? {
-        (ReportKind::Gds, _) => outputs.write(&saved::matrix(&file)?),
-        (ReportKind::Train | ReportKind::Checkpoint, value) if outputs.format() == Format::Json => {
-            output::print(&format!("{value:#}"))
+    let (kind, value) = saved::any(&file)?;
+    let text: fn(Value) -> serde_json::Result<String> = match kind {
+        ReportKind::Gds => return outputs.write(&saved::matrix(&file)?),
+        ReportKind::Train => |value| serde_json::from_value(value).map(|r| training::text(&r)),
+        ReportKind::Checkpoint => {
+            |value| serde_json::from_value(value).map(|r| checkpoint::text(&r))
         }
-        (kind, _) => Err(Failure::no_plan(anyhow::anyhow!(
-            "{} is the report of `stormlp {}`, which is shown here as JSON only",
-            file.display(),
+    };
+    match outputs.format() {
+        Format::Json => output::print(&format!("{value:#}")),
+        Format::Table => {
+            let text = text(value)
+                .with_context(|| format!("{} is damaged", file.display()))
+                .map_err(Failure::no_plan)?;
+            output::print(&text)
+        }
+        Format::Gdsio | Format::Csv | Format::Markdown => Err(Failure::usage(format!(
+            "a report of `stormlp {}` has the formats table and json",
             kind.name()
-        ))
-        .with_help(format!("stormlp report {} --format json", file.display()))),
+        ))),
     }
 }
 
