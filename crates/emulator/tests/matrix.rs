@@ -242,7 +242,7 @@ fn a_folder_in_use_is_refused() {
     let plan = resolve(&request, &facts, &inventory(folder.path())).expect("a valid request");
     let head = ReportHead::new(ReportKind::Gds, String::new(), String::new(), facts);
     let report = MatrixReport::new(head, plan);
-    let error =
-        stormlp_emulator::matrix::run(report, &Silent, &StopToken::new(), &mut |_| {}).unwrap_err();
+    let error = stormlp_emulator::matrix::run(report, &Silent, &StopToken::new(), &mut |_| {})
+        .expect_err("held");
     assert!(error.to_string().contains("in use by another"), "{error}");
 }
