@@ -69,6 +69,7 @@ fn what_this_machine_lacks_is_4_before_anything_is_written() {
     check("--require-gds", 4, &["--require-gds"]);
     check("--file no/such/file", 4, &["no/such/file"]);
     check("--dir /proc/stormlp", 4, &["/proc/stormlp"]);
+    check("--dir no/such/mount", 4, &["no/such/mount", "mkdir -p"]);
     check(
         "--export no/such/folder/a.csv",
         4,

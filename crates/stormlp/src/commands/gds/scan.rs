@@ -39,6 +39,12 @@ pub(crate) fn nearest(path: &Path) -> PathBuf {
     there.map_or_else(|| PathBuf::from("/"), Path::to_path_buf)
 }
 
+/// Whether the folder above `path` is there; the folders of the default are made from nothing.
+fn has_parent(path: &Path) -> bool {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    path.starts_with("stormlp-data") || absolute.parent().is_some_and(Path::exists)
+}
+
 fn folder(path: &Path) -> FolderFacts {
     let there = nearest(path);
     let exists = path.exists();
@@ -48,6 +54,11 @@ fn folder(path: &Path) -> FolderFacts {
         false => (None, None),
     };
     let writable = match (strange, there.is_dir(), &direct) {
+        // A mistyped mount point must not fill the disk beneath it.
+        _ if !exists && !has_parent(path) => Availability::unavailable(
+            format!("neither {} nor the folder above it exists", path.display()),
+            "correct the name, or make the folder first with `mkdir -p`",
+        ),
         (Some(reason), _, _) => Availability::unavailable(reason, "use another --dir"),
         (None, false, _) => Availability::unavailable(
             format!("{} is not a folder", there.display()),
