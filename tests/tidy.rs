@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The longest a source file may be, in lines.
 const FILE_LINES: usize = 600;
@@ -264,6 +265,61 @@ fn functions(lines: &[&str]) -> Vec<(usize, usize, String)> {
         }
     }
     found
+}
+
+/// The commands that `--help` lists.
+fn commands() -> Vec<String> {
+    let help = help(&[]);
+    let list = help.split("Commands:").nth(1).unwrap();
+    list.lines()
+        .skip(1)
+        .take_while(|line| line.starts_with("  "))
+        .filter(|line| !line.starts_with("    "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .map(str::to_string)
+        .collect()
+}
+
+fn help(words: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_stormlp"))
+        .args(words)
+        .arg("--help")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// README and docs as one text.
+fn documentation() -> String {
+    let docs = files("docs", "md").into_iter().map(read);
+    docs.fold(read("README.md"), |all, page| all + &page)
+}
+
+#[test]
+fn every_command_is_documented_and_shows_three_examples() {
+    let documentation = documentation();
+    let mut complaints = Vec::new();
+    let commands = commands();
+    assert!(commands.contains(&"doctor".to_string()), "{commands:?}");
+    for command in commands {
+        if !documentation.contains(&format!("stormlp {command}")) {
+            complaints.push(format!("`stormlp {command}` is not in README.md or docs/"));
+        }
+        let help = help(&[&command]);
+        let examples = help.split("Examples:").nth(1).unwrap_or_default();
+        let shown = examples
+            .lines()
+            .filter(|line| line.trim_start().starts_with("stormlp "))
+            .count();
+        if shown < 3 {
+            complaints.push(format!(
+                "`stormlp {command} --help` ends with {shown} examples"
+            ));
+        }
+    }
+    assert_none("commands", &complaints);
 }
 
 #[test]
