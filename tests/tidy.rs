@@ -255,10 +255,12 @@ fn functions(lines: &[&str]) -> Vec<(usize, usize, String)> {
         }
         let closing = format!("{}}}", " ".repeat(line.len() - trimmed.len()));
         if let Some(length) = lines[start..].iter().position(|line| **line == closing) {
-            // A table written as a `match` is read line by line, however long it is.
+            // A table written as a `match` is read line by line, however long it is, and so is
+            // the output that a snapshot holds.
             let body = &lines[start..start + length];
             let rows = body.iter().filter(|line| line.contains(" => ")).count();
-            if rows * 4 > length {
+            let snapshot = body.iter().any(|line| line.contains("assert_snapshot!"));
+            if rows * 4 > length || snapshot {
                 continue;
             }
             found.push((start + 1, length + 1, words[at + 1].to_string()));

@@ -1,5 +1,7 @@
 //! A whole matrix on real files: what is laid out, moved, verified and told.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::path::Path;
 
