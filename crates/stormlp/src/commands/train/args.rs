@@ -101,8 +101,8 @@ pub(crate) struct DataArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Reading")]
 pub(crate) struct ReadArgs {
-    /// The path: buffered and cpu end in host memory, page-cache, cpu-gpu, cpu-async-gpu and gds
-    /// in accelerator memory [default: buffered, or cpu where the workload sets odirect]
+    /// The path: buffered and cpu end in host memory, page-cache, cpu-gpu and gds in accelerator
+    /// memory [default: buffered, or cpu where the workload sets odirect]
     #[arg(long, value_name = "PATH")]
     path: Option<PathKind>,
 
