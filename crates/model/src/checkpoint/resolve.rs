@@ -187,7 +187,7 @@ fn job(request: &CheckpointRequest) -> Result<(Layout, u64), Vec<Problem>> {
             let ranks = request
                 .ranks
                 .unwrap_or_else(|| group.saturating_mul(workload.data.unwrap_or(1)));
-            if ranks % group != 0 {
+            if !ranks.is_multiple_of(group) {
                 return wrong(
                     format!(
                         "{ranks} ranks are no multiple of tensor × pipeline = {} × {} = {group}",
@@ -394,12 +394,8 @@ fn folder_problems(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Proble
     problems
 }
 
-/// What the reader should know before the run.
-fn notes(
-    request: &CheckpointRequest,
-    plan: &CheckpointPlan,
-    facts: &CheckpointFacts,
-) -> Vec<Warning> {
+/// What is smaller than the real checkpoint, and by how much.
+fn scale_notes(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Warning> {
     let mut notes = Vec::new();
     let mut note = |kind, fact: String, advice: &str| notes.push(Warning::new(kind, fact, advice));
     if plan.is_scaled() {
@@ -430,6 +426,17 @@ fn notes(
             );
         }
     }
+    notes
+}
+
+/// What the reader should know before the run.
+fn notes(
+    request: &CheckpointRequest,
+    plan: &CheckpointPlan,
+    facts: &CheckpointFacts,
+) -> Vec<Warning> {
+    let mut notes = scale_notes(request, plan);
+    let mut note = |kind, fact: String, advice: &str| notes.push(Warning::new(kind, fact, advice));
     if plan.fsync == FsyncPolicy::None && plan.writes > 0 {
         note(
             WarningKind::NotDurable,

@@ -151,7 +151,8 @@ fn summary(text: &mut String, report: &CheckpointReport) {
             summary.checkpoints
         );
         let own = report.plan.profile.headline();
-        let rows: [(Arithmetic, &str, fn(&PhaseSummary) -> DurationAndRate); 3] = [
+        type Figure = fn(&PhaseSummary) -> DurationAndRate;
+        let rows: [(Arithmetic, &str, Figure); 3] = [
             (
                 Arithmetic::MlperfRules,
                 "MLPerf's rules: slowest rank, lowest rank's rate",
