@@ -95,6 +95,13 @@ fn what_this_machine_lacks_is_4() {
         ],
     );
     check(folder.path(), "no-such.yaml", 4, &["no-such.yaml"]);
+    let words = format!("retinanet --files 48 {SMALL} --path cpu-gpu --device cuda:7");
+    check(
+        folder.path(),
+        &words,
+        4,
+        &["no device cuda:7", "stormlp doctor"],
+    );
     let words = "unet3d --storage null --memory-limit 1M";
     check(folder.path(), words, 4, &["1 MiB"]);
     assert!(!folder.path().join("stormlp-results").exists());

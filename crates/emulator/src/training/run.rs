@@ -175,6 +175,13 @@ impl Runner<'_> {
 
     /// Exchanges the loaders when what the old ones still read has come.
     fn exchange_loaders(&self, loaders: Vec<Loader>) -> Vec<Loader> {
+        self.drain();
+        let shared = &self.crew.shared;
+        shared.with(|machine, _| machine.exchange_loaders(loaders))
+    }
+
+    /// Waits until every read that the loaders have begun has come.
+    fn drain(&self) {
         let shared = &self.crew.shared;
         let busy = || {
             shared.with(|machine, _| machine.reads_in_flight() > 0 || machine.reads_waiting() > 0)
@@ -182,7 +189,6 @@ impl Runner<'_> {
         while busy() && !self.stop.is_stopped() && !shared.failed() {
             thread::sleep(DRAIN_POLL);
         }
-        shared.with(|machine, _| machine.exchange_loaders(loaders))
     }
 
     /// Reads one batch for each accelerator and throws it away.
@@ -206,6 +212,8 @@ impl Runner<'_> {
                 Some(_) => break,
             }
         }
+        // Shutting the workers down waits for what they are reading.
+        self.drain();
         Ok(self.verdict())
     }
 

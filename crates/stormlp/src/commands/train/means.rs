@@ -5,9 +5,11 @@ use std::sync::Arc;
 use stormlp_emulator::training::prepare::Means;
 use stormlp_model::facts::{Availability, HostFacts};
 use stormlp_model::path::{EngineKind, MemoryKind};
+use stormlp_model::training::inventory::Inventory;
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::cuda::CudaDevice;
+use stormlp_transfer::storage::{self, Access};
 use stormlp_transfer::{Accelerator, HostStandIn};
 
 use super::args::{Engine, ReadArgs};
@@ -23,6 +25,12 @@ pub(crate) fn choose(
     facts: &HostFacts,
 ) -> Result<(Means, Vec<Warning>), Failure> {
     let mut warnings = Vec::new();
+    if plan.path.needs_cufile()
+        && let Availability::Unavailable { reason, remedy } = facts.support(plan.path)
+    {
+        let error = anyhow::anyhow!("path {} cannot run here: {reason}", plan.path);
+        return Err(Failure::machine(error).with_help(remedy));
+    }
     let engine = engine(args.engine, facts, &mut warnings);
     let accelerator = accelerator(args.device.as_deref(), plan, facts)?;
     let memory = if accelerator.is_emulated() {
@@ -86,6 +94,30 @@ fn accelerator(
             let device = CudaDevice::open(index).map_err(Failure::machine)?;
             Ok(Arc::new(device))
         }
+    }
+}
+
+/// Makes sure that the file system takes direct reads, where the path makes some: a run that went
+/// through the page cache instead would measure something else.
+///
+/// # Errors
+/// With exit code 4 when it does not.
+pub(crate) fn check_direct(plan: &TrainPlan, inventory: &Inventory) -> Result<(), Failure> {
+    let (Some(folder), Some(first)) = (&plan.data.folder, inventory.train.first()) else {
+        return Ok(());
+    };
+    if !plan.path.wants_direct() || plan.path.needs_cufile() {
+        return Ok(());
+    }
+    match storage::open(&folder.join(&first.name), Access::Read, true) {
+        Err(error) if storage::is_direct_refused(&error) => Err(Failure::machine(anyhow::anyhow!(
+            "the file system of {} refuses O_DIRECT, which path {} reads with",
+            folder.display(),
+            plan.path
+        ))
+        .with_help("use --path buffered, or put the dataset on a file system that has it")),
+        // Any other trouble is the run's to tell, with the file it is about.
+        _ => Ok(()),
     }
 }
 

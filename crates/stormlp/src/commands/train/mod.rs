@@ -107,6 +107,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let _lock = lock(&plan)?;
     let (means, of_means) = means::choose(&args.read, &plan, &facts)?;
     warnings.extend(of_means);
+    means::check_direct(&plan, &inventory)?;
     let run = execute::Run {
         plan: &plan,
         workload: &workload,
