@@ -13,6 +13,8 @@ use crate::path::PathKind;
 /// default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointRequest {
+    /// The model or workload file as it was typed, for the commands that messages name.
+    pub typed: String,
     /// The model.
     pub workload: CheckpointWorkload,
     /// Which of the job's ranks are there.
@@ -65,6 +67,7 @@ impl CheckpointRequest {
     /// The plain request: what `stormlp checkpoint MODEL` does when nothing else is said.
     pub fn plain(workload: CheckpointWorkload, folder: PathBuf) -> Self {
         Self {
+            typed: workload.name.clone(),
             workload,
             mode: None,
             ranks: None,

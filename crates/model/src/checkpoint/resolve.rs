@@ -73,8 +73,12 @@ pub fn resolve(
     problems.extend(moves::problems(&plan, host));
     if !request.dry_run || !facts.folders.is_empty() {
         problems.extend(stored::problems(request, &plan, facts));
-        problems.extend(space::problems(&plan, facts, &scaling));
-        problems.extend(folder_problems(&plan, facts));
+        let unusable = folder_problems(&plan, facts);
+        // What a directory that cannot be used has free is no news.
+        if unusable.is_empty() {
+            problems.extend(space::problems(&plan, facts, &scaling));
+        }
+        problems.extend(unusable);
     }
     plan.notes = notes(request, &plan, facts);
     Resolution {
@@ -353,7 +357,7 @@ fn rank_plans(layout: &Layout, ranks: u64, folders: usize) -> Vec<RankPlan> {
 
 /// The command of the run at full size.
 fn full_run(request: &CheckpointRequest) -> String {
-    let mut command = format!("stormlp checkpoint {} --scale 1", request.workload.name);
+    let mut command = format!("stormlp checkpoint {} --scale 1", request.typed);
     if request.mode == Some(Mode::Subset) {
         command.push_str(" --mode subset");
     }
@@ -499,3 +503,7 @@ fn notes(
     }
     notes
 }
+
+#[cfg(test)]
+#[path = "resolve_tests.rs"]
+mod tests;

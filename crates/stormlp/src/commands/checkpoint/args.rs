@@ -217,6 +217,7 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
         return Err(Failure::usage("the same --dir is given twice"));
     }
     Ok(CheckpointRequest {
+        typed: args.model.clone(),
         workload,
         mode: args.size.mode,
         ranks: args.size.ranks,
