@@ -24,4 +24,5 @@ pub use trial::write_rate;
 pub use world::{Disk, World};
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests;

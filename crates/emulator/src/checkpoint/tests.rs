@@ -1,1 +1,486 @@
+//! Whole runs in a temporary folder: on real storage, and on storage that fails on purpose.
 
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use stormlp_model::checkpoint::{
+    CheckpointPlan, CheckpointProfile, CheckpointReport, CheckpointRequest, Ending, FsyncPolicy,
+    MARKER_NAME, Marker, parse, resolve, step_folder,
+};
+use stormlp_model::event::Silent;
+use stormlp_model::evidence::Evidence;
+use stormlp_model::head::{ReportHead, ReportKind};
+use stormlp_model::matrix::{DeviceId, EngineChoice};
+use stormlp_model::path::PathKind;
+use stormlp_model::stop::StopToken;
+use stormlp_transfer::{
+    Completion, FileId, HostStandIn, PathSpec, Rejected, Slot, Transfer, TransferError,
+    TransferPath, probe, storage,
+};
+
+use super::*;
+
+/// 4 layers on 2 × 2 × 2 ranks; sizes are no multiples of 4 KiB.
+const TINY: &str = "
+model:
+  name: tiny
+  type: transformer
+  num_layers: 5
+  parallelism: {tensor: 2, pipeline: 2, zero_stage: 1}
+  transformer: {vocab_size: 301, hidden_size: 50, ffn_hidden_size: 130, num_attention_heads: 8,
+    num_kv_heads: 4}
+";
+
+/// A folder on a real file system, where O_DIRECT and the page cache are what they are.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(".").unwrap()
+}
+
+fn request(folder: &Path) -> CheckpointRequest {
+    let mut request = CheckpointRequest::plain(parse(TINY).unwrap(), folder.join("ckpt"));
+    request.ranks = Some(8);
+    request.writes = Some(2);
+    request.reads = Some(2);
+    request.pause_seconds = Some(0.0);
+    request.verify = true;
+    request
+}
+
+fn plan(request: &CheckpointRequest) -> CheckpointPlan {
+    let facts = scan(&request.folders, Look::AndTry).unwrap();
+    let resolution = resolve(request, &probe::host_facts(), &facts);
+    assert_eq!(resolution.problems, []);
+    resolution.plan.unwrap()
+}
+
+fn run_on(plan: CheckpointPlan, world: &dyn World, stop: &StopToken) -> CheckpointReport {
+    let head = ReportHead::new(
+        ReportKind::Checkpoint,
+        "stormlp checkpoint".to_string(),
+        "2026-01-01T00:00:00Z".to_string(),
+        probe::host_facts(),
+    );
+    let surroundings = Surroundings {
+        world,
+        accelerator: Arc::new(HostStandIn),
+        observer: &Silent,
+        stop,
+    };
+    run(plan, head, &surroundings).unwrap()
+}
+
+fn marker(folder: &Path, step: u32) -> Marker {
+    let path = folder
+        .join("ckpt")
+        .join(step_folder(step))
+        .join(MARKER_NAME);
+    Marker::parse(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Names of everything in a checkpoint's folder but the marker.
+fn files(folder: &Path, step: u32) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder.join("ckpt").join(step_folder(step)))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != MARKER_NAME)
+        .collect();
+    names.sort();
+    names
+}
+
+fn error(report: &CheckpointReport) -> &str {
+    match &report.ending {
+        Ending::Failed { error, .. } => error,
+        other => panic!("the run ended with {other:?}"),
+    }
+}
+
+#[test]
+fn what_is_saved_is_restored_on_every_path_and_engine() {
+    let engines = [EngineChoice::Auto, EngineChoice::Psync];
+    let paths = [
+        PathKind::Buffered,
+        PathKind::Cpu,
+        PathKind::PageCache,
+        PathKind::CpuGpu,
+    ];
+    for (path, engine) in paths
+        .into_iter()
+        .flat_map(|path| engines.map(|e| (path, e)))
+    {
+        let folder = folder();
+        let mut request = request(folder.path());
+        request.path = path;
+        request.engine = engine;
+        request.device = path.ends_in_accelerator().then_some(DeviceId::Host);
+        request.chunk_bytes = Some(8192);
+        request.streams = Some(3);
+        let facts = scan(&request.folders, Look::AndTry).unwrap();
+        if path.wants_direct() && !facts.folders[0].direct.is_available() {
+            eprintln!("skipped {path}: the file system has no O_DIRECT");
+            continue;
+        }
+        let plan = plan(&request);
+        let total = plan.total_bytes;
+        let report = run_on(plan, &Disk, &StopToken::new());
+        assert_eq!(report.ending, Ending::Done, "{path}");
+        assert_eq!(report.verified_bytes, 2 * total, "{path}");
+        assert_eq!((report.saves.len(), report.restores.len()), (2, 2));
+        for result in report.saves.iter().chain(&report.restores) {
+            assert_eq!(result.bytes, total);
+            assert_eq!(result.ranks.len(), 8);
+            assert!(result.duration_seconds.max >= result.duration_seconds.rank0);
+        }
+        let marker = marker(folder.path(), 2);
+        assert!(marker.complete && marker.crash_safe);
+        for file in &marker.files {
+            let path = folder
+                .path()
+                .join("ckpt")
+                .join(step_folder(2))
+                .join(&file.name);
+            assert_eq!(fs::metadata(path).unwrap().len(), file.bytes);
+        }
+        assert_eq!(files(folder.path(), 2).len(), marker.files.len());
+        let evidence = report.save_evidence.unwrap();
+        assert_eq!(evidence.effective_path, Some(path));
+    }
+}
+
+#[test]
+fn quarters_and_shifted_ranks_read_the_same_bytes() {
+    let folder = folder();
+    let mut request = request(folder.path());
+    request.chunk_bytes = Some(4096);
+    request.profile = CheckpointProfile::V3;
+    request.rank_shift = Some(3);
+    request.cold = true;
+    let plan = plan(&request);
+    assert!(plan.restore.split && plan.restore.streams == 4);
+    let (total, third) = (plan.total_bytes, plan.ranks[3].bytes);
+    let report = run_on(plan, &Disk, &StopToken::new());
+    assert_eq!(report.ending, Ending::Done);
+    assert_eq!(report.verified_bytes, 2 * total);
+    assert_eq!(report.restores[0].ranks[0].bytes, third);
+    let before = report.restores[0].page_cache_before.unwrap();
+    assert!(before.dropped && before.share <= 0.01, "{before:?}");
+}
+
+#[test]
+fn a_changed_byte_is_found_on_restore() {
+    let folder = folder();
+    let mut request = request(folder.path());
+    request.reads = Some(0);
+    run_on(plan(&request), &Disk, &StopToken::new());
+    let name = "zero_pp_rank_1_mp_rank_2_optim_states.pt";
+    let path = folder.path().join("ckpt").join(step_folder(1)).join(name);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[4321] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    request.writes = Some(0);
+    request.reads = Some(1);
+    let report = run_on(plan(&request), &Disk, &StopToken::new());
+    let error = error(&report);
+    assert!(
+        error.contains(name) && error.contains("at byte 4321"),
+        "{error}"
+    );
+    assert!(report.restores.is_empty());
+}
+
+#[test]
+fn only_the_newest_checkpoints_are_kept() {
+    let folder = folder();
+    let mut request = request(folder.path());
+    request.writes = Some(3);
+    request.reads = None;
+    request.keep = Some(1);
+    let report = run_on(plan(&request), &Disk, &StopToken::new());
+    assert_eq!(report.ending, Ending::Done);
+    assert_eq!((report.saves.len(), report.restores.len()), (3, 1));
+    let facts = scan(&request.folders, Look::Only).unwrap();
+    assert_eq!(facts.steps(), [3]);
+}
+
+#[test]
+fn saving_goes_on_beside_training() {
+    let folder = folder();
+    let mut request = request(folder.path());
+    request.overlap_step_seconds = Some(0.002);
+    let report = run_on(plan(&request), &Disk, &StopToken::new());
+    let overlap = report.saves[0].overlap.unwrap();
+    assert_eq!(overlap.steps, 1);
+    assert_eq!(
+        overlap.blocking_seconds,
+        report.saves[0].duration_seconds.max
+    );
+}
+
+#[test]
+fn clean_removes_what_stormlp_made_and_nothing_else() {
+    let folder = folder();
+    let request = request(folder.path());
+    run_on(plan(&request), &Disk, &StopToken::new());
+    let directory = &request.folders[0];
+    let foreign = directory.join(step_folder(2)).join("notes.txt");
+    fs::write(&foreign, "mine").unwrap();
+    fs::create_dir(directory.join(step_folder(7))).unwrap();
+    let cleaned = clean(directory).unwrap();
+    assert_eq!((cleaned.checkpoints, cleaned.left), (1, 2));
+    assert!(foreign.exists() && directory.join(step_folder(7)).exists());
+    assert_eq!(files(folder.path(), 2), ["notes.txt"]);
+    fs::remove_file(foreign).unwrap();
+    fs::remove_dir(directory.join(step_folder(7))).unwrap();
+    clean(directory).unwrap();
+    assert!(!directory.exists());
+}
+
+/// The disk, with faults that are set off by count.
+#[derive(Default)]
+struct Faulty {
+    creates: AtomicUsize,
+    /// From this file on there is no space.
+    full_from: Option<usize>,
+    /// From this file on the user wants to end.
+    stop_from: Option<(usize, StopToken)>,
+    /// Syncing a file whose name contains this fails with EIO.
+    sync_fails_for: Option<&'static str>,
+    synced: Mutex<Vec<PathBuf>>,
+    /// After so many writes on a path there is no space.
+    writes_left: Option<usize>,
+}
+
+fn refused(errno: i32, path: &Path) -> TransferError {
+    TransferError::file("write", path, std::io::Error::from_raw_os_error(errno))
+}
+
+impl World for Faulty {
+    fn create(&self, path: &Path, bytes: u64, direct: bool) -> Result<File, TransferError> {
+        let count = self.creates.fetch_add(1, Ordering::Relaxed);
+        if self.full_from.is_some_and(|from| count >= from) {
+            return Err(refused(28, path));
+        }
+        if let Some((from, stop)) = &self.stop_from
+            && count >= *from
+        {
+            stop.stop();
+        }
+        Disk.create(path, bytes, direct)
+    }
+
+    fn open(&self, path: &Path, direct: bool) -> Result<File, TransferError> {
+        Disk.open(path, direct)
+    }
+
+    fn sync(&self, file: &File, path: &Path) -> Result<(), TransferError> {
+        self.synced.lock().unwrap().push(path.to_path_buf());
+        match self.sync_fails_for {
+            Some(part) if path.to_string_lossy().contains(part) => Err(refused(5, path)),
+            _ => Disk.sync(file, path),
+        }
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), TransferError> {
+        Disk.rename(from, to)
+    }
+
+    fn sync_folder(&self, folder: &Path) -> Result<(), TransferError> {
+        Disk.sync_folder(folder)
+    }
+
+    fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
+        let inner = Disk.path(spec)?;
+        Ok(match self.writes_left {
+            Some(writes_left) => Box::new(Failing { inner, writes_left }),
+            None => inner,
+        })
+    }
+}
+
+/// A path that runs out of space after some transfers.
+struct Failing {
+    inner: Box<dyn TransferPath>,
+    writes_left: usize,
+}
+
+impl TransferPath for Failing {
+    fn attach(&mut self, file: File) -> Result<FileId, TransferError> {
+        self.inner.attach(file)
+    }
+
+    fn detach(&mut self, file: FileId) -> Result<(), TransferError> {
+        self.inner.detach(file)
+    }
+
+    fn take_slots(&mut self) -> Vec<Slot> {
+        self.inner.take_slots()
+    }
+
+    fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
+        self.inner.submit(transfer)
+    }
+
+    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
+        let known = done.len();
+        self.inner.wait(min, done)?;
+        for completion in &mut done[known..] {
+            match self.writes_left.checked_sub(1) {
+                Some(left) => self.writes_left = left,
+                None => {
+                    completion.result = Err(TransferError::Io {
+                        action: "the read or write",
+                        source: std::io::Error::from_raw_os_error(28),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn evidence(&self) -> Evidence {
+        self.inner.evidence()
+    }
+}
+
+#[test]
+fn a_failed_fsync_is_data_loss_and_is_not_tried_again() {
+    let folder = folder();
+    let world = Faulty {
+        sync_fails_for: Some("mp_rank_1_optim"),
+        ..Faulty::default()
+    };
+    let report = run_on(plan(&request(folder.path())), &world, &StopToken::new());
+    let error = error(&report);
+    assert!(
+        error.starts_with("data loss: fsync of") && error.contains("not retried"),
+        "{error}"
+    );
+    let synced = world.synced.into_inner().unwrap();
+    let failed = "zero_pp_rank_0_mp_rank_1_optim_states";
+    let tries = synced
+        .iter()
+        .filter(|path| path.to_string_lossy().contains(failed))
+        .count();
+    assert!(tries <= 1, "{synced:?}");
+    assert!(!marker(folder.path(), 1).complete);
+    let final_name = format!("{failed}.pt");
+    assert!(!files(folder.path(), 1).contains(&final_name));
+    assert_no_partial_files(folder.path(), 1);
+}
+
+fn assert_no_partial_files(folder: &Path, step: u32) {
+    let left = files(folder, step);
+    assert!(
+        left.iter().all(|name| !name.ends_with(".partial")),
+        "{left:?}"
+    );
+}
+
+/// A disk that is full in the second of two checkpoints: the first stays whole.
+fn check_full(world: &Faulty) {
+    let folder = folder();
+    let mut request = request(folder.path());
+    request.chunk_bytes = Some(4096);
+    let report = run_on(plan(&request), world, &StopToken::new());
+    let error = error(&report);
+    assert!(error.contains("no space left"), "{error}");
+    assert_no_partial_files(folder.path(), 1);
+    let facts = scan(&request.folders, Look::Only).unwrap();
+    let broken = facts.steps().len() as u32;
+    for part in &facts.saved {
+        let whole = part.defects().is_empty();
+        assert_eq!(whole, part.step < broken, "{:?}", part.defects());
+    }
+    assert_eq!(report.saves.len() as u32, broken - 1);
+    // Nothing that did not end is ever restored.
+    request.writes = Some(0);
+    request.reads = Some(broken);
+    let resolution = resolve(&request, &probe::host_facts(), &facts);
+    assert!(format!("{:?}", resolution.problems).contains("incomplete"));
+}
+
+#[test]
+fn a_disk_that_fills_up_leaves_earlier_checkpoints_untouched() {
+    check_full(&Faulty {
+        full_from: Some(30),
+        ..Faulty::default()
+    });
+}
+
+#[test]
+fn a_write_that_finds_no_space_leaves_an_incomplete_checkpoint() {
+    check_full(&Faulty {
+        writes_left: Some(20),
+        ..Faulty::default()
+    });
+}
+
+#[test]
+fn a_stop_keeps_what_was_measured_and_leaves_nothing_that_looks_whole() {
+    let folder = folder();
+    let stop = StopToken::new();
+    let world = Faulty {
+        stop_from: Some((30, stop.clone())),
+        ..Faulty::default()
+    };
+    let request = request(folder.path());
+    let report = run_on(plan(&request), &world, &stop);
+    assert_eq!(report.ending, Ending::Stopped);
+    assert_eq!((report.saves.len(), report.restores.len()), (1, 0));
+    assert!(marker(folder.path(), 1).complete);
+    assert!(!marker(folder.path(), 2).complete);
+    assert_no_partial_files(folder.path(), 2);
+    // A later run replaces what is left of it.
+    let report = run_on(plan(&request), &Disk, &StopToken::new());
+    assert_eq!(report.ending, Ending::Done);
+    assert!(marker(folder.path(), 2).complete);
+}
+
+#[test]
+fn files_are_synced_when_the_policy_says_so() {
+    let expected = [
+        (FsyncPolicy::PerFile, 1, true),
+        (FsyncPolicy::PerCheckpoint, 1, true),
+        (FsyncPolicy::None, 0, false),
+    ];
+    for (policy, times, crash_safe) in expected {
+        let folder = folder();
+        let mut request = request(folder.path());
+        request.fsync = Some(policy);
+        request.writes = Some(1);
+        request.reads = Some(1);
+        let world = Faulty::default();
+        let report = run_on(plan(&request), &world, &StopToken::new());
+        assert_eq!(report.ending, Ending::Done, "{policy}");
+        let marker = marker(folder.path(), 1);
+        let synced = world.synced.into_inner().unwrap();
+        assert_eq!(synced.len(), times * marker.files.len(), "{policy}");
+        assert_eq!(marker.crash_safe, crash_safe);
+    }
+}
+
+#[test]
+fn a_directory_in_use_is_left_alone() {
+    let folder = folder();
+    let request = request(folder.path());
+    let plan = plan(&request);
+    fs::create_dir(&request.folders[0]).unwrap();
+    let _other = storage::FolderLock::take(&request.folders[0]).unwrap();
+    let head = ReportHead::new(
+        ReportKind::Checkpoint,
+        String::new(),
+        String::new(),
+        probe::host_facts(),
+    );
+    let surroundings = Surroundings {
+        world: &Disk,
+        accelerator: Arc::new(HostStandIn),
+        observer: &Silent,
+        stop: &StopToken::new(),
+    };
+    let error = run(plan, head, &surroundings).unwrap_err();
+    assert!(matches!(error, CheckpointError::Lock(_)), "{error}");
+}
