@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod checkpoint;
+mod checkpoint_trouble;
 mod datagen;
 mod doctor;
 mod frame;

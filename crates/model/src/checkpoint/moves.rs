@@ -1,6 +1,6 @@
 //! How bytes are moved: engine, threads, buffers and the size of a transfer.
 
-use super::choice::CheckpointProfile;
+use super::choice::{CheckpointProfile, FsyncPolicy};
 use super::plan::{CheckpointPlan, MovePlan};
 use super::problem::Problem;
 use super::request::CheckpointRequest;
@@ -115,7 +115,12 @@ fn threads(engine: EngineKind, path: PathKind, cpus: usize, wanted: usize) -> us
 pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts) -> Vec<Problem> {
     let mut problems = Vec::new();
     let ranks = plan.scaling.ranks;
-    let files = ranks * FILES_PER_RANK + OTHER_FILES;
+    // Files that are synced together stay open until then.
+    let held = match plan.fsync {
+        FsyncPolicy::PerCheckpoint => plan.ranks.iter().map(|rank| rank.files.len()).max(),
+        FsyncPolicy::PerFile | FsyncPolicy::None => None,
+    };
+    let files = ranks * (FILES_PER_RANK + held.unwrap_or(0) as u64) + OTHER_FILES;
     if files > host.open_files_limit {
         problems.push(Problem::machine(
             format!(

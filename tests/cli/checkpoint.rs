@@ -1,0 +1,268 @@
+//! `stormlp checkpoint`: plans of the four models, and whole runs of a small one.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::{stderr, stdout, stormlp};
+
+/// A model of 60 MB on 8 ranks.
+pub(crate) const TINY: &str = "\
+model:
+  name: tiny
+  type: transformer
+  num_layers: 4
+  parallelism:
+    tensor: 2
+    pipeline: 2
+    zero_stage: 1
+  transformer:
+    vocab_size: 1000
+    hidden_size: 256
+    ffn_hidden_size: 1024
+    num_attention_heads: 8
+    num_kv_heads: 4
+";
+
+/// A folder with the small model's file in it.
+pub(crate) fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("tiny.yaml"), TINY).unwrap();
+    folder
+}
+
+/// `stormlp checkpoint tiny.yaml --ranks 8` with more arguments, in `folder`.
+pub(crate) fn tiny(folder: &Path, arguments: &[&str]) -> assert_cmd::Command {
+    let mut command = stormlp();
+    command.current_dir(folder);
+    command.args(["checkpoint", "tiny.yaml", "--ranks", "8", "--pause", "0"]);
+    command.args(arguments);
+    command
+}
+
+fn json(command: &mut assert_cmd::Command) -> Value {
+    let text = stdout(command.args(["--format", "json"]).assert().success());
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn a_dry_run_has_every_byte_of_the_four_models_and_touches_nothing() {
+    let table = [
+        ("llama3-8b", 8, 112_425_623_552u64),
+        ("llama3-70b", 64, 978_406_572_032),
+        ("llama3-405b", 512, 5_682_508_791_808),
+        ("llama3-1t", 1024, 16_564_174_094_592),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for (model, ranks, total) in table {
+        let mut command = stormlp();
+        command.current_dir(folder.path());
+        let plan = json(command.args(["checkpoint", model, "--dry-run"]));
+        assert_eq!(plan["total_bytes"], total, "{model}");
+        assert_eq!(plan["scale"], 1.0);
+        let all = plan["ranks"].as_array().unwrap();
+        assert_eq!(all.len(), ranks, "{model}");
+        let mut sum = 0;
+        for (number, rank) in all.iter().enumerate() {
+            assert_eq!(rank["rank"], number);
+            let files = rank["files"].as_array().unwrap();
+            let bytes: u64 = files
+                .iter()
+                .map(|file| file["bytes"].as_u64().unwrap())
+                .sum();
+            assert_eq!(rank["bytes"], bytes);
+            assert!(files.iter().all(|file| file["name"].is_string()));
+            sum += bytes;
+        }
+        assert_eq!(sum, total, "{model}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_dry_run_says_what_does_not_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = stormlp();
+    command.current_dir(folder.path());
+    let text = stdout(
+        command
+            .args(["checkpoint", "llama3-1t", "--dry-run"])
+            .assert()
+            .success(),
+    );
+    assert!(
+        text.contains("ranks 512 to 1023: 13865244924 bytes"),
+        "{text}"
+    );
+    assert!(text.contains("This cannot run here"), "{text}");
+}
+
+#[test]
+fn a_scaled_run_says_so_in_every_line() {
+    let folder = folder();
+    let mut command = tiny(
+        folder.path(),
+        &["--scale", "0.3", "--writes", "1", "--reads", "1"],
+    );
+    let assert = command.assert().success();
+    let text = stdout(assert);
+    assert!(text.lines().count() > 10, "{text}");
+    assert!(
+        text.lines().all(|line| line.starts_with("SCALED 0.2653")),
+        "{text}"
+    );
+    assert!(
+        text.contains("stormlp checkpoint tiny.yaml --scale 1 --ranks 8"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_run_has_the_keys_that_scripts_rely_on() {
+    let folder = folder();
+    let arguments = [
+        "--writes", "2", "--reads", "2", "--verify", "--cold", "--path", "cpu",
+    ];
+    let report = json(&mut tiny(folder.path(), &arguments));
+    assert_eq!(
+        (&report["kind"], &report["scale"]),
+        (&"checkpoint".into(), &1.0.into())
+    );
+    assert_eq!(report["total_bytes"], 62_377_984);
+    assert_eq!(report["verified_bytes"], 2 * 62_377_984u64);
+    for phase in ["saves", "restores"] {
+        let results = report[phase].as_array().unwrap();
+        assert_eq!(results.len(), 2, "{phase}");
+        for result in results {
+            assert_eq!(result["bytes"], 62_377_984);
+            for key in ["max", "mean", "rank0"] {
+                assert!(
+                    result["duration_seconds"][key].as_f64().unwrap() > 0.0,
+                    "{phase} {key}"
+                );
+            }
+            for key in ["min_rank", "total", "rank0"] {
+                assert!(
+                    result["gib_per_second"][key].as_f64().unwrap() > 0.0,
+                    "{phase} {key}"
+                );
+            }
+        }
+    }
+    for key in ["cpu_user_seconds", "cpu_system_seconds", "peak_rss_bytes"] {
+        assert!(report[key].is_number(), "{key}");
+    }
+    assert!(report["summary"]["save"]["dlio"]["duration_seconds"]["mean"].is_number());
+    let saved: Vec<_> = fs::read_dir(folder.path().join("stormlp-results"))
+        .unwrap()
+        .collect();
+    assert_eq!(saved.len(), 1);
+}
+
+#[test]
+fn saving_and_restoring_can_be_two_runs() {
+    let folder = folder();
+    let scaled = ["--scale", "0.3"];
+    let write = [&scaled[..], &["--writes", "1", "--reads", "0"]].concat();
+    tiny(folder.path(), &write).assert().success();
+    // The scale is that of what is there.
+    let report = json(&mut tiny(folder.path(), &["--writes", "0", "--verify"]));
+    assert_eq!(report["restores"].as_array().unwrap().len(), 1);
+    assert_eq!(report["verified_bytes"], report["total_bytes"]);
+    assert!(report["scale"].as_f64().unwrap() < 0.3);
+}
+
+#[test]
+fn mlperfs_files_have_dlios_keys() {
+    let folder = folder();
+    let arguments = ["--writes", "1", "--reads", "1", "--mlperf-output", "mlperf"];
+    tiny(folder.path(), &arguments).assert().success();
+    let read = |name: &str| -> Value {
+        let text = fs::read_to_string(folder.path().join("mlperf").join(name)).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    let summary = read("summary.json");
+    assert_eq!(summary["num_accelerators"], 8);
+    for name in ["save", "load"] {
+        for key in [
+            "io_mean_GB_per_second",
+            "io_stdev_GB_per_second",
+            "duration_mean_seconds",
+            "duration_stdev_seconds",
+        ] {
+            let key = format!("{name}_checkpoint_{key}");
+            assert!(summary["metric"][&key].is_number(), "{key}");
+        }
+    }
+    let size = summary["metric"]["checkpoint_size_GB"].as_f64().unwrap();
+    assert!(
+        (size - 62_377_984.0 / f64::from(1 << 30)).abs() < 1e-9,
+        "{size}"
+    );
+    let stats = read("0_per_epoch_stats.json");
+    assert!(stats["1"]["save_ckpt1"]["throughput"].is_number());
+    assert!(stats["1"]["load_ckpt1"]["start"].is_string());
+}
+
+#[test]
+fn ranks_are_spread_over_directories_and_cleaned_from_all_of_them() {
+    let folder = folder();
+    let folders = ["--dir", "a", "--dir", "b"];
+    let run = [&folders[..], &["--writes", "1", "--reads", "1", "--verify"]].concat();
+    tiny(folder.path(), &run).assert().success();
+    let files = |name: &str| {
+        let step = folder.path().join(name).join("global_epoch1_step1");
+        fs::read_dir(step).unwrap().count()
+    };
+    assert!(files("a") > 1 && files("b") > 1);
+    let clean = [&folders[..], &["--clean"]].concat();
+    let text = stdout(tiny(folder.path(), &clean).assert().success());
+    assert!(text.contains("removed 1 checkpoints"), "{text}");
+    assert!(!folder.path().join("a").exists() && !folder.path().join("b").exists());
+}
+
+#[test]
+fn overlapped_saves_say_how_long_training_waited() {
+    let folder = folder();
+    let arguments = ["--writes", "1", "--reads", "0", "--overlap", "5ms"];
+    let text = stdout(tiny(folder.path(), &arguments).assert().success());
+    assert!(text.contains("training was held up"), "{text}");
+}
+
+#[test]
+fn nothing_synced_is_marked_not_crash_safe() {
+    let folder = folder();
+    let arguments = ["--writes", "1", "--reads", "0", "--fsync", "none"];
+    let text = stdout(tiny(folder.path(), &arguments).assert().success());
+    assert!(text.contains("not crash-safe"), "{text}");
+}
+
+#[test]
+fn accelerator_memory_without_a_gpu_is_called_emulated() {
+    let folder = folder();
+    let arguments = [
+        "--writes",
+        "1",
+        "--reads",
+        "1",
+        "--verify",
+        "--path",
+        "page-cache",
+        "--device",
+        "host",
+    ];
+    let text = stdout(tiny(folder.path(), &arguments).assert().success());
+    assert!(text.contains("(emulated)"), "{text}");
+}
+
+#[test]
+fn the_help_ends_with_worked_examples() {
+    let assert = stormlp().args(["checkpoint", "--help"]).assert().success();
+    assert!(stderr(assert).is_empty());
+    let text = stdout(stormlp().args(["checkpoint", "--help"]).assert());
+    assert!(
+        text.matches("\n  stormlp checkpoint ").count() >= 3,
+        "{text}"
+    );
+}

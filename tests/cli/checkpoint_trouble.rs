@@ -1,0 +1,272 @@
+//! `stormlp checkpoint` with input that makes no sense, and with runs that are cut short.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::checkpoint::{TINY, folder, tiny};
+use crate::{stderr, stormlp};
+
+/// Runs the small model and expects an exit code and a part of the error.
+fn refuses(folder: &Path, arguments: &[&str], code: i32, part: &str) {
+    let assert = tiny(folder, arguments).assert().code(code);
+    let text = stderr(assert);
+    assert!(
+        text.contains("error: ") && text.contains(part),
+        "{arguments:?}: {text}"
+    );
+}
+
+#[test]
+fn numbers_that_make_no_sense_are_refused() {
+    let folder = folder();
+    let no_plan = [
+        (&["--streams", "0"][..], "0 streams"),
+        (&["--chunk-size", "1000"], "a chunk of 1000 B"),
+        (&["--keep", "0"], "keeping 0"),
+        (&["--writes", "0", "--reads", "0"], "nothing to do"),
+        (
+            &["--writes", "2", "--reads", "3"],
+            "3 restores were asked for; 2 checkpoints are there",
+        ),
+        (&["--closed"], "closed rules"),
+    ];
+    for (arguments, part) in no_plan {
+        refuses(folder.path(), arguments, 3, part);
+    }
+    for arguments in [
+        &["--scale", "0"][..],
+        &["--scale", "2"],
+        &["--writes", "-1"],
+        &["--pause", "soon"],
+        &["--fsync", "perhaps"],
+        &["--path", "gds-batch"],
+        &["--profile", "v1"],
+        &["--dir", "x", "--dir", "x"],
+    ] {
+        tiny(folder.path(), arguments).assert().code(2);
+    }
+    assert!(!folder.path().join("stormlp-data").exists());
+}
+
+#[test]
+fn models_that_make_no_sense_are_refused_with_all_their_faults() {
+    let folder = folder();
+    let bad = TINY
+        .replace("pipeline: 2", "pipeline: 5")
+        .replace("tensor: 2", "tensor: 9");
+    let unknown = TINY.replace("zero_stage", "zero_stge");
+    let cases = [
+        (
+            bad.as_str(),
+            &["5 pipeline stages for 4 layers", "9 tensor-parallel ranks"][..],
+        ),
+        (unknown.as_str(), &["zero_stge", "line 8 column 5"]),
+        ("model: [", &["is no valid workload"]),
+    ];
+    for (text, parts) in cases {
+        fs::write(folder.path().join("bad.yaml"), text).unwrap();
+        let mut command = stormlp();
+        command.current_dir(folder.path());
+        let message = stderr(
+            command
+                .args(["checkpoint", "bad.yaml", "--dry-run"])
+                .assert()
+                .code(3),
+        );
+        for part in parts {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+    }
+    let mut command = stormlp();
+    let message = stderr(command.args(["checkpoint", "llama4"]).assert().code(2));
+    assert!(message.contains("llama3-8b"), "{message}");
+    let mut command = stormlp();
+    let arguments = ["checkpoint", "llama3-70b", "--ranks", "12", "--dry-run"];
+    let message = stderr(command.args(arguments).assert().code(3));
+    assert!(
+        message.contains("no multiple of tensor × pipeline"),
+        "{message}"
+    );
+}
+
+#[test]
+fn too_little_space_is_said_with_the_numbers_before_the_first_byte() {
+    let folder = folder();
+    let mut command = stormlp();
+    command.current_dir(folder.path());
+    let arguments = ["checkpoint", "llama3-1t", "--scale", "1", "--writes", "100"];
+    let message = stderr(command.args(arguments).assert().code(4));
+    assert!(message.contains("16564174094592 bytes"), "{message}");
+    assert!(message.contains("free"), "{message}");
+    assert!(!folder.path().join("stormlp-data").exists());
+}
+
+#[test]
+fn what_is_missing_or_of_the_wrong_size_is_named() {
+    let folder = folder();
+    refuses(
+        folder.path(),
+        &["--writes", "0"],
+        4,
+        "0 checkpoints are there",
+    );
+    tiny(folder.path(), &["--writes", "2", "--reads", "0"])
+        .assert()
+        .success();
+    refuses(
+        folder.path(),
+        &["--writes", "0", "--reads", "3"],
+        4,
+        "2 checkpoints are there",
+    );
+    let step = folder
+        .path()
+        .join("stormlp-data/checkpoint/tiny/global_epoch1_step1");
+    let name = "layer_2-model_1_model_states.pt";
+    let file = fs::File::options()
+        .write(true)
+        .open(step.join(name))
+        .unwrap();
+    file.set_len(100).unwrap();
+    fs::remove_file(step.join("layer_6-model_3_model_states.pt")).unwrap();
+    let all = ["--writes", "0", "--reads", "2"];
+    refuses(
+        folder.path(),
+        &all,
+        4,
+        &format!("{name} has 100 bytes; it must have 984064"),
+    );
+    refuses(
+        folder.path(),
+        &all,
+        4,
+        "layer_6-model_3_model_states.pt is missing",
+    );
+    let mut command = stormlp();
+    command.current_dir(folder.path());
+    let other = [
+        "checkpoint",
+        "tiny.yaml",
+        "--ranks",
+        "4",
+        "--writes",
+        "0",
+        "--reads",
+        "2",
+    ];
+    let message = stderr(command.args(other).assert().code(3));
+    assert!(message.contains("another number of ranks"), "{message}");
+}
+
+#[test]
+fn a_directory_that_cannot_be_one_is_refused() {
+    let folder = folder();
+    refuses(folder.path(), &["--dir", "tiny.yaml"], 4, "is no folder");
+    fs::create_dir_all(folder.path().join("d/global_epoch1_step1")).unwrap();
+    fs::write(folder.path().join("d/global_epoch1_step1/mine"), "x").unwrap();
+    refuses(
+        folder.path(),
+        &["--dir", "d", "--writes", "1"],
+        4,
+        "was not made by stormlp",
+    );
+    assert!(folder.path().join("d/global_epoch1_step1/mine").exists());
+}
+
+/// Starts a run that pauses for long before each checkpoint but saves a first one at once.
+fn start(folder: &Path, arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_stormlp"))
+        .current_dir(folder)
+        .args(["checkpoint", "tiny.yaml", "--ranks", "8"])
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Waits until `path` is there, for at most a minute.
+fn wait_for(path: &Path) {
+    let start = Instant::now();
+    while !path.exists() {
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "{} did not come",
+            path.display()
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn signal(child: &Child, signal: &str) {
+    let status = Command::new("kill")
+        .arg(signal)
+        .arg(child.id().to_string())
+        .status();
+    assert!(status.unwrap().success());
+}
+
+#[test]
+fn a_stopped_run_saves_what_it_measured() {
+    let folder = folder();
+    // The pause between the first checkpoint and the second is long enough to stop in.
+    let mut child = start(folder.path(), &["--writes", "2", "--pause", "3s"]);
+    wait_for(
+        &folder
+            .path()
+            .join("stormlp-data/checkpoint/tiny/global_epoch1_step1"),
+    );
+    signal(&child, "-INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let saved = fs::read_dir(folder.path().join("stormlp-results"))
+        .unwrap()
+        .next();
+    let report = saved.unwrap().unwrap().path().join("report.json");
+    let report: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
+    assert_eq!(report["ending"]["outcome"], "stopped");
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_that_is_taken_for_whole() {
+    let folder = folder();
+    let mut child = start(
+        folder.path(),
+        &["--writes", "100000", "--reads", "0", "--pause", "0"],
+    );
+    let directory = folder.path().join("stormlp-data/checkpoint/tiny");
+    wait_for(&directory.join("global_epoch1_step3"));
+    signal(&child, "-KILL");
+    child.wait().unwrap();
+    let steps = fs::read_dir(&directory)
+        .unwrap()
+        .filter(|entry| {
+            let name = entry.as_ref().unwrap().file_name();
+            name.to_string_lossy().starts_with("global_")
+        })
+        .count()
+        .to_string();
+    // Whole checkpoints restore and verify; the last one is either whole or refused by name.
+    tiny(
+        folder.path(),
+        &["--writes", "0", "--reads", "2", "--verify"],
+    )
+    .assert()
+    .success();
+    let last = tiny(
+        folder.path(),
+        &["--writes", "0", "--reads", &steps, "--verify"],
+    )
+    .output();
+    let last = last.unwrap();
+    let message = String::from_utf8(last.stderr).unwrap();
+    let whole = last.status.code() == Some(0);
+    assert!(
+        whole || message.contains(&format!("global_epoch1_step{steps}")),
+        "{message}"
+    );
+    tiny(folder.path(), &["--clean"]).assert().success();
+    assert!(!directory.exists());
+}
