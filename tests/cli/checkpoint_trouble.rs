@@ -175,7 +175,7 @@ fn a_directory_that_cannot_be_one_is_refused() {
     assert!(folder.path().join("d/global_epoch1_step1/mine").exists());
 }
 
-/// Starts a run that pauses for long before each checkpoint but saves a first one at once.
+/// Starts a run in the background.
 fn start(folder: &Path, arguments: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_stormlp"))
         .current_dir(folder)
@@ -211,7 +211,7 @@ fn signal(child: &Child, signal: &str) {
 #[test]
 fn a_stopped_run_saves_what_it_measured() {
     let folder = folder();
-    // The pause between the first checkpoint and the second is long enough to stop in.
+    // Long enough before the second checkpoint to be stopped in.
     let mut child = start(folder.path(), &["--writes", "2", "--pause", "3s"]);
     wait_for(
         &folder
@@ -234,7 +234,7 @@ fn a_killed_run_leaves_nothing_that_is_taken_for_whole() {
     let folder = folder();
     let mut child = start(
         folder.path(),
-        &["--writes", "100000", "--reads", "0", "--pause", "0"],
+        &["--writes", "30", "--reads", "0", "--pause", "0"],
     );
     let directory = folder.path().join("stormlp-data/checkpoint/tiny");
     wait_for(&directory.join("global_epoch1_step3"));
