@@ -19,6 +19,7 @@ mod facts;
 mod layout;
 mod marker;
 mod moves;
+mod notes;
 mod parallelism;
 mod plan;
 mod problem;

@@ -1,10 +1,11 @@
 //! From a request and the facts to a plan, or to everything that is in its way.
 
-use super::choice::{CheckpointProfile, FsyncPolicy, ScaleChoice};
+use super::choice::ScaleChoice;
 use super::facts::CheckpointFacts;
 use super::layout::Layout;
 use super::marker::ContentFacts;
 use super::moves;
+use super::notes;
 use super::plan::{CheckpointPlan, OverlapPlan, RankPlan};
 use super::problem::{Problem, ProblemKind};
 use super::request::CheckpointRequest;
@@ -15,7 +16,6 @@ use super::stored;
 use super::workload::Mode;
 use crate::facts::HostFacts;
 use crate::units::ByteSize;
-use crate::warning::{Warning, WarningKind};
 
 /// How long a scaled run should take, in seconds.
 const SCALED_RUN_SECONDS: f64 = 60.0;
@@ -80,7 +80,7 @@ pub fn resolve(
         }
         problems.extend(unusable);
     }
-    plan.notes = notes(request, &plan, facts);
+    plan.notes = notes::of(request, &plan, facts);
     Resolution {
         plan: Some(plan),
         problems,
@@ -191,7 +191,7 @@ fn job(request: &CheckpointRequest) -> Result<(Layout, u64), Vec<Problem>> {
             let ranks = request
                 .ranks
                 .unwrap_or_else(|| group.saturating_mul(workload.data.unwrap_or(1)));
-            if !ranks.is_multiple_of(group) {
+            if ranks % group != 0 {
                 return wrong(
                     format!(
                         "{ranks} ranks are no multiple of tensor × pipeline = {} × {} = {group}",
@@ -396,112 +396,6 @@ fn folder_problems(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Proble
         }
     }
     problems
-}
-
-/// What is smaller than the real checkpoint, and by how much.
-fn scale_notes(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Warning> {
-    let mut notes = Vec::new();
-    let mut note = |kind, fact: String, advice: &str| notes.push(Warning::new(kind, fact, advice));
-    if plan.is_scaled() {
-        note(
-            WarningKind::Scaled,
-            format!(
-                "SCALED to {:.4} of the checkpoint: {} of {} layers, {} of {} ranks, {} of {}",
-                plan.scale,
-                plan.scaling.layers,
-                plan.scaling.full_layers,
-                plan.scaling.ranks,
-                plan.scaling.full_ranks,
-                ByteSize(plan.total_bytes),
-                ByteSize(plan.scaling.full_bytes),
-            ),
-            &format!("the full run is `{}`", plan.full_run),
-        );
-        if let Some(ScaleChoice::Factor(factor)) = request.scale
-            && plan.scale > factor
-        {
-            note(
-                WarningKind::Scaled,
-                format!(
-                    "scale {factor} cannot be reached: one layer on one rank is {:.4} of it",
-                    plan.scale
-                ),
-                "describe a smaller model in a workload file for less",
-            );
-        }
-    }
-    notes
-}
-
-/// What the reader should know before the run.
-fn notes(
-    request: &CheckpointRequest,
-    plan: &CheckpointPlan,
-    facts: &CheckpointFacts,
-) -> Vec<Warning> {
-    let mut notes = scale_notes(request, plan);
-    let mut note = |kind, fact: String, advice: &str| notes.push(Warning::new(kind, fact, advice));
-    if plan.fsync == FsyncPolicy::None && plan.writes > 0 {
-        note(
-            WarningKind::NotDurable,
-            "nothing is synced: not crash-safe".to_string(),
-            "use --fsync per-file for checkpoints that survive a crash",
-        );
-    }
-    if plan.device == Some(crate::matrix::DeviceId::Host) {
-        note(
-            WarningKind::Emulated,
-            "accelerator memory is host memory (emulated)".to_string(),
-            "the copies are made by the CPU; on a machine with a GPU they are made by it",
-        );
-    }
-    if !plan.content.stamped && plan.writes > 0 {
-        note(
-            WarningKind::NoEffect,
-            format!(
-                "content in device memory repeats every {}: it is not stamped with its position",
-                ByteSize(plan.content.source_bytes)
-            ),
-            "storage that removes duplicates may look faster than it is",
-        );
-    }
-    if request.workload.rank_shift && request.rank_shift.is_none() {
-        note(
-            WarningKind::NoEffect,
-            "checkpoint.recovery_rank_shift is ignored, as DLIO ignores it".to_string(),
-            "use --rank-shift to restore another rank's files",
-        );
-    }
-    if !plan.restores.is_empty() && !plan.cold && plan.path.uses_page_cache() {
-        note(
-            WarningKind::CacheState,
-            "restores read what the page cache still holds of the saves".to_string(),
-            "use --cold to measure storage",
-        );
-    }
-    let trial = facts.trial_bytes_per_second;
-    if let (true, None, false) = (plan.is_scaled(), trial, request.dry_run)
-        && request.scale.is_none_or(|scale| scale == ScaleChoice::Auto)
-        && plan.writes > 0
-    {
-        note(
-            WarningKind::Scaled,
-            "storage was taken to move 1 GB/s when the scale was chosen".to_string(),
-            "use --scale to set it by hand",
-        );
-    }
-    if plan.profile != CheckpointProfile::Native && plan.dlio_counted_bytes != plan.total_bytes {
-        note(
-            WarningKind::NotComparable,
-            format!(
-                "under ZeRO 2 DLIO counts {} for the {} that are written",
-                ByteSize(plan.dlio_counted_bytes),
-                ByteSize(plan.total_bytes)
-            ),
-            "DLIO's rates are too high by as much; rates here are of bytes written",
-        );
-    }
-    notes
 }
 
 #[cfg(test)]

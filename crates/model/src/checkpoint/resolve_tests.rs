@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::checkpoint::{
-    FolderFacts, FoundFile, MarkedFile, Marker, Mode, SavedPart, builtin, parse,
+    FolderFacts, FoundFile, FsyncPolicy, MarkedFile, Marker, Mode, SavedPart, builtin, parse,
 };
 use crate::facts::Availability;
 use crate::path::{EngineKind, PathKind};
