@@ -151,3 +151,69 @@ impl EpochIndex for Resharded {
         u64::from(shard[nth as usize % shard.len().max(1)])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn contiguous_ranges_follow_the_names() {
+        let order = Contiguous {
+            files: 3,
+            samples_per_file: 2,
+            accelerators: 4,
+        };
+        // Six samples on four: ceil(6 / 4) = 2 for each while they last.
+        let counts: Vec<u64> = (0..4).map(|rank| order.samples(rank)).collect();
+        assert_eq!(counts, [2, 2, 2, 0]);
+        assert_eq!(order.sample(1, 0), (1, 0));
+        assert_eq!(order.sample(2, 1), (2, 1));
+    }
+
+    #[test]
+    fn fewer_files_than_accelerators_are_read_by_all() {
+        let order = Strided {
+            files: 3,
+            samples_per_file: 5,
+            accelerators: 4,
+        };
+        assert_eq!((order.files_of(0), order.files_of(3)), (3, 3));
+        assert_eq!(order.file(3, 0), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn strides_deal_every_file_once(files in 1u64..200, accelerators in 1u64..20) {
+            prop_assume!(files >= accelerators);
+            let order = Strided { files, samples_per_file: 1, accelerators };
+            let mut seen = HashSet::new();
+            for rank in 0..accelerators as u32 {
+                for nth in 0..order.files_of(rank) {
+                    prop_assert!(seen.insert(order.file(rank, nth)));
+                }
+            }
+            prop_assert_eq!(seen.len() as u64, files);
+        }
+
+        #[test]
+        fn every_epoch_deals_the_same_files_in_equal_shards(
+            files in 1u64..300, accelerators in 1u64..12, epoch in 1u32..4, seed in 0u64..1000,
+        ) {
+            prop_assume!(files >= accelerators);
+            let order = Resharded::new(files, 1, accelerators, Some(seed), epoch);
+            let each = files / accelerators;
+            let mut seen = HashSet::new();
+            for rank in 0..accelerators as u32 {
+                prop_assert_eq!(order.files_of(rank), each);
+                for nth in 0..each {
+                    prop_assert!(seen.insert(order.file(rank, nth)));
+                }
+            }
+            prop_assert_eq!(seen.len() as u64, each * accelerators);
+        }
+    }
+}
