@@ -134,7 +134,7 @@ fn number_problems(request: &CheckpointRequest) -> Vec<Problem> {
         "use --streams 1 to 256",
     );
     must(
-        chunk.is_none_or(|n| (4096..=1 << 30).contains(&n) && n % 4096 == 0),
+        chunk.is_none_or(|n| (4096..=1 << 30).contains(&n) && n.is_multiple_of(4096)),
         format!("a chunk of {}", ByteSize(chunk.unwrap_or(0))),
         "use --chunk-size with a multiple of 4K, from 4K to 1G",
     );
@@ -191,7 +191,7 @@ fn job(request: &CheckpointRequest) -> Result<(Layout, u64), Vec<Problem>> {
             let ranks = request
                 .ranks
                 .unwrap_or_else(|| group.saturating_mul(workload.data.unwrap_or(1)));
-            if ranks % group != 0 {
+            if !ranks.is_multiple_of(group) {
                 return wrong(
                     format!(
                         "{ranks} ranks are no multiple of tensor × pipeline = {} × {} = {group}",
