@@ -175,7 +175,7 @@ fn a_truncated_file_fails_its_cells_and_the_matrix_goes_on() {
                 cell.reason
                     .as_ref()
                     .expect("a reason")
-                    .contains("too small")
+                    .contains("truncated")
             );
         }
     }
@@ -233,6 +233,33 @@ fn a_stopped_matrix_keeps_what_it_has() {
             .any(|warning| warning.kind == kind)
     };
     assert!(short(WarningKind::TooShort));
+}
+
+#[test]
+fn a_layout_that_stops_claims_nothing_for_files_it_never_touched() {
+    let folder = folder();
+    let verify = MatrixRequest {
+        ops: vec![Operation::Read],
+        paths: PathChoice::Named(vec![PathKind::Cpu]),
+        ..request(folder.path())
+    };
+    let write = MatrixRequest {
+        ops: vec![Operation::Write],
+        verify: false,
+        ..verify.clone()
+    };
+    run(&write, folder.path(), &StopToken::new());
+    let stop = StopToken::new();
+    stop.stop();
+    assert!(run(&verify, folder.path(), &stop).cells.is_empty());
+    // The files hold what the write left; a verifying run lays them out before it reads them.
+    let report = run(&verify, folder.path(), &StopToken::new());
+    assert_eq!(
+        report.cells[0].status,
+        CellStatus::Ok,
+        "{:?}",
+        report.cells[0].reason
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use rustix::fs::Advice;
@@ -67,7 +68,7 @@ struct Cachestat {
 /// When neither `cachestat` nor `mincore` answers, as for a file that cannot be mapped.
 pub fn residency(file: &File, path: &Path) -> Result<Residency, TransferError> {
     let fail = |source| TransferError::file("ask for the page cache of", path, source);
-    let total_bytes = file.metadata().map_err(fail)?.len();
+    let total_bytes = size(file).map_err(fail)?;
     let (pages, method) = match cachestat_pages(file) {
         Some(pages) => (pages, Method::Cachestat),
         None => (
@@ -81,6 +82,15 @@ pub fn residency(file: &File, path: &Path) -> Result<Residency, TransferError> {
         total_bytes,
         method,
     })
+}
+
+/// Bytes of a file or block device; the metadata of a device say 0.
+fn size(file: &File) -> std::io::Result<u64> {
+    let metadata = file.metadata()?;
+    if metadata.file_type().is_block_device() {
+        return Ok(rustix::fs::seek(file, rustix::fs::SeekFrom::End(0))?);
+    }
+    Ok(metadata.len())
 }
 
 /// Pages of the whole file in the cache, where the kernel has the call.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -42,6 +42,22 @@ pub(crate) enum LaidOut {
     Stopped,
 }
 
+/// Which files are whole, whatever the end of the layout was.
+#[derive(Debug)]
+pub(crate) struct Finished(Vec<AtomicBool>);
+
+impl Finished {
+    /// None of `files` files yet.
+    pub(crate) fn of(files: usize) -> Self {
+        Self((0..files).map(|_| AtomicBool::new(false)).collect())
+    }
+
+    /// Whether the file of this index was written from end to end.
+    pub(crate) fn holds(&self, index: usize) -> bool {
+        self.0[index].load(Ordering::Acquire)
+    }
+}
+
 /// Writes `files` with the pattern of `seed`, several at a time, and tells `observer`.
 ///
 /// # Errors
@@ -52,6 +68,7 @@ pub(crate) fn lay_out(
     engine: EngineKind,
     observer: &dyn Observer,
     stop: &StopToken,
+    finished: &Finished,
 ) -> Result<LaidOut, TransferError> {
     let total: u64 = files.iter().map(|file| file.bytes).sum();
     observer.event(&Event::PhaseStarted {
@@ -63,14 +80,17 @@ pub(crate) fn lay_out(
     let next = AtomicUsize::new(0);
     let failed = StopToken::new();
     let writer = || -> Result<(), TransferError> {
-        while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(file) = files.get(index) else { break };
             if stop.is_stopped() || failed.is_stopped() {
                 break;
             }
             let result = write_file(file, seed, engine, &written, &[stop, &failed]);
-            if !matches!(result, Ok(true)) {
+            match result {
+                Ok(true) => finished.0[index].store(true, Ordering::Release),
                 // An unfinished file would be mistaken for a whole one.
-                let _ = fs::remove_file(&file.path);
+                Ok(false) | Err(_) => drop(fs::remove_file(&file.path)),
             }
             if result.is_err() {
                 failed.stop();
@@ -231,7 +251,9 @@ mod tests {
             layout(folder.path(), 12_345),
         ];
         let stop = StopToken::new();
-        let result = lay_out(&files, 5, EngineKind::Psync, &Silent, &stop).unwrap();
+        let finished = Finished::of(files.len());
+        let result = lay_out(&files, 5, EngineKind::Psync, &Silent, &stop, &finished).unwrap();
+        assert!(finished.holds(0) && finished.holds(1));
         assert_eq!(result, LaidOut::All);
         for file in files {
             let content = fs::read(&file.path).unwrap();
@@ -244,7 +266,16 @@ mod tests {
     fn a_file_that_cannot_fit_leaves_nothing_behind() {
         let folder = tempfile::tempdir_in(".").unwrap();
         let files = [layout(folder.path(), 1 << 50)];
-        let error = lay_out(&files, 5, EngineKind::Psync, &Silent, &StopToken::new()).unwrap_err();
+        let finished = Finished::of(1);
+        let error = lay_out(
+            &files,
+            5,
+            EngineKind::Psync,
+            &Silent,
+            &StopToken::new(),
+            &finished,
+        )
+        .unwrap_err();
         assert!(error.errno().is_some(), "{error}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
@@ -255,8 +286,10 @@ mod tests {
         let stop = StopToken::new();
         stop.stop();
         let files = [layout(folder.path(), 64 << 20)];
-        let result = lay_out(&files, 5, EngineKind::Psync, &Silent, &stop).unwrap();
+        let finished = Finished::of(1);
+        let result = lay_out(&files, 5, EngineKind::Psync, &Silent, &stop, &finished).unwrap();
         assert_eq!(result, LaidOut::Stopped);
+        assert!(!finished.holds(0));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

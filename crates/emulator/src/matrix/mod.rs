@@ -10,6 +10,7 @@ pub(crate) mod gate;
 mod layout;
 mod offsets;
 mod prepare;
+mod proof;
 mod recorder;
 mod run;
 mod warnings;

@@ -14,7 +14,7 @@ use stormlp_transfer::page_cache::{self, Residency};
 use stormlp_transfer::storage::{self, Access, FolderLock};
 
 use super::MatrixError;
-use super::layout::{LaidOut, LayoutFile, lay_out};
+use super::layout::{Finished, LaidOut, LayoutFile, lay_out};
 
 /// The folders of a matrix, locked, with their manifests.
 pub(crate) struct Folders {
@@ -109,13 +109,13 @@ pub(crate) fn make_files(
         .iter()
         .filter(|file| file.action == FileAction::Allocate)
     {
-        folders.note(plan, file, None)?;
+        // Listed before it is there: a run that is killed now leaves a file that is known as ours.
+        folders.note(plan, file, Some(Content::Unwritten))?;
         let made = storage::open(&file.path, Access::Create, false)?;
         storage::preallocate(&made, &file.path, file.bytes).inspect_err(|_| {
             // Without its blocks the file is of no use to anyone.
             let _ = fs::remove_file(&file.path);
         })?;
-        folders.note(plan, file, Some(Content::Unwritten))?;
     }
     let fill: Vec<&FilePlan> = plan
         .files
@@ -126,7 +126,8 @@ pub(crate) fn make_files(
         return Ok(true);
     }
     for file in &fill {
-        folders.note(plan, file, None)?;
+        // As above; whatever such a file held before, it no longer counts.
+        folders.note(plan, file, Some(Content::Unwritten))?;
     }
     let layout: Vec<LayoutFile> = fill
         .iter()
@@ -136,12 +137,14 @@ pub(crate) fn make_files(
             stream: stream_of(&file.path),
         })
         .collect();
-    let laid_out = lay_out(&layout, plan.seed, plan.engine, observer, stop);
-    for file in &fill {
-        // Whatever the end was, the files that are whole need not be written again.
-        let whole = fs::metadata(&file.path).is_ok_and(|found| found.len() == file.bytes);
-        let content = whole.then_some(Content::Pattern { seed: plan.seed });
-        folders.note(plan, file, content)?;
+    let finished = Finished::of(layout.len());
+    let laid_out = lay_out(&layout, plan.seed, plan.engine, observer, stop, &finished);
+    for (index, file) in fill.into_iter().enumerate() {
+        if finished.holds(index) {
+            folders.note(plan, file, Some(Content::Pattern { seed: plan.seed }))?;
+        } else if !file.path.exists() {
+            folders.note(plan, file, None)?;
+        }
     }
     Ok(laid_out? == LaidOut::All)
 }

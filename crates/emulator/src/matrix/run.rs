@@ -7,7 +7,7 @@ use stormlp_model::evidence::{DirectIo, Evidence};
 use stormlp_model::facts::Availability;
 use stormlp_model::matrix::{
     BufferBacking, CellPlan, CellReport, CellStatus, Content, FilePlan, Fill, JobReport,
-    MatrixPlan, MatrixReport, Measurement, Mismatch, Span, Verification,
+    MatrixPlan, MatrixReport, Measurement, Mismatch, Span, Verification, WorkerPlan,
 };
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
@@ -15,14 +15,15 @@ use stormlp_model::stop::StopToken;
 use stormlp_transfer::cufile::{Driver, Settings};
 use stormlp_transfer::page_cache::{Method, Residency};
 use stormlp_transfer::telemetry::peak_rss_bytes;
-use stormlp_transfer::{Backing, Region, TransferError, buffers_needed};
+use stormlp_transfer::{Backing, Region, TransferError};
 
 use super::MatrixError;
 use super::cell::{Bench, Measured};
+use super::offsets::Visit;
 use super::prepare::{Folders, make_files, remove_files, residency, set_cache};
 use super::recorder::Recorder;
-use super::warnings;
 use super::worker::{Outcome, WorkerFailure};
+use super::{proof, warnings};
 
 /// Runs every cell of the report's plan that it does not hold yet, and tells `on_cell` after
 /// each, so that nothing is lost when a later one fails.
@@ -43,7 +44,7 @@ pub fn run(
         return Ok(report);
     }
     let _cufile = hold_cufile(&plan)?;
-    let mut region = Region::new(region_bytes(&plan))?;
+    let mut region = Region::new(plan.region_bytes as usize)?;
     let mut matrix = Matrix {
         bench: Bench {
             plan: &plan,
@@ -62,7 +63,7 @@ pub fn run(
         }
         if !region.reset() {
             // A cell that broke kept buffers; the next one gets fresh ones.
-            region = Region::new(region_bytes(&plan))?;
+            region = Region::new(plan.region_bytes as usize)?;
         }
         report.push(matrix.cell(index, cell, &mut region));
         on_cell(&report);
@@ -92,20 +93,6 @@ fn hold_cufile(plan: &MatrixPlan) -> Result<Option<Arc<Driver>>, TransferError> 
         Err(error) if plan.require_gds => Err(error.into()),
         Err(_) => Ok(None),
     }
-}
-
-/// Host memory for the buffers of the largest cell, in bytes.
-fn region_bytes(plan: &MatrixPlan) -> usize {
-    let of_cell = |cell: &CellPlan| {
-        let (host, accelerator) = buffers_needed(cell.path, cell.queue_depth as usize);
-        let accelerator = if plan.memory.emulated { accelerator } else { 0 };
-        (host + accelerator) * cell.threads as usize * cell.slot_bytes as usize
-    };
-    let runnable = plan
-        .cells
-        .iter()
-        .filter(|cell| cell.availability.is_available());
-    runnable.map(of_cell).max().unwrap_or(0)
 }
 
 /// The region's pages in the report's words.
@@ -187,7 +174,8 @@ impl Matrix<'_> {
         after: Option<Residency>,
     ) -> CellReport {
         let plan = self.bench.plan;
-        let evidence = fullest(&measured.outcomes).cloned();
+        let all: Vec<&Evidence> = measured.outcomes.iter().map(|o| &o.evidence).collect();
+        let evidence = proof::combine(cell.path, &all);
         let verification = verification(plan, cell, &measured.outcomes);
         let failure = first_failure(plan, cell, &measured.outcomes);
         let mut entry = CellReport::without_numbers(index, cell, "nothing was transferred");
@@ -214,23 +202,6 @@ impl Matrix<'_> {
         entry.verification = verification;
         entry
     }
-}
-
-/// The evidence of the worker that saw the most of the cell. cuFile counts for the whole process,
-/// so whoever looked last saw all of it; without such counts all workers say the same.
-fn fullest(outcomes: &[Outcome]) -> Option<&Evidence> {
-    let counted = |evidence: &&Evidence| {
-        evidence.cufile.as_ref().map_or(0, |counts| {
-            let routes = [
-                counts.p2p_operations,
-                counts.nvfs_operations,
-                counts.posix_operations,
-            ];
-            routes.into_iter().flatten().fold(0, u64::saturating_add)
-        })
-    };
-    let all = outcomes.iter().map(|outcome| &outcome.evidence);
-    all.rev().max_by_key(counted)
 }
 
 /// What the user sees while a cell runs.
@@ -331,11 +302,7 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Op
             errno: error.errno(),
         },
         WorkerFailure::Short { visit, moved } => Reason {
-            text: format!(
-                "{file} is too small or was truncated: {moved} of {} bytes at offset {}; \
-                 remove it to have it laid out again",
-                visit.len, visit.offset
-            ),
+            text: short(plan, worker, cell, *visit, *moved),
             errno: None,
         },
         WorkerFailure::Mismatch { visit, mismatch } => Reason {
@@ -353,6 +320,32 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Op
             errno: error.raw_os_error(),
         },
     })
+}
+
+/// What a transfer that ended short means, and what to do about it.
+fn short(
+    plan: &MatrixPlan,
+    worker: &WorkerPlan,
+    cell: &CellPlan,
+    visit: Visit,
+    moved: usize,
+) -> String {
+    let file = &plan.files[worker.file];
+    let what = format!(
+        "{moved} of {} bytes at offset {} of {}",
+        visit.len,
+        visit.offset,
+        file.path.display()
+    );
+    match cell.op.direction() {
+        Direction::Write => format!("only {what} were written; the file system may be full"),
+        Direction::Read if file.made_here => {
+            format!("{what}: the file was truncated; run again to have it laid out anew")
+        }
+        Direction::Read => {
+            format!("{what}: the file is too small; use a smaller --file-size or another file")
+        }
+    }
 }
 
 /// What comparing with the pattern gave, where it was asked for.

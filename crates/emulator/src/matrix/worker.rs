@@ -1,7 +1,7 @@
 //! The hot loop: one thread, one path, one share of a file.
 //!
-//! Between the start barrier and its end a worker allocates nothing and shares nothing but
-//! counters. It keeps every slot of its path in flight, stamps each transfer when it is
+//! Between the start barrier and its end a worker allocates nothing (tokio-uring, which makes a
+//! task of every operation, excepted) and shares nothing but counters. It keeps every slot of its path in flight, stamps each transfer when it is
 //! submitted and when it is over, and hands its recorder over when it is done.
 
 use std::fs::File;

@@ -70,7 +70,8 @@ pub(crate) trait Engine {
     /// Flushes what was kept and waits until `min` more are over; hands back all that are.
     fn wait(&mut self, min: usize, done: &mut Vec<IoDone>) -> Result<(), TransferError>;
 
-    /// Lets a write to `eventfd` end a `wait`; `false` where the engine never blocks in one.
+    /// Lets a write to `eventfd` end a `wait`; `false` where the engine cannot be woken: it
+    /// returns when its operations do.
     fn wake_on(&mut self, eventfd: BorrowedFd<'_>) -> Result<bool, TransferError> {
         let _ = eventfd;
         Ok(false)
@@ -251,6 +252,36 @@ mod tests {
             let mut done = Vec::new();
             engine.wait(1, &mut done).unwrap();
             assert_eq!(done.pop().unwrap().result.unwrap(), 0);
+        });
+    }
+
+    #[test]
+    fn polling_alone_brings_back_reads_that_had_to_wait_for_the_device() {
+        each_engine(|engine| {
+            let (reader, mut writer) = std::io::pipe().unwrap();
+            let id = engine
+                .attach(File::from(std::os::fd::OwnedFd::from(reader)))
+                .unwrap();
+            let buffer = engine.take_buffers().pop().unwrap();
+            // The pipe is empty on submission where the engine reads in the background.
+            if engine.facts().engine == EngineKind::Psync {
+                writer.write_all(&[7; 100]).unwrap();
+                engine.submit(io(Direction::Read, id, 0, buffer)).unwrap();
+            } else {
+                engine.submit(io(Direction::Read, id, 0, buffer)).unwrap();
+                engine.wait(0, &mut Vec::new()).unwrap();
+                writer.write_all(&[7; 100]).unwrap();
+            }
+            let mut done = Vec::new();
+            for _ in 0..1000 {
+                engine.wait(0, &mut done).unwrap();
+                if !done.is_empty() {
+                    break;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            // A pipe has no offsets; that the kernel says so is an answer too.
+            assert_eq!(done.len(), 1, "{:?}", engine.facts().engine);
         });
     }
 }

@@ -12,11 +12,12 @@ use super::files::FileTable;
 use super::{Engine, EngineBuffer, EngineSpec, FileId, Io, IoDone, number};
 use crate::error::TransferError;
 
-/// Does each operation inside `submit`.
+/// Does operations inside `wait`, one after the other: with more than one in flight the latency
+/// holds the time in line, as it would on any device with one server.
 pub(crate) struct PsyncEngine {
     files: FileTable,
     buffers: Vec<EngineBuffer>,
-    done: VecDeque<IoDone>,
+    line: VecDeque<Io>,
 }
 
 impl PsyncEngine {
@@ -24,8 +25,29 @@ impl PsyncEngine {
     pub(crate) fn new(spec: EngineSpec) -> Self {
         Self {
             files: FileTable::new(spec.max_files),
-            done: VecDeque::with_capacity(spec.buffers.len()),
+            line: VecDeque::with_capacity(spec.buffers.len()),
             buffers: number(spec.buffers),
+        }
+    }
+
+    /// Does one operation here and now.
+    fn perform(&self, mut io: Io) -> IoDone {
+        let file = self.files.get(io.file);
+        let bytes = &mut io.buffer.bytes[..io.len];
+        let result = loop {
+            let result = match io.direction {
+                Direction::Read => file.read_at(bytes, io.offset),
+                Direction::Write => file.write_at(bytes, io.offset),
+            };
+            match result {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                other => break other,
+            }
+        };
+        IoDone {
+            buffer: io.buffer,
+            tag: io.tag,
+            result,
         }
     }
 }
@@ -44,29 +66,19 @@ impl Engine for PsyncEngine {
         std::mem::take(&mut self.buffers)
     }
 
-    fn submit(&mut self, mut io: Io) -> Result<(), Box<(Io, TransferError)>> {
-        let file = self.files.get(io.file);
-        let bytes = &mut io.buffer.bytes[..io.len];
-        let result = loop {
-            let result = match io.direction {
-                Direction::Read => file.read_at(bytes, io.offset),
-                Direction::Write => file.write_at(bytes, io.offset),
-            };
-            match result {
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                other => break other,
-            }
-        };
-        self.done.push_back(IoDone {
-            buffer: io.buffer,
-            tag: io.tag,
-            result,
-        });
+    fn submit(&mut self, io: Io) -> Result<(), Box<(Io, TransferError)>> {
+        self.line.push_back(io);
         Ok(())
     }
 
-    fn wait(&mut self, _min: usize, done: &mut Vec<IoDone>) -> Result<(), TransferError> {
-        done.extend(self.done.drain(..));
+    fn wait(&mut self, min: usize, done: &mut Vec<IoDone>) -> Result<(), TransferError> {
+        // At least one, so that a caller who only polls gets on.
+        for _ in 0..min.max(1) {
+            let Some(io) = self.line.pop_front() else {
+                break;
+            };
+            done.push(self.perform(io));
+        }
         Ok(())
     }
 

@@ -93,9 +93,10 @@ impl TokioUringEngine {
             initialised: buffer.bytes.len(),
         })));
         let registered = runtime.block_on(async { registry.register() });
-        registered.map_err(|source| TransferError::Io {
-            action: "register buffers",
-            source,
+        registered.map_err(|error| TransferError::Unavailable {
+            what: "tokio-uring with registered buffers".to_string(),
+            reason: format!("the kernel answers {error} to their registration"),
+            remedy: "raise the locked-memory limit (ulimit -l), or use --engine uring".to_string(),
         })?;
         Ok(Self {
             runtime,
@@ -190,6 +191,10 @@ impl Engine for TokioUringEngine {
                     .expect("an attached file");
                 let task = perform(io, Rc::clone(file), Rc::clone(registry), Rc::clone(over));
                 tokio_uring::spawn(task);
+            }
+            if wanted == 0 {
+                // Lets the tasks start and the driver look at the ring, without waiting.
+                tokio::task::yield_now().await;
             }
             while over.done.borrow().len() < wanted {
                 over.notify.notified().await;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 
 use io_uring::{IoUring, opcode, squeue, types};
 use stormlp_model::evidence::EngineFacts;
@@ -16,6 +16,9 @@ use crate::error::TransferError;
 /// Marks the completion of the poll on the waking eventfd; no buffer has this number.
 const WAKE: u64 = u64::MAX;
 
+/// `IORING_ENTER_GETEVENTS` of `io_uring_enter(2)`.
+const GETEVENTS: u32 = 1;
+
 /// Operations on a ring of the thread's own. The number of a buffer is the user data of the
 /// operation that holds it, so a completion finds its state without a search.
 pub(crate) struct UringEngine {
@@ -24,7 +27,7 @@ pub(crate) struct UringEngine {
     in_flight: Vec<Option<Io>>,
     buffers: Vec<EngineBuffer>,
     files: FileTable,
-    wake: Option<RawFd>,
+    wake: Option<OwnedFd>,
     queued: usize,
     flying: usize,
     submit_batch: usize,
@@ -167,12 +170,26 @@ impl UringEngine {
 
     /// Hands queued entries to the kernel, waiting for `min` completions.
     fn enter(&mut self, min: usize) -> Result<(), TransferError> {
-        let result = if min == 0 && self.queued == 0 {
-            // Nothing to submit: only let the kernel post what is ready.
-            self.ring.submitter().submit_and_wait(0)
-        } else {
-            self.ring.submit_and_wait(min)
+        let result = self.ring.submit_and_wait(min);
+        self.entered(result)
+    }
+
+    /// Hands queued entries to the kernel and has it post what is over, without waiting. With
+    /// DEFER_TASKRUN completions are posted only to a thread that asks for them.
+    fn poll(&mut self) -> Result<(), TransferError> {
+        // SAFETY: the queue is published up to `queued` entries by `push`, whose buffers
+        // `in_flight` holds; no signal mask is passed.
+        let result = unsafe {
+            let queued = self.queued as u32;
+            self.ring
+                .submitter()
+                .enter::<libc::sigset_t>(queued, 0, GETEVENTS, None)
         };
+        self.entered(result)
+    }
+
+    /// Takes note of what an entry to the kernel came to.
+    fn entered(&mut self, result: io::Result<usize>) -> Result<(), TransferError> {
         match result {
             Ok(submitted) => {
                 self.queued = self.queued.saturating_sub(submitted);
@@ -244,11 +261,11 @@ impl UringEngine {
 
     /// Empties the eventfd's counter and polls it anew.
     fn rearm_wake(&mut self) -> Result<(), TransferError> {
-        if let Some(fd) = self.wake {
-            let mut counter = 0u64;
-            // SAFETY: the descriptor was valid when given, and reading it into eight bytes of our
-            // own is what an eventfd offers; an error (EAGAIN) leaves the counter as it is.
-            unsafe { libc::read(fd, (&raw mut counter).cast(), 8) };
+        if let Some(wake) = &self.wake {
+            let mut counter = [0u8; 8];
+            // An error (EAGAIN) leaves the counter as it is.
+            let _ = rustix::io::read(wake, &mut counter);
+            let fd = wake.as_raw_fd();
             self.arm_wake(fd)?;
         }
         Ok(())
@@ -318,7 +335,11 @@ impl Engine for UringEngine {
         if self.queued > 0 || (done.len() < wanted && !woken) || min == 0 {
             loop {
                 let missing = wanted.saturating_sub(done.len());
-                self.enter(if woken { 0 } else { missing })?;
+                if woken || missing == 0 {
+                    self.poll()?;
+                } else {
+                    self.enter(missing)?;
+                }
                 woken |= self.reap(done);
                 if (done.len() >= wanted || woken) && self.queued == 0 {
                     break;
@@ -332,8 +353,14 @@ impl Engine for UringEngine {
     }
 
     fn wake_on(&mut self, eventfd: BorrowedFd<'_>) -> Result<bool, TransferError> {
-        self.wake = Some(eventfd.as_raw_fd());
-        self.arm_wake(eventfd.as_raw_fd())?;
+        let wake = eventfd
+            .try_clone_to_owned()
+            .map_err(|source| TransferError::Io {
+                action: "keep the waking eventfd",
+                source,
+            })?;
+        self.arm_wake(wake.as_raw_fd())?;
+        self.wake = Some(wake);
         Ok(true)
     }
 
@@ -344,11 +371,12 @@ impl Engine for UringEngine {
 
 impl Drop for UringEngine {
     fn drop(&mut self) {
-        // The kernel may still write into buffers in flight: wait for them before they are
-        // freed. An error means the ring is gone and with it its operations.
+        // The kernel may still write into buffers in flight: wait for them before they are freed.
         let mut done = Vec::new();
         while self.flying > 0 {
             if self.enter(1).is_err() {
+                // Nobody can say when the kernel lets go of them, so their memory stays theirs.
+                std::mem::forget(std::mem::take(&mut self.in_flight));
                 break;
             }
             self.reap(&mut done);

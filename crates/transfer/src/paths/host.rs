@@ -20,12 +20,12 @@ pub(crate) struct HostPath {
 }
 
 impl HostPath {
-    /// A path over `engine`.
-    pub(crate) fn new(kind: PathKind, engine: Box<dyn Engine>) -> Self {
+    /// A path over `engine`, which has `depth` buffers.
+    pub(crate) fn new(kind: PathKind, engine: Box<dyn Engine>, depth: usize) -> Self {
         Self {
             kind,
             engine,
-            over: Vec::with_capacity(1024),
+            over: Vec::with_capacity(depth),
             direct: DirectWatch::default(),
         }
     }

@@ -92,7 +92,7 @@ pub trait TransferPath {
     fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError>;
 
     /// Lets a write to `eventfd` end a `wait` early. `false`: this path never blocks in `wait`
-    /// for longer than its transfers take. The descriptor must outlive the path.
+    /// for longer than its transfers take.
     ///
     /// # Errors
     /// When the kernel does not take the descriptor.
@@ -150,7 +150,8 @@ pub fn build_path(spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError
         PathKind::Null => Box::new(null::NullPath::new(spec.host)),
         PathKind::Cpu | PathKind::Buffered => {
             let kind = spec.kind;
-            Box::new(host::HostPath::new(kind, build_engine(spec)?))
+            let depth = spec.host.len();
+            Box::new(host::HostPath::new(kind, build_engine(spec)?, depth))
         }
         PathKind::CpuGpu | PathKind::PageCache => Box::new(build_bounce(spec, None)?),
         PathKind::CpuAsyncGpu => {
