@@ -78,6 +78,9 @@ fn ctrl_c_saves_what_was_measured_and_resume_measures_the_rest() {
     let path = saved(folder.path());
     let before = read_json(&path);
     assert_eq!(before["stopped"], true);
+    let cut_short =
+        (before["cells"].as_array().unwrap().iter()).any(|cell| cell["interrupted"] == true);
+    assert_eq!(told.contains("the last cut short"), cut_short, "{told}");
     let measured = before["cells"].as_array().unwrap().len();
     assert!((1..4).contains(&measured), "{measured}");
 
@@ -97,6 +100,25 @@ fn ctrl_c_saves_what_was_measured_and_resume_measures_the_rest() {
 }
 
 #[test]
+fn a_matrix_continued_under_another_kernel_or_version_says_so() {
+    let folder = folder();
+    let words = "--path null --threads 1 --file-size 1M --duration 10ms";
+    gds(folder.path(), words).assert().success();
+    let path = saved(folder.path());
+    let mut report = read_json(&path);
+    report["host"]["kernel"] = "1.2.3".into();
+    report["host"]["stormlp_version"] = "0.0.0".into();
+    report["cells"] = serde_json::json!([]);
+    fs::write(&path, report.to_string()).unwrap();
+    let words = format!("--resume {}", path.display());
+    let told = stderr(gds(folder.path(), &words).assert().success());
+    assert!(told.contains("Linux 1.2.3"), "{told}");
+    assert!(told.contains("stormlp 0.0.0"), "{told}");
+    let warnings = read_json(&path)["warnings"].to_string();
+    assert!(warnings.contains("Linux 1.2.3"), "{warnings}");
+}
+
+#[test]
 fn a_data_folder_belongs_to_one_run_at_a_time() {
     let folder = folder();
     let words = "--path null --threads 1 --file-size 1M --duration 200ms --repeat 200";
@@ -104,6 +126,8 @@ fn a_data_folder_belongs_to_one_run_at_a_time() {
     let second = "--path null --threads 1 --file-size 1M --duration 10ms --results-dir other";
     let text = stderr(gds(folder.path(), second).assert().code(4));
     assert!(text.contains("in use by another stormlp run"), "{text}");
+    let left = fs::read_dir(folder.path().join("other")).unwrap().count();
+    assert_eq!(left, 0, "a run that was refused has no report");
     assert_eq!(interrupt(child).0, Some(130));
     gds(folder.path(), second).assert().success();
 }

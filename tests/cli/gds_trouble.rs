@@ -165,6 +165,28 @@ fn a_dataset_folder_is_not_used_for_test_files() {
 }
 
 #[test]
+fn a_manifest_that_is_no_json_is_the_reason_that_is_given() {
+    let folder = folder();
+    let words = format!("{QUICK} --path buffered");
+    gds(folder.path(), &words).assert().success();
+    let manifest = folder
+        .path()
+        .join("stormlp-data/gds/.stormlp-manifest.json");
+    fs::write(manifest, "{\"format_version\":").unwrap();
+    let text = stderr(gds(folder.path(), &words).assert().code(4));
+    assert!(text.contains("the manifest cannot be read"), "{text}");
+}
+
+#[test]
+fn more_folders_than_threads_is_3() {
+    check(
+        "--dir a --dir b --dir c --threads 2 --file-size 1M",
+        3,
+        &["3 files or folders need at least 3 threads"],
+    );
+}
+
+#[test]
 fn a_wrong_byte_is_found_with_its_file_and_offset() {
     let folder = folder();
     let words = "--path buffered --file-size 4M --threads 2 --passes 1 --verify";

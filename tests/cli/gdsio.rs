@@ -78,6 +78,32 @@ fn workers_split_a_file_without_a_time_and_share_it_with_one() {
 }
 
 #[test]
+fn workers_that_do_not_divide_a_file_move_all_of_it() {
+    let folder = folder();
+    let words = "-f g3 -w 3 -s 16M -i 1M -x 1 -I 1";
+    let line = stdout(gdsio(folder.path(), words).assert().success());
+    check_line(
+        line.trim_end(),
+        "IoType: WRITE XferType: CPUONLY Threads: 3 DataSetSize: 16384/16384(KiB)",
+        16,
+    );
+}
+
+#[test]
+fn verifying_a_read_compares_what_is_there_and_replaces_nothing() {
+    let folder = folder();
+    let write = "-D d -w 1 -s 4M -i 1M -x 1 -I 1";
+    gdsio(folder.path(), write).assert().success();
+    let file = folder.path().join("d/gdsio.0");
+    let own = vec![7u8; 4 << 20];
+    fs::write(&file, &own).unwrap();
+    let read = "-D d -w 1 -s 4M -i 1M -x 1 -I 0 -V";
+    let text = stderr(gdsio(folder.path(), read).assert().code(5));
+    assert!(text.contains("cells failed"), "{text}");
+    assert_eq!(fs::read(&file).unwrap(), own);
+}
+
+#[test]
 fn a_job_file_with_variables_runs_its_jobs_side_by_side() {
     let folder = folder();
     let text = "[global]\nname=nightly\nxfer_type=$TYPE\nrw=write\nbs=128K\nsize=1M\n\n\

@@ -61,6 +61,7 @@ fn inventory(folder: &Path) -> Inventory {
             direct: Availability::Available,
             direct_alignment_bytes: 4096,
             manifest,
+            manifest_problem: None,
             files,
         }],
         files: Vec::new(),

@@ -483,7 +483,7 @@ fn jobs(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome], seconds: f64) 
             operations: all.operations,
             bytes: all.bytes,
             throughput_bytes_per_second: all.bytes as f64 / seconds,
-            latency_us_mean: all.latency.summary().map_or(0.0, |latency| latency.mean),
+            latency_us_mean: all.latency.summary().map(|latency| latency.mean),
         }
     };
     plan.job_names.iter().enumerate().map(of_job).collect()

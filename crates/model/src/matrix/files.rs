@@ -150,6 +150,13 @@ struct FolderJob<'a> {
 
 impl FolderJob<'_> {
     fn decide(&self, table: &mut FileTable, problems: &mut Problems) -> Decided {
+        if let Some(reason) = &self.facts.manifest_problem {
+            problems.machine(
+                format!("{} cannot be used: {reason}", self.facts.path.display()),
+                "use another --dir, or name its files with --file",
+            );
+            return None;
+        }
         if let Availability::Unavailable { reason, remedy } = &self.facts.writable
             && (!self.all_there() || Needs::of(self.request).writes)
         {
@@ -269,6 +276,14 @@ impl FolderJob<'_> {
             (Some(own), _) if own.bytes >= needed && needs.met_by(own.content) => {
                 (FileAction::Use, own.bytes, Some(own.content), true)
             }
+            // gdsio reads what it is pointed at. Laying a file out anew to read it would replace
+            // somebody's data, and `-V` would then compare the pattern with itself.
+            (own, Some(bytes)) if self.is_gdsio() && !needs.writes => {
+                self.check_foreign(&path, bytes, needed, problems)?;
+                let content = own.map(|own| own.content);
+                self.check_written(&path, content, needs, problems)?;
+                (FileAction::Use, bytes, content, own.is_some())
+            }
             (None, Some(bytes)) if listed.is_none() => {
                 self.check_foreign(&path, bytes, needed, problems)?;
                 (FileAction::Use, bytes, None, false)
@@ -306,7 +321,7 @@ impl FolderJob<'_> {
         problems: &mut Problems,
     ) -> Option<()> {
         let path = path.display();
-        if self.request.file_stem != "gdsio" {
+        if !self.is_gdsio() {
             problems.plan(
                 format!("{path} exists, and no manifest says that stormlp made it"),
                 "use another --dir, or name the file with --file",
@@ -325,6 +340,33 @@ impl FolderJob<'_> {
             return None;
         }
         Some(())
+    }
+
+    /// Whether the request speaks as gdsio does, whose files are named after it.
+    fn is_gdsio(&self) -> bool {
+        self.request.file_stem == "gdsio"
+    }
+
+    /// Reading space that was never written touches no device, which makes no number.
+    fn check_written(
+        &self,
+        path: &Path,
+        content: Option<Content>,
+        needs: Needs,
+        problems: &mut Problems,
+    ) -> Option<()> {
+        if needs.pattern.is_some() || content != Some(Content::Unwritten) {
+            return Some(());
+        }
+        problems.machine(
+            format!(
+                "{} has its space but was never written by stormlp; reading it would touch no \
+                 device",
+                path.display()
+            ),
+            "write it first with -I 1, or name the file with -f if something else wrote it",
+        );
+        None
     }
 }
 

@@ -1,7 +1,8 @@
 //! What the reader should know before a matrix runs.
 
-use super::choice::{CacheState, EngineChoice, Span};
+use super::choice::{CacheState, EngineChoice, Fill, Span};
 use super::files::FileTable;
+use super::inventory::Inventory;
 use super::plan::{CellPlan, MemoryPlan};
 use super::request::MatrixRequest;
 use crate::facts::{Availability, HostFacts};
@@ -14,6 +15,7 @@ use crate::warning::{Warning, WarningKind};
 pub(super) fn all(
     request: &MatrixRequest,
     facts: &HostFacts,
+    inventory: &Inventory,
     table: &FileTable,
     memory: &MemoryPlan,
     engine: EngineKind,
@@ -58,8 +60,61 @@ pub(super) fn all(
         ));
     }
     warnings.extend(queue_depth(request, engine, &runnable));
-    warnings.extend(fits_in_memory(request, facts, table, &runnable));
+    warnings.extend(pattern_work(request, &runnable));
+    match lives_in_memory(inventory) {
+        Some(warning) => warnings.push(warning),
+        None => warnings.extend(fits_in_memory(request, facts, table, &runnable)),
+    }
     warnings
+}
+
+/// Work on the content of transfers that is done within the measured time.
+fn pattern_work(request: &MatrixRequest, runnable: &[&CellPlan]) -> Option<Warning> {
+    let any = |direction| runnable.iter().any(|c| c.op.direction() == direction);
+    let mixed = request.read_percent.is_some();
+    let reads = mixed || any(Direction::Read);
+    let writes = mixed || any(Direction::Write);
+    let (what, advice) = match (request.verify, request.fill) {
+        (true, _) if reads && writes => (
+            "checking the pattern and generating the content",
+            "measure without --verify; use it to learn whether the bytes are right",
+        ),
+        (true, _) if reads => (
+            "checking the pattern",
+            "measure without --verify; use it to learn whether the bytes are right",
+        ),
+        (true, _) => (
+            "generating the content",
+            "measure without --verify; use it to learn whether the bytes are right",
+        ),
+        (false, Fill::Every) if writes => (
+            "generating the content",
+            "measure with --fill once, whose bytes are made before the cell",
+        ),
+        _ => return None,
+    };
+    Some(Warning::new(
+        WarningKind::HarnessBound,
+        format!("throughput includes {what}"),
+        advice,
+    ))
+}
+
+/// Folders on a file system without storage behind it, where no cache can be cold.
+fn lives_in_memory(inventory: &Inventory) -> Option<Warning> {
+    let (folder, kind) = inventory.folders.iter().find_map(|folder| {
+        let kind = folder.file_system.as_deref()?;
+        matches!(kind, "tmpfs" | "ramfs").then_some((folder, kind))
+    })?;
+    Some(Warning::new(
+        WarningKind::FitsInMemory,
+        format!(
+            "these files live in memory ({kind}, {}): no cell reaches storage, and --cache cold \
+             has nothing to drop",
+            folder.path.display()
+        ),
+        "use a --dir on the storage that is to be measured",
+    ))
 }
 
 /// A queue depth that some paths cannot use.

@@ -51,6 +51,9 @@ pub struct FolderFacts {
     pub direct_alignment_bytes: u64,
     /// What a manifest says stormlp made here.
     pub manifest: Option<DataManifest>,
+    /// Why the manifest that lies here is of no use: it is malformed, newer, or another
+    /// command's. `None` when there is none, or a good one.
+    pub manifest_problem: Option<String>,
     /// The regular files in it.
     pub files: Vec<FoundFile>,
 }

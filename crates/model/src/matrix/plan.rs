@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::choice::{CacheState, DeviceId, Fill, IoSize, PathChoice, Span};
+use super::choice::{CacheState, DeviceId, EngineChoice, Fill, IoSize, PathChoice, Span};
 use super::inventory::Inventory;
 use super::manifest::Content;
 use crate::facts::Availability;
@@ -136,6 +136,9 @@ pub struct MatrixPlan {
     pub cache: CacheState,
     /// The engine of the CPU's paths.
     pub engine: EngineKind,
+    /// The engine as it was asked for; reports from before it was kept asked for none by name.
+    #[serde(default)]
+    pub engine_asked: EngineChoice,
     /// Submissions gathered before they go to the kernel.
     pub submit_batch: u32,
     /// The memory transfers end in.

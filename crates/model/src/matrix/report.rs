@@ -63,8 +63,8 @@ pub struct JobReport {
     pub bytes: u64,
     /// Its throughput over the cell's duration.
     pub throughput_bytes_per_second: f64,
-    /// Mean latency of its transfers, in microseconds.
-    pub latency_us_mean: f64,
+    /// Mean latency of its transfers, in microseconds; `None` when it completed none.
+    pub latency_us_mean: Option<f64>,
 }
 
 /// The numbers of a cell that ran.

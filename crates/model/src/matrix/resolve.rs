@@ -33,6 +33,7 @@ pub fn resolve(
     let engine = engine(request, facts, &mut problems);
     let memory = memory(request, facts, &mut problems);
     let thread_counts = thread_counts(request);
+    check_shares(&request.jobs, &thread_counts, &mut problems);
     let most = thread_counts.iter().copied().max().unwrap_or(1);
     let threads_of = job_threads(&request.jobs, most);
     let table = files::decide(request, inventory, &threads_of, &mut problems);
@@ -58,7 +59,7 @@ pub fn resolve(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let warnings = hints::all(request, facts, &table, &memory, engine, &cells);
+    let warnings = hints::all(request, facts, inventory, &table, &memory, engine, &cells);
     Ok(plan(
         request,
         Decided {
@@ -99,6 +100,7 @@ fn plan(request: &MatrixRequest, decided: Decided) -> MatrixPlan {
         repeat: request.repeat,
         cache: request.cache,
         engine: decided.engine,
+        engine_asked: request.engine,
         submit_batch: request.submit_batch,
         memory: decided.memory,
         register: request.register,
@@ -212,6 +214,20 @@ fn job_threads(jobs: &[JobRequest], threads: u32) -> Vec<u32> {
         .collect()
 }
 
+/// Whether every job has a thread in every cell: a file that nobody touches must not be named
+/// among those that were measured.
+fn check_shares(jobs: &[JobRequest], thread_counts: &[u32], problems: &mut Problems) {
+    for threads in thread_counts {
+        if job_threads(jobs, *threads).contains(&0) {
+            let count = jobs.iter().filter(|job| job.threads.is_none()).count();
+            problems.plan(
+                format!("{count} files or folders need at least {count} threads, not {threads}"),
+                format!("use --threads {count} or more, or name fewer files or folders"),
+            );
+        }
+    }
+}
+
 /// The threads of a cell and their parts of the files.
 fn crew(request: &MatrixRequest, table: &FileTable, memory: &MemoryPlan, threads: u32) -> Crew {
     let mut workers = Vec::new();
@@ -244,12 +260,18 @@ fn crew(request: &MatrixRequest, table: &FileTable, memory: &MemoryPlan, threads
 }
 
 /// Start and length of one thread's part of a shared file: whole transfers where they fit, so
-/// that parts stay aligned.
+/// that parts stay aligned. The transfers that do not divide go to the last threads, one each, so
+/// that nothing but a tail shorter than a transfer is left out.
 fn part(bytes: u64, threads: u32, thread: u32, io_bytes: u64) -> (u64, u64) {
     let even = bytes / u64::from(threads);
-    let unit = if even >= io_bytes { io_bytes } else { 4096 };
-    let length = even - even % unit.max(1);
-    (length * u64::from(thread), length)
+    let unit = if even >= io_bytes { io_bytes } else { 4096 }.max(1);
+    let (threads, thread) = (u64::from(threads), u64::from(thread));
+    let units = bytes / unit;
+    let (each, left) = (units / threads, units % threads);
+    let first_longer = threads - left;
+    let before = each * thread + thread.saturating_sub(first_longer);
+    let own = each + u64::from(thread >= first_longer);
+    (before * unit, own * unit)
 }
 
 /// Whether the buffers fit in the memory a run can count on.

@@ -13,6 +13,7 @@ use crate::units::{ByteSize, short_size};
 pub(super) fn check(inventory: &Inventory, table: &FileTable, problems: &mut Problems) {
     struct Need<'a> {
         free: u64,
+        replaced: u64,
         bytes: u64,
         files: u64,
         at: &'a Path,
@@ -40,25 +41,36 @@ pub(super) fn check(inventory: &Inventory, table: &FileTable, problems: &mut Pro
         };
         let need = needs.entry(id).or_insert(Need {
             free,
+            replaced: 0,
             bytes: 0,
             files: 0,
             at: parent,
         });
-        need.bytes = need
-            .bytes
-            .saturating_add(file.bytes.saturating_sub(replaced));
+        need.bytes = need.bytes.saturating_add(file.bytes);
+        need.replaced = need.replaced.saturating_add(replaced);
         need.files += 1;
     }
-    for need in needs.values().filter(|need| need.bytes > need.free) {
-        let fits = round_down(need.free / 10 * 9 / need.files);
+    for need in needs.values() {
+        // Files that are made anew give their old space back first.
+        let room = need.free.saturating_add(need.replaced);
+        if need.bytes <= room {
+            continue;
+        }
+        let replaced = match need.replaced {
+            0 => String::new(),
+            bytes => format!(", and {} in files that would be replaced", ByteSize(bytes)),
+        };
         problems.machine(
             format!(
-                "the files need {} in {}, where {} are free",
+                "the files need {} in {}, where {} are free{replaced}",
                 ByteSize(need.bytes),
                 need.at.display(),
                 ByteSize(need.free)
             ),
-            format!("--file-size {} would fit", short_size(fits)),
+            match round_down(room / 10 * 9 / need.files) {
+                0 => "free some space or use another --dir".to_string(),
+                fits => format!("--file-size {} would fit", short_size(fits)),
+            },
         );
     }
 }

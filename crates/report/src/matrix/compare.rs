@@ -1,13 +1,18 @@
 //! Which path was faster, and how a report stands against an earlier one.
 
-use stormlp_model::matrix::MatrixReport;
+use stormlp_model::matrix::{CacheState, MatrixPlan, MatrixReport, Measurement};
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
 
 use super::group::{Combination, Group, Spread, groups};
 
 /// `A ran 1.24 ± 0.01 times faster than B`, when two or more paths were measured alike.
-pub(super) fn verdict(groups: &[Group<'_>]) -> Option<String> {
+///
+/// With `--verify` nothing is said: the rates are those of checking the pattern.
+pub(super) fn verdict(plan: &MatrixPlan, groups: &[Group<'_>]) -> Option<String> {
+    if plan.verify {
+        return None;
+    }
     let mut combinations: Vec<Combination> = Vec::new();
     let mut paths: Vec<PathKind> = Vec::new();
     for group in comparable(groups) {
@@ -42,7 +47,7 @@ pub(super) fn verdict(groups: &[Group<'_>]) -> Option<String> {
             format!(
                 "{} times faster than {}",
                 ratio.text(),
-                words(groups, *path)
+                words(plan, groups, *path)
             )
         })
         .collect();
@@ -52,7 +57,7 @@ pub(super) fn verdict(groups: &[Group<'_>]) -> Option<String> {
     };
     Some(format!(
         "{} ran {} ({over})",
-        words(groups, fastest),
+        words(plan, groups, fastest),
         others.join(" and ")
     ))
 }
@@ -66,21 +71,32 @@ fn comparable<'a, 'b>(groups: &'a [Group<'b>]) -> impl Iterator<Item = &'a Group
 
 /// A path as the table names it, with what ran; and when the page cache, not the storage, gave
 /// most of its bytes, that too.
-fn words(groups: &[Group<'_>], path: PathKind) -> String {
+fn words(plan: &MatrixPlan, groups: &[Group<'_>], path: PathKind) -> String {
     let of_path = || comparable(groups).filter(|group| group.key.path == path);
     let name = of_path()
         .next()
         .map_or_else(|| path.to_string(), Group::path_words);
-    let from_memory = of_path()
+    let mostly = of_path()
         .filter(|group| group.key.combination.op.direction() == Direction::Read)
         .flat_map(Group::results)
-        .any(|m| {
-            m.device_read_bytes
-                .is_some_and(|device| device < m.bytes / 2)
-        });
-    match from_memory {
+        .any(|numbers| from_memory(plan, path, numbers));
+    match mostly {
         true => format!("{name} (mostly read from memory)"),
         false => name,
+    }
+}
+
+/// Whether most of what a cell read came from memory: by what the block device did, and where
+/// there is none (tmpfs, network file systems) by what lay in the page cache before the cell. A
+/// path that goes around the cache counts only when dropping the files left them there, as on a
+/// file system that lives in memory.
+fn from_memory(plan: &MatrixPlan, path: PathKind, numbers: &Measurement) -> bool {
+    match (numbers.device_read_bytes, numbers.page_cache_share) {
+        (Some(device), _) => device < numbers.bytes / 2,
+        (None, Some(share)) => {
+            share > 0.5 && (path.uses_page_cache() || plan.cache == CacheState::Cold)
+        }
+        (None, None) => false,
     }
 }
 

@@ -3,7 +3,7 @@
 use stormlp_model::matrix::{CellReport, CellStatus, MatrixReport, Measurement};
 
 /// Names of the columns, with their units.
-pub const HEADER: [&str; 39] = [
+pub const HEADER: [&str; 40] = [
     "format_version",
     "started_at",
     "hostname",
@@ -43,6 +43,7 @@ pub const HEADER: [&str; 39] = [
     "device_written_bytes",
     "engine",
     "evidence",
+    "interrupted",
 ];
 
 /// The cells of a report as CSV, below the header when `with_header`.
@@ -58,13 +59,17 @@ pub fn rows(report: &MatrixReport, with_header: bool) -> Result<String, csv::Err
         let mut row = identity(report, cell);
         row.extend(match &cell.measurement {
             Some(numbers) => measured(numbers),
-            None => vec![String::new(); HEADER.len() - row.len() - 1],
+            None => vec![String::new(); HEADER.len() - row.len() - 2],
         });
         row.push(
             cell.evidence
                 .as_ref()
                 .map_or(String::new(), |e| e.summary.clone()),
         );
+        row.push(match &cell.measurement {
+            Some(numbers) => numbers.interrupted.to_string(),
+            None => String::new(),
+        });
         writer.write_record(row)?;
     }
     let bytes = writer.into_inner().map_err(|e| e.into_error())?;

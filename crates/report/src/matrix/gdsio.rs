@@ -77,12 +77,13 @@ fn line(cell: &CellReport, numbers: &Measurement, requested_bytes: u64) -> Strin
 fn job_line(job: &JobReport) -> String {
     format!(
         "Job: {} Threads: {} DataSetSize: {}(KiB) Throughput: {:.6} GiB/sec, \
-         Avg_Latency: {:.6} usecs ops: {}\n",
+         Avg_Latency: {} usecs ops: {}\n",
         job.name,
         job.threads,
         kib(job.bytes),
         job.throughput_bytes_per_second / GIB as f64,
-        job.latency_us_mean,
+        job.latency_us_mean
+            .map_or("n/a".to_string(), |mean| format!("{mean:.6}")),
         job.operations,
     )
 }

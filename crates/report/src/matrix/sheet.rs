@@ -1,6 +1,8 @@
 //! The standard table before it is drawn: title, header, rows and notes as plain text.
 
-use stormlp_model::matrix::{CellStatus, DeviceId, MatrixPlan, MatrixReport, Measurement, Span};
+use stormlp_model::matrix::{
+    CellStatus, DeviceId, EngineChoice, MatrixPlan, MatrixReport, Measurement, Span,
+};
 use stormlp_model::units::format_duration;
 
 use super::View;
@@ -56,12 +58,21 @@ pub(super) fn title(report: &MatrixReport) -> Vec<String> {
             plan.name, report.head.host.hostname, report.head.host.kernel, report.head.started_at
         ),
         format!(
-            "{}, page cache {}, {span}{stopped}",
+            "{}, page cache {}, {span}, engine {}{stopped}",
             files_words(plan),
-            plan.cache.name()
+            plan.cache.name(),
+            engine_words(plan)
         ),
         format!("accelerator memory: {}", memory_words(report)),
     ]
+}
+
+/// The engine of the CPU's paths, and whether it was left to stormlp.
+pub(super) fn engine_words(plan: &MatrixPlan) -> String {
+    match plan.engine_asked {
+        EngineChoice::Auto => format!("{} (auto)", plan.engine),
+        _ => plan.engine.to_string(),
+    }
 }
 
 /// The files of a plan: how many, how large, where.
@@ -156,7 +167,7 @@ pub(super) fn standard(view: &View<'_>) -> Sheet {
     }
     let groups = groups(view.report);
     for group in &groups {
-        let mut row = row(group, &mut sheet);
+        let mut row = row(group, view.report.plan.span, &mut sheet);
         if let Some(baseline) = view.baseline {
             row.push(compare::against(group, baseline));
         }
@@ -168,11 +179,13 @@ pub(super) fn standard(view: &View<'_>) -> Sheet {
     sheet
         .notes
         .extend(view.baseline.and_then(|b| compare::caveat(view.report, b)));
-    sheet.notes.extend(compare::verdict(&groups));
+    sheet
+        .notes
+        .extend(compare::verdict(&view.report.plan, &groups));
     sheet
 }
 
-fn row(group: &Group<'_>, sheet: &mut Sheet) -> Vec<String> {
+fn row(group: &Group<'_>, span: Span, sheet: &mut Sheet) -> Vec<String> {
     let combination = group.key.combination;
     let mut row = vec![
         group.path_words(),
@@ -201,6 +214,11 @@ fn row(group: &Group<'_>, sheet: &mut Sheet) -> Vec<String> {
     {
         rate = format!("{rate} {}", missing(group, sheet));
     }
+    for numbers in group.results() {
+        if let Some(text) = cut_short(numbers, span) {
+            rate = format!("{rate} {}", sheet.footnote(text));
+        }
+    }
     row.push(rate);
     let mean = |number: fn(&Measurement) -> f64| {
         group
@@ -216,6 +234,15 @@ fn row(group: &Group<'_>, sheet: &mut Sheet) -> Vec<String> {
     row.push(mean(|m| m.cpu_seconds_per_gib));
     row.push(cached(group));
     row
+}
+
+/// That a cell is shorter than planned, because the user stopped the run during it.
+pub(super) fn cut_short(numbers: &Measurement, span: Span) -> Option<String> {
+    let done = numbers.duration_seconds;
+    numbers.interrupted.then(|| match span {
+        Span::Seconds(planned) => format!("cut short by the user: {done:.2} of {planned} s"),
+        Span::Passes(_) => format!("cut short by the user after {done:.2} s, within its passes"),
+    })
 }
 
 /// Where the bytes of a path end.

@@ -8,7 +8,7 @@ use super::View;
 use super::gdsio::io_type;
 use super::group::groups;
 use super::numbers::{kib, thousands};
-use super::sheet::{Sheet, evidence_notes, title, warning_notes};
+use super::sheet::{Sheet, cut_short, evidence_notes, title, warning_notes};
 
 /// Shape A: a row for each cell, with `IO Depth` when a batch path is among them.
 pub(super) fn by_kind(view: &View<'_>) -> Sheet {
@@ -50,7 +50,7 @@ pub(super) fn by_kind(view: &View<'_>) -> Sheet {
             Some(numbers) => row.extend([
                 thousands(numbers.bytes / 1024),
                 io_size,
-                format!("{:.2}", gib(numbers)),
+                marked(format!("{:.2}", gib(numbers)), numbers, view, &mut sheet),
                 format!("{:.2}", numbers.latency_us.mean),
                 thousands(numbers.operations),
             ]),
@@ -78,7 +78,7 @@ pub(super) fn by_throughput(view: &View<'_>) -> Sheet {
         match cell.result() {
             Some(numbers) => {
                 row.extend([
-                    full_precision(gib(numbers)),
+                    marked(full_precision(gib(numbers)), numbers, view, &mut sheet),
                     full_precision(numbers.latency_us.mean),
                 ]);
             }
@@ -104,6 +104,14 @@ fn sheet(view: &View<'_>, header: Vec<&str>, word_columns: usize) -> Sheet {
 /// The path under whose name a row stands: the one that ran, when that is known.
 fn ran(cell: &CellReport) -> PathKind {
     cell.effective_path.unwrap_or(cell.requested_path)
+}
+
+/// A rate, with a footnote where the cell was cut short.
+fn marked(rate: String, numbers: &Measurement, view: &View<'_>, sheet: &mut Sheet) -> String {
+    match cut_short(numbers, view.report.plan.span) {
+        Some(text) => format!("{rate} {}", sheet.footnote(text)),
+        None => rate,
+    }
 }
 
 fn gib(numbers: &Measurement) -> f64 {

@@ -55,6 +55,7 @@ fn inventory() -> Inventory {
             direct: Availability::Available,
             direct_alignment_bytes: 512,
             manifest: None,
+            manifest_problem: None,
             files: Vec::new(),
         }],
         files: Vec::new(),
@@ -168,7 +169,7 @@ fn show(format: Format, report: &MatrixReport) -> String {
 fn a_table_names_emulated_memory_and_why_a_path_is_missing() {
     insta::assert_snapshot!(show(Format::Table, &report(&plain(), both)), @r"
     matrix on node1 (Linux 6.8.0), 2026-11-21T10:15:02Z
-    8 files, 8 GiB in all, in data, page cache cold, 5.0 s a cell
+    8 files, 8 GiB in all, in data, page cache cold, 5.0 s a cell, engine uring (auto)
     accelerator memory: host memory (emulated)
     ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
      path         memory     op     I/O     threads   depth     GiB/s     IOPS   mean µs   p50 µs   p99 µs   p99.9 µs   max µs   CPU s/GiB        cached
@@ -246,11 +247,84 @@ fn the_page_caches_share_in_a_victory_is_told() {
 }
 
 #[test]
+fn files_that_live_in_memory_are_told_by_the_page_cache_where_there_is_no_device() {
+    let mut report = report(&plain(), both);
+    for cell in &mut report.cells[1..] {
+        let numbers = cell.measurement.as_mut().unwrap();
+        numbers.device_read_bytes = None;
+        numbers.page_cache_share = Some(1.0);
+    }
+    let text = show(Format::Table, &report);
+    assert_eq!(
+        text.matches("(mostly read from memory)").count(),
+        2,
+        "{text}"
+    );
+    // Going around a cache that is warm on purpose is no reading from memory.
+    report.plan.cache = stormlp_model::matrix::CacheState::Warm;
+    let text = show(Format::Table, &report);
+    assert!(!text.contains("cpu-gpu (mostly"), "{text}");
+    assert!(text.contains("page-cache (mostly"), "{text}");
+}
+
+#[test]
+fn rates_of_checking_the_pattern_are_not_compared() {
+    let mut request = plain();
+    request.verify = true;
+    let text = show(Format::Table, &report(&request, both));
+    assert!(!text.contains("faster than"), "{text}");
+    assert!(
+        text.contains("throughput includes checking the pattern"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_cell_cut_short_is_marked_in_every_format() {
+    let mut report = report(&plain(), both);
+    let numbers = report.cells[2].measurement.as_mut().unwrap();
+    (numbers.interrupted, numbers.duration_seconds) = (true, 0.93);
+    let note = "[2] cut short by the user: 0.93 of 5 s";
+    for format in [Format::Table, Format::Markdown] {
+        let text = show(format, &report);
+        assert!(text.contains("5.00 [2]") && text.contains(note), "{text}");
+    }
+    for columns in [Columns::StudyA, Columns::StudyB] {
+        let view = View {
+            report: &report,
+            baseline: None,
+            columns,
+        };
+        let text = render(Format::Table, &view).unwrap();
+        assert!(
+            text.contains("cut short by the user: 0.93 of 5 s"),
+            "{text}"
+        );
+    }
+    let csv = show(Format::Csv, &report);
+    let ends: Vec<&str> = (csv.lines())
+        .map(|line| line.rsplit(',').next().unwrap())
+        .collect();
+    assert_eq!(ends, ["interrupted", "", "false", "true"]);
+}
+
+#[test]
+fn an_engine_asked_for_is_named_without_more() {
+    let mut report = report(&plain(), both);
+    report.plan.engine_asked = stormlp_model::matrix::EngineChoice::Uring;
+    let text = show(Format::Table, &report);
+    assert!(
+        text.lines().nth(1).unwrap().ends_with(", engine uring"),
+        "{text}"
+    );
+}
+
+#[test]
 fn markdown_has_the_same_rows() {
     insta::assert_snapshot!(show(Format::Markdown, &report(&plain(), both)), @r"
     ### matrix on node1 (Linux 6.8.0), 2026-11-21T10:15:02Z
 
-    8 files, 8 GiB in all, in data, page cache cold, 5.0 s a cell
+    8 files, 8 GiB in all, in data, page cache cold, 5.0 s a cell, engine uring (auto)
 
     accelerator memory: host memory (emulated)
 
@@ -292,6 +366,23 @@ fn gdsios_line_has_the_depth_of_a_batch_and_the_mix_of_sizes() {
         "{first}"
     );
     assert!(first.contains(" IOSize: 32-1024-1(KiB) "), "{first}");
+}
+
+#[test]
+fn a_job_that_moved_nothing_has_no_latency() {
+    let mut report = report(&plain(), both);
+    let job = |name: &str, latency_us_mean| stormlp_model::matrix::JobReport {
+        name: name.to_string(),
+        threads: 1,
+        operations: 0,
+        bytes: 0,
+        throughput_bytes_per_second: 0.0,
+        latency_us_mean,
+    };
+    report.cells[1].measurement.as_mut().unwrap().jobs = vec![job("a", None), job("b", Some(2.5))];
+    let text = gdsio_lines(&report, true);
+    assert!(text.contains("Avg_Latency: n/a usecs"), "{text}");
+    assert!(text.contains("Avg_Latency: 2.500000 usecs"), "{text}");
 }
 
 fn mix(text: &str) -> stormlp_model::matrix::IoSize {

@@ -1,6 +1,6 @@
 //! Runs a plan, saves after every cell, and says in the end how it went.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use stormlp_emulator::matrix::{self, MatrixError};
 use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport, review};
@@ -26,6 +26,8 @@ pub(crate) struct Run {
 /// With the exit code that the README gives for it.
 pub(crate) fn execute(run: Run, outputs: &Outputs, session: &Session) -> Result<(), Failure> {
     announce(&run, session);
+    let is_new = !run.save_to.exists();
+    let mut has_cells = !run.report.cells.is_empty();
     save(&run.report, &run.save_to).map_err(|error| not_saved(&run.save_to, error))?;
     let mut unsaved = None;
     let save_to = run.save_to.clone();
@@ -45,12 +47,16 @@ pub(crate) fn execute(run: Run, outputs: &Outputs, session: &Session) -> Result<
         &session.progress(),
         &session.stop,
         &mut |report| {
+            has_cells |= !report.cells.is_empty();
             if let Err(error) = save(report, &save_to) {
                 unsaved = Some(error);
             }
         },
-    )
-    .map_err(matrix_failure)?;
+    );
+    if report.is_err() && is_new && !has_cells {
+        remove_empty(&save_to);
+    }
+    let report = report.map_err(matrix_failure)?;
     let report = reviewed(report);
     let saved = save(&report, &save_to);
     outputs.write(&report)?;
@@ -65,6 +71,15 @@ pub(crate) fn execute(run: Run, outputs: &Outputs, session: &Session) -> Result<
         eprintln!("report: {}", save_to.display());
     }
     verdict(&report, &save_to)
+}
+
+/// Removes the report of a run that ended before its first cell, and its folder when nothing
+/// else lies in it. What stays when that fails is a report without cells, which harms nobody.
+fn remove_empty(report: &Path) {
+    let _ = std::fs::remove_file(report);
+    if let Some(folder) = report.parent() {
+        let _ = std::fs::remove_dir(folder);
+    }
 }
 
 /// Adds what the cells say about each other, once all of them are there.
@@ -148,12 +163,20 @@ fn not_measured(cell: &CellReport) -> String {
 }
 
 /// The exit code that a finished report asks for.
-fn verdict(report: &MatrixReport, save_to: &std::path::Path) -> Result<(), Failure> {
+fn verdict(report: &MatrixReport, save_to: &Path) -> Result<(), Failure> {
     if report.stopped {
         let planned = report.plan.cells.len();
+        let cut_short = (report.cells.iter())
+            .filter_map(|cell| cell.measurement.as_ref())
+            .any(|numbers| numbers.interrupted);
         return Err(Failure::stopped(format!(
-            "stopped by the user; {} of {planned} cells are saved",
-            report.cells.len()
+            "stopped by the user; {} of {planned} cells are saved{}",
+            report.cells.len(),
+            if cut_short {
+                ", the last cut short"
+            } else {
+                ""
+            }
         ))
         .with_help(format!("stormlp gds --resume {}", save_to.display())));
     }
@@ -186,7 +209,7 @@ fn verdict(report: &MatrixReport, save_to: &std::path::Path) -> Result<(), Failu
     }
 }
 
-fn not_saved(path: &std::path::Path, error: anyhow::Error) -> Failure {
+fn not_saved(path: &Path, error: anyhow::Error) -> Failure {
     Failure::machine(error.context(format!(
         "the report could not be saved as {}",
         path.display()

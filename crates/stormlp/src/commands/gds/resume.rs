@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use stormlp_model::facts::HostFacts;
 use stormlp_model::matrix::Target;
+use stormlp_model::warning::{Warning, WarningKind};
 
 use super::finish::Run;
 use super::scan;
@@ -27,6 +29,14 @@ pub(crate) fn open(path: &Path, session: &Session) -> Result<Run, Failure> {
         ))
         .with_help("start a new matrix, and compare the two with --baseline"));
     }
+    for warning in changed_since(there, &here) {
+        if !session.quiet {
+            eprintln!("warning: {warning}");
+        }
+        if !report.head.warnings.contains(&warning) {
+            report.head.warnings.push(warning);
+        }
+    }
     let folders = report.plan.folders.iter().map(|folder| folder.path.clone());
     let files = report
         .plan
@@ -44,4 +54,25 @@ pub(crate) fn open(path: &Path, session: &Session) -> Result<Run, Failure> {
         report,
         save_to: path.to_path_buf(),
     })
+}
+
+/// What differs between the machine that began a matrix and the one that goes on with it: the
+/// cells of before and after do not compare as those of one run do.
+fn changed_since(there: &HostFacts, here: &HostFacts) -> Vec<Warning> {
+    let differences = [
+        ("Linux", &there.kernel, &here.kernel),
+        ("stormlp", &there.stormlp_version, &here.stormlp_version),
+    ];
+    (differences.into_iter())
+        .filter(|(_, before, now)| before != now)
+        .map(|(what, before, now)| {
+            Warning::new(
+                WarningKind::NotComparable,
+                format!(
+                    "this matrix was begun under {what} {before} and continued under {what} {now}"
+                ),
+                "start a new matrix to compare its cells with each other",
+            )
+        })
+        .collect()
 }

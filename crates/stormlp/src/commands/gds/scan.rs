@@ -49,25 +49,24 @@ fn folder(path: &Path) -> FolderFacts {
     let there = nearest(path);
     let exists = path.exists();
     let direct = probe::direct_io(&there);
-    let (manifest, strange) = match exists {
+    let (manifest, manifest_problem) = match exists {
         true => manifest(path),
         false => (None, None),
     };
-    let writable = match (strange, there.is_dir(), &direct) {
+    let writable = match (there.is_dir(), &direct) {
         // A mistyped mount point must not fill the disk beneath it.
         _ if !exists && !has_parent(path) => Availability::unavailable(
             format!("neither {} nor the folder above it exists", path.display()),
             "correct the name, or make the folder first with `mkdir -p`",
         ),
-        (Some(reason), _, _) => Availability::unavailable(reason, "use another --dir"),
-        (None, false, _) => Availability::unavailable(
+        (false, _) => Availability::unavailable(
             format!("{} is not a folder", there.display()),
             "use another --dir",
         ),
-        (None, true, Fact::Unknown(reason)) => {
+        (true, Fact::Unknown(reason)) => {
             Availability::unavailable(reason.as_str(), "use a folder that you may write to")
         }
-        (None, true, Fact::Known(_)) => Availability::Available,
+        (true, Fact::Known(_)) => Availability::Available,
     };
     let (direct, direct_alignment_bytes) = direct_facts(direct);
     FolderFacts {
@@ -80,6 +79,7 @@ fn folder(path: &Path) -> FolderFacts {
         direct,
         direct_alignment_bytes,
         manifest,
+        manifest_problem,
         files: regular_files(path),
     }
 }
