@@ -98,7 +98,9 @@ pub(crate) fn load(
         .extension()
         .is_some_and(|end| end == "yaml" || end == "yml");
     if !is_file {
-        let entry = catalog::find(name, accelerator).map_err(Failure::no_plan)?;
+        let entry = catalog::find(name, accelerator).map_err(|error| {
+            Failure::no_plan(error).with_help("`stormlp workloads` lists the built-in ones")
+        })?;
         return entry.workload(params).map_err(Failure::no_plan);
     }
     let text = std::fs::read_to_string(path)

@@ -7,13 +7,13 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use stormlp_model::path::{EngineKind, PathKind};
-use stormlp_model::training::catalog;
 use stormlp_model::training::distribution::Distribution;
 use stormlp_model::training::profile::Profile;
 use stormlp_model::training::request::{StorageKind, TrainRequest};
 use stormlp_model::training::workload::Workload;
 use stormlp_model::units::{ByteSize, parse_duration};
 
+use crate::commands::workloads;
 use crate::exit::Failure;
 
 /// What is emulated.
@@ -227,24 +227,7 @@ fn parse_compute(text: &str) -> Result<Distribution, String> {
 /// With exit code 3 when there is no such workload or its file is wrong, 4 when the file cannot
 /// be read.
 pub(crate) fn workload(args: &WorkloadArgs) -> Result<Workload, Failure> {
-    let path = Path::new(&args.workload);
-    let is_file = path
-        .extension()
-        .is_some_and(|end| end == "yaml" || end == "yml");
-    if !is_file {
-        let entry =
-            catalog::find(&args.workload, args.accelerator.as_deref()).map_err(|error| {
-                Failure::no_plan(error).with_help("`stormlp workloads` lists the built-in ones")
-            })?;
-        return entry.workload(&args.params).map_err(Failure::no_plan);
-    }
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read {}", path.display()))
-        .map_err(|error| {
-            Failure::machine(error)
-                .with_help("`stormlp workloads show NAME` prints a workload to start from")
-        })?;
-    Workload::parse(&text, &args.workload, &args.params).map_err(Failure::no_plan)
+    workloads::load(&args.workload, args.accelerator.as_deref(), &args.params)
 }
 
 /// The request that the options make.
