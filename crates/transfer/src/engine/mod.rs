@@ -67,7 +67,8 @@ pub(crate) trait Engine {
     /// Starts a read or write, or keeps it until the batch is full; on failure it comes back.
     fn submit(&mut self, io: Io) -> Result<(), Box<(Io, TransferError)>>;
 
-    /// Flushes what was kept and waits until `min` more are over; hands back all that are.
+    /// Flushes what was kept and waits until `min` more are over; hands back all that are. An
+    /// engine that cannot look without waiting waits for one.
     fn wait(&mut self, min: usize, done: &mut Vec<IoDone>) -> Result<(), TransferError>;
 
     /// Lets a write to `eventfd` end a `wait`; `false` where the engine cannot be woken: it
@@ -258,6 +259,10 @@ mod tests {
     #[test]
     fn polling_alone_brings_back_reads_that_had_to_wait_for_the_device() {
         each_engine(|engine| {
+            if engine.facts().engine == EngineKind::TokioUring {
+                // It cannot poll: its `wait` takes at least one.
+                return;
+            }
             let (reader, mut writer) = std::io::pipe().unwrap();
             let id = engine
                 .attach(File::from(std::os::fd::OwnedFd::from(reader)))

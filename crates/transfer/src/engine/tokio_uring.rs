@@ -181,7 +181,8 @@ impl Engine for TokioUringEngine {
 
     fn wait(&mut self, min: usize, done: &mut Vec<IoDone>) -> Result<(), TransferError> {
         self.flying += self.queued.len();
-        let wanted = min.min(self.flying);
+        // The runtime looks at its ring only when it parks, so there is no looking without waiting.
+        let wanted = min.max(1).min(self.flying);
         let (queued, files, registry, over) =
             (&mut self.queued, &self.files, &self.registry, &self.over);
         self.runtime.block_on(async {
@@ -191,10 +192,6 @@ impl Engine for TokioUringEngine {
                     .expect("an attached file");
                 let task = perform(io, Rc::clone(file), Rc::clone(registry), Rc::clone(over));
                 tokio_uring::spawn(task);
-            }
-            if wanted == 0 {
-                // Lets the tasks start and the driver look at the ring, without waiting.
-                tokio::task::yield_now().await;
             }
             while over.done.borrow().len() < wanted {
                 over.notify.notified().await;
