@@ -1,5 +1,7 @@
 //! What a request becomes on a machine that tests make up.
 
+mod honesty;
+
 use std::path::PathBuf;
 
 use proptest::prelude::*;
@@ -9,7 +11,7 @@ use crate::facts::{AcceleratorFacts, Availability, HostFacts, PathSupport};
 use crate::operation::Operation;
 use crate::path::{EngineKind, MemoryKind, PathKind};
 use crate::units::{GIB, KIB, MIB};
-use crate::warning::{Warning, WarningKind};
+use crate::warning::WarningKind;
 
 /// A machine without a GPU and without cuFile.
 fn laptop() -> HostFacts {
@@ -458,162 +460,6 @@ fn buffers_beyond_the_memory_are_refused() {
     let found = problems(&request, &folder(100 * GIB));
     assert_eq!(found.kind(), ProblemKind::Machine);
     assert!(found.to_string().contains("32 GiB"), "{found}");
-}
-
-#[test]
-fn checking_and_generating_content_is_said_to_be_within_the_throughput() {
-    let facts_of = |request: &MatrixRequest| -> Vec<String> {
-        let plan = solve(request, &folder(100 * GIB));
-        let of_content = |w: &&Warning| w.fact.starts_with("throughput includes");
-        plan.warnings
-            .iter()
-            .filter(of_content)
-            .map(|w| w.fact.clone())
-            .collect()
-    };
-    assert!(facts_of(&plain()).is_empty());
-    let mut verify = plain();
-    verify.verify = true;
-    assert_eq!(
-        facts_of(&verify),
-        ["throughput includes checking the pattern"]
-    );
-    let mut fill = plain();
-    fill.fill = Fill::Every;
-    assert!(facts_of(&fill).is_empty(), "nothing is written");
-    fill.ops = vec![Operation::Write];
-    assert_eq!(
-        facts_of(&fill),
-        ["throughput includes generating the content"]
-    );
-}
-
-#[test]
-fn files_in_memory_are_named_and_no_advice_about_a_cold_cache_is_given() {
-    let mut inventory = folder(100 * GIB);
-    inventory.folders[0].file_system = Some("tmpfs".to_string());
-    let plan = solve(&plain(), &inventory);
-    let found: Vec<_> = (plan.warnings.iter())
-        .filter(|w| w.kind == WarningKind::FitsInMemory)
-        .collect();
-    assert_eq!(found.len(), 1, "{found:?}");
-    assert!(
-        found[0].fact.contains("these files live in memory (tmpfs"),
-        "{found:?}"
-    );
-    assert!(!found[0].advice.contains("--passes"), "{found:?}");
-}
-
-/// gdsio's request on what `laid_out` made, under gdsio's names.
-fn gdsio_on(content: Content) -> (MatrixRequest, Inventory) {
-    let mut request = plain();
-    request.file_stem = "gdsio".to_string();
-    request.threads = vec![1];
-    request.file_size_bytes = Some(GIB);
-    request.verify = true;
-    let mut inventory = laid_out(1, GIB, content);
-    inventory.folders[0].files[0].name = "gdsio.0".to_string();
-    inventory.folders[0].manifest.as_mut().unwrap().files[0].name = "gdsio.0".to_string();
-    (request, inventory)
-}
-
-#[test]
-fn gdsio_never_replaces_what_it_is_to_read_and_verify() {
-    for content in [
-        Content::Other,
-        Content::Pattern { seed: 9 },
-        Content::Unwritten,
-    ] {
-        let (mut request, mut inventory) = gdsio_on(content);
-        let plan = solve(&request, &inventory);
-        assert_eq!(plan.files[0].action, FileAction::Use, "{content:?}");
-        request.ops = vec![Operation::Write, Operation::Read];
-        let plan = solve(&request, &inventory);
-        assert_eq!(
-            plan.files[0].action,
-            FileAction::Fill,
-            "it is written anyway"
-        );
-        // Replaced by something of another size since the manifest was written.
-        request.ops = vec![Operation::Read];
-        inventory.folders[0].files[0].bytes = 2 * GIB;
-        let plan = solve(&request, &inventory);
-        assert_eq!(plan.files[0].action, FileAction::Use);
-        assert!(!plan.files[0].made_here);
-        inventory.folders[0].files[0].bytes = MIB;
-        assert!(
-            problems(&request, &inventory)
-                .to_string()
-                .contains("too small")
-        );
-    }
-    let (mut request, inventory) = gdsio_on(Content::Unwritten);
-    request.verify = false;
-    let found = problems(&request, &inventory);
-    assert!(found.to_string().contains("never written"), "{found}");
-}
-
-#[test]
-fn a_manifest_of_no_use_is_always_the_reason_that_is_given() {
-    let mut inventory = laid_out(8, GIB, Content::Other);
-    inventory.folders[0].manifest = None;
-    inventory.folders[0].manifest_problem = Some("the manifest cannot be read: eof".to_string());
-    let found = problems(&plain(), &inventory);
-    assert!(found.to_string().contains("cannot be read: eof"), "{found}");
-    assert_eq!(found.kind(), ProblemKind::Machine);
-}
-
-#[test]
-fn every_file_or_folder_gets_a_thread_or_the_plan_is_refused() {
-    let mut request = plain();
-    let second = Target::Folder(PathBuf::from("more"));
-    request.jobs.push(JobRequest::on("job1", second));
-    request.threads = vec![4, 1];
-    let mut inventory = folder(100 * GIB);
-    let mut more = inventory.folders[0].clone();
-    more.path = PathBuf::from("more");
-    inventory.folders.push(more);
-    let found = problems(&request, &inventory);
-    assert_eq!(found.kind(), ProblemKind::Plan);
-    let text = found.to_string();
-    assert!(
-        text.contains("2 files or folders need at least 2 threads"),
-        "{text}"
-    );
-    request.threads = vec![2];
-    assert_eq!(solve(&request, &inventory).crews[0].workers.len(), 2);
-}
-
-#[test]
-fn transfers_that_do_not_divide_go_to_the_last_threads() {
-    let mut request = on_file();
-    request.threads = vec![3];
-    let plan = solve(&request, &given(FileKind::Regular, 17 * MIB));
-    let parts: Vec<_> = (plan.crews[0].workers.iter())
-        .map(|w| (w.start_bytes / MIB, w.length_bytes / MIB))
-        .collect();
-    assert_eq!(parts, [(0, 5), (5, 6), (11, 6)]);
-    assert_eq!(plan.cells[0].requested_bytes, 17 * MIB);
-}
-
-#[test]
-fn hints_about_space_never_name_a_size_of_zero_and_count_what_is_replaced() {
-    let mut request = plain();
-    request.file_size_bytes = Some(GIB);
-    let found = problems(&request, &folder(KIB));
-    assert_eq!(found.help(), "free some space or use another --dir");
-    let mut inventory = laid_out(8, GIB / 2, Content::Other);
-    inventory.folders[0].free_bytes = GIB;
-    let found = problems(&request, &inventory);
-    assert!(
-        found
-            .to_string()
-            .contains("4 GiB in files that would be replaced"),
-        "{found}"
-    );
-    assert_eq!(found.help(), "--file-size 576M would fit");
-    inventory.folders[0].free_bytes = 4 * GIB;
-    assert!(resolve(&request, &laptop(), &inventory).is_ok());
 }
 
 proptest! {
