@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use stormlp_model::event::Silent;
+use stormlp_model::event::{Event, Observer, Silent};
 use stormlp_model::facts::{Availability, HostFacts, PathSupport};
 use stormlp_model::head::{ReportHead, ReportKind};
 use stormlp_model::matrix::{
@@ -208,6 +208,18 @@ fn wrong_content_is_reported_with_its_place() {
     assert_eq!(&first.file, path);
 }
 
+/// Stops the run once a cell has told of progress.
+struct StopsInACell(StopToken);
+
+impl Observer for StopsInACell {
+    fn event(&self, event: &Event) {
+        // Progress in milliseconds begins with the second tick, well inside the cell.
+        if matches!(event, Event::Progress { done: 100..=60_000 }) {
+            self.0.stop();
+        }
+    }
+}
+
 #[test]
 fn a_stopped_matrix_keeps_what_it_has() {
     let folder = folder();
@@ -215,25 +227,24 @@ fn a_stopped_matrix_keeps_what_it_has() {
         span: Span::Seconds(60.0),
         ..request(folder.path())
     };
+    let facts = facts();
+    let plan = resolve(&request, &facts, &inventory(folder.path())).expect("a valid request");
+    let head = ReportHead::new(ReportKind::Gds, String::new(), String::new(), facts);
     let stop = StopToken::new();
-    let report = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            std::thread::sleep(std::time::Duration::from_millis(400));
-            stop.stop();
-        });
-        run(&request, folder.path(), &stop)
-    });
+    let report = stormlp_emulator::matrix::run(
+        MatrixReport::new(head, plan),
+        &StopsInACell(stop.clone()),
+        &stop,
+        &mut |_| {},
+    )
+    .expect("a run");
     assert!(report.stopped);
     assert_eq!(report.cells.len(), 1);
     let numbers = report.cells[0].measurement.as_ref().expect("numbers");
     assert!(numbers.interrupted && numbers.bytes > 0);
-    let short = |kind| {
-        report.cells[0]
-            .warnings
-            .iter()
-            .any(|warning| warning.kind == kind)
-    };
-    assert!(short(WarningKind::TooShort));
+    let mut kinds = report.cells[0].warnings.iter().map(|warning| warning.kind);
+    let too_short = kinds.any(|kind| kind == WarningKind::TooShort);
+    assert_eq!(too_short, numbers.duration_seconds < 1.0);
 }
 
 #[test]
