@@ -72,6 +72,25 @@ struct Common<'a> {
     found: Mutex<Vec<(Vec<RankResult>, Option<Evidence>)>>,
 }
 
+/// Counts a mover out when its thread ends, however it ends, so that nobody waits for it in vain.
+struct Leaving<'a> {
+    common: &'a Common<'a>,
+    main: thread::Thread,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            // The others see the failure and end; the gate may still be waiting for this one.
+            let broken = std::io::Error::other("a thread that moves bytes broke");
+            self.common.shared.fail(no_thread(broken).into());
+            self.common.gate.wait();
+        }
+        self.common.finished.fetch_add(1, Ordering::Release);
+        self.main.unpark();
+    }
+}
+
 impl Stage<'_> {
     /// Moves `tasks` in one direction with buffers from `region`, which must be free.
     pub(super) fn run(
@@ -110,9 +129,8 @@ impl Stage<'_> {
                 let (common, errands, main) = (&common, errands.clone(), thread::current());
                 let named = thread::Builder::new().name("mover".to_string());
                 let spawned = named.spawn_scoped(scope, move || {
+                    let _leaving = Leaving { common, main };
                     self.move_bytes(kit, orders, errands, moves, common);
-                    common.finished.fetch_add(1, Ordering::Release);
-                    main.unpark();
                 });
                 if let Err(source) = spawned {
                     // Those that run see the failure at once and end.

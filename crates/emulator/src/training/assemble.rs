@@ -193,7 +193,7 @@ fn evaluation(plan: &TrainPlan, phase: &PhaseMeasured) -> Option<EvaluationRepor
     })
 }
 
-/// One run as one of several.
+/// One run as one of several. When it started on the wall clock is for the caller to say.
 pub fn run_report(plan: &TrainPlan, number: u32, warm_up: bool, run: &RunMeasured) -> RunReport {
     let epochs = epochs(plan, run);
     let measures: Vec<Measures> = epochs.iter().map(|epoch| epoch.measures).collect();
@@ -204,6 +204,7 @@ pub fn run_report(plan: &TrainPlan, number: u32, warm_up: bool, run: &RunMeasure
         mean,
         cost: total_cost(epochs.iter().map(|epoch| &epoch.cost)),
         meets_threshold: mean.au_percent.profile >= plan.metric.threshold_percent,
+        started_unix_seconds: 0.0,
         duration_seconds: run.elapsed_seconds,
         epochs,
     }

@@ -239,6 +239,7 @@ impl Runner<'_> {
         let mut waiting = Waiting::default();
         let mut last = first;
         let mut went = Went::Through;
+        let mut failure = None;
         loop {
             let halt = self.crew.shared.wait(LOOK_EVERY);
             let now = self.reading();
@@ -248,10 +249,16 @@ impl Runner<'_> {
                 Some(Halt::PhaseOver) => break,
                 Some(Halt::Checkpoint) => {
                     let step = self.crew.shared.with(|machine, _| machine.steps_done());
-                    if let Some(writer) = writer.as_deref_mut() {
-                        self.checkpoint(writer, epoch, step)?;
-                    }
+                    let written = match writer.as_deref_mut() {
+                        Some(writer) => self.checkpoint(writer, epoch, step),
+                        None => Ok(()),
+                    };
                     self.crew.shared.with(|machine, now| machine.resume(now));
+                    if let Err(error) = written {
+                        // The phase ends here, but what it measured so far is kept.
+                        failure = Some(error);
+                        went = self.abort();
+                    }
                 }
                 None if self.stop.is_stopped() => went = self.abort(),
                 None => self.tell_progress(),
@@ -263,6 +270,9 @@ impl Runner<'_> {
         (self.after_phase)(&measured);
         self.phases.push(measured);
         self.crew.close_streams();
+        if let Some(error) = failure {
+            return Err(error);
+        }
         Ok(if went == Went::Through {
             self.verdict()
         } else {

@@ -281,6 +281,9 @@ pub struct RunReport {
     pub cost: Cost,
     /// Whether its mean AU reaches the threshold.
     pub meets_threshold: bool,
+    /// When it started, in seconds since 1970 in UTC.
+    #[serde(default)]
+    pub started_unix_seconds: f64,
     /// Wall time in seconds.
     pub duration_seconds: f64,
 }

@@ -29,6 +29,8 @@ struct Run<'a> {
     epochs: &'a [EpochReport],
     mean: &'a Measures,
     started: f64,
+    /// The moment its folder is named for.
+    folder: f64,
     duration: f64,
     /// Step lists belong to the last run.
     steps: &'a [StepLists],
@@ -45,32 +47,34 @@ pub fn files(report: &TrainReport, workload: &Workload, steps: &[StepLists]) -> 
             epochs: &report.epochs,
             mean: &report.mean,
             started: report.started_unix_seconds,
+            folder: report.started_unix_seconds,
             duration: report.duration_seconds,
             steps,
         };
         run_files(&run, workload, &mut files);
     }
-    let mut started = report.started_unix_seconds;
+    let mut folder = f64::NEG_INFINITY;
     for (index, one) in report.runs.iter().enumerate() {
         let last = index + 1 == report.runs.len();
+        // Runs of less than a second would share a folder: its name moves on, no time does.
+        folder = one.started_unix_seconds.max(folder + 1.0);
         let run = Run {
             report,
             epochs: &one.epochs,
             mean: &one.mean,
-            started,
+            started: one.started_unix_seconds,
+            folder,
             duration: one.duration_seconds,
             steps: if last { steps } else { &[] },
         };
         run_files(&run, workload, &mut files);
-        // A run of less than a second would share its folder with the next one.
-        started += one.duration_seconds.max(1.0);
     }
     files
 }
 
 fn run_files(run: &Run, workload: &Workload, files: &mut Vec<OutputFile>) {
     let plan = &run.report.plan;
-    let stamp = stamp::folder(run.started);
+    let stamp = stamp::folder(run.folder);
     let leaf = format!("training/{}/run/{stamp}", plan.workload);
     let folder = match run.report.profile {
         Profile::V3 => {

@@ -51,14 +51,16 @@ pub(crate) struct Done {
 /// # Errors
 /// When it cannot begin.
 pub(crate) fn execute(run: Run<'_>, session: &Session) -> Result<Done, Failure> {
-    let started = SystemTime::now().duration_since(UNIX_EPOCH);
+    let started = unix_seconds();
     let mut measured: Vec<RunMeasured> = Vec::new();
     let mut steps = Vec::new();
+    let mut starts = Vec::new();
     for number in 1..=run.plan.runs {
         if run.plan.runs > 1 && !session.quiet {
             let kind = if number == 1 { ", the warm-up" } else { "" };
             eprintln!("run {number} of {}{kind}", run.plan.runs);
         }
+        starts.push(unix_seconds());
         let done = once(run.plan, &run, session)?;
         steps = assemble::step_lists(&done);
         let complete = matches!(done.ending, Ending::Complete);
@@ -68,9 +70,18 @@ pub(crate) fn execute(run: Run<'_>, session: &Session) -> Result<Done, Failure> 
         }
     }
     let mut report = report(&run, &measured, session);
-    report.started_unix_seconds = started.map_or(0.0, |since| since.as_secs_f64());
+    report.started_unix_seconds = started;
+    for (one, since) in report.runs.iter_mut().zip(starts) {
+        one.started_unix_seconds = since;
+    }
     calibrate(&run, &mut report, session)?;
     Ok(Done { report, steps })
+}
+
+/// Seconds since 1970 in UTC; 0 with a clock before that.
+fn unix_seconds() -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// One run, told epoch by epoch.
