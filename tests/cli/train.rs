@@ -90,7 +90,7 @@ fn every_path_reads_the_same_bytes() {
     // v3 throws away what its workers had begun to read before the first epoch: how much that is
     // depends on the moment.
     let words =
-        format!("retinanet --profile v2 --files 96 --epochs 1 --compute-time 1ms -n 2 {SMALL}");
+        format!("retinanet --profile v2 --files 144 --epochs 1 --compute-time 1ms -n 2 {SMALL}");
     let expected = report(folder.path(), &words)["bytes_read"]
         .as_u64()
         .unwrap();

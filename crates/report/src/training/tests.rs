@@ -459,7 +459,7 @@ fn v3_and_several_runs_have_a_folder_each() {
             mean: report.mean,
             cost: report.cost,
             meets_threshold: true,
-            started_unix_seconds: report.started_unix_seconds + 100.0 * f64::from(run - 1),
+            started_unix_seconds: report.started_unix_seconds + 70.0 * f64::from(run - 1),
             duration_seconds: 70.0,
         })
         .collect();
