@@ -34,6 +34,8 @@ struct Run<'a> {
     duration: f64,
     /// Step lists belong to the last run.
     steps: &'a [StepLists],
+    /// So do the checkpoints: the report holds no other run's.
+    checkpoints: &'a [CheckpointReport],
 }
 
 /// The files of every run of `report`. `steps` are the times of every step of the last run; the
@@ -50,6 +52,7 @@ pub fn files(report: &TrainReport, workload: &Workload, steps: &[StepLists]) -> 
             folder: report.started_unix_seconds,
             duration: report.duration_seconds,
             steps,
+            checkpoints: &report.checkpoints,
         };
         run_files(&run, workload, &mut files);
     }
@@ -66,6 +69,7 @@ pub fn files(report: &TrainReport, workload: &Workload, steps: &[StepLists]) -> 
             folder,
             duration: one.duration_seconds,
             steps: if last { steps } else { &[] },
+            checkpoints: if last { &report.checkpoints } else { &[] },
         };
         run_files(&run, workload, &mut files);
     }
@@ -214,11 +218,7 @@ fn per_epoch(run: &Run, rank: usize) -> Value {
             let block = span(run, block.started_seconds, block.seconds);
             entry.insert(format!("block{}", index + 1), Value::Object(block));
         }
-        let written = run
-            .report
-            .checkpoints
-            .iter()
-            .filter(|c| c.epoch == epoch.epoch);
+        let written = run.checkpoints.iter().filter(|c| c.epoch == epoch.epoch);
         for (index, checkpoint) in written.enumerate() {
             entry.insert(format!("save_ckpt{}", index + 1), saved(run, checkpoint));
         }
