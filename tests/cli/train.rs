@@ -204,24 +204,42 @@ fn the_files_of_mlperfs_tools_hold_the_same_figures() {
     let words =
         format!("unet3d --files 21 --epochs 2 --compute-time 1ms --mlperf-output mlperf {SMALL}");
     let report = report(folder.path(), &words);
-    let mut folders = vec![folder.path().join("mlperf")];
-    let mut summary = None;
-    while let Some(next) = folders.pop() {
-        for entry in fs::read_dir(next).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.ends_with("summary.json") {
-                summary = Some(fs::read_to_string(path).unwrap());
-            }
-        }
-    }
-    let summary: Value = serde_json::from_str(&summary.unwrap()).unwrap();
+    let summary = &mlperf_files(folder.path(), "summary.json")[0];
     let theirs = summary["metric"]["train_au_mean_percentage"]
         .as_f64()
         .unwrap();
     let ours = report["au_percent"]["profile"].as_f64().unwrap();
     assert!((theirs - ours).abs() < 1e-6, "{theirs} {ours}");
+}
+
+/// The files of this name in the folders of all runs, in the order of their names.
+fn mlperf_files(folder: &Path, name: &str) -> Vec<Value> {
+    let runs = fs::read_dir(folder.join("mlperf/training/unet3d/run")).unwrap();
+    let mut paths: Vec<_> = runs.map(|run| run.unwrap().path().join(name)).collect();
+    paths.sort();
+    let texts = paths.iter().map(|path| fs::read_to_string(path).unwrap());
+    texts
+        .map(|text| serde_json::from_str(&text).unwrap())
+        .collect()
+}
+
+#[test]
+fn every_one_of_several_runs_has_mlperf_files_with_its_steps_and_checkpoint() {
+    let folder = folder();
+    let words = format!(
+        "unet3d --files 21 --epochs 1 --runs 3 --compute-time 1ms --mlperf-output mlperf \
+         {SMALL} workflow.checkpoint=True checkpoint.checkpoint_after_epoch=1"
+    );
+    report(folder.path(), &words);
+    let outputs = mlperf_files(folder.path(), "0_output.json");
+    assert_eq!(outputs.len(), 3);
+    for output in &outputs {
+        let loads = output["1"]["load"]["block1"].as_array().unwrap();
+        assert_eq!(loads.len(), 3, "a time for every step");
+    }
+    for stats in mlperf_files(folder.path(), "0_per_epoch_stats.json") {
+        assert!(stats["1"]["save_ckpt1"]["duration"].is_f64(), "{stats}");
+    }
 }
 
 #[test]

@@ -206,6 +206,7 @@ pub fn run_report(plan: &TrainPlan, number: u32, warm_up: bool, run: &RunMeasure
         meets_threshold: mean.au_percent.profile >= plan.metric.threshold_percent,
         started_unix_seconds: 0.0,
         duration_seconds: run.elapsed_seconds,
+        checkpoints: checkpoints(run),
         epochs,
     }
 }

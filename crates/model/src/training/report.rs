@@ -26,7 +26,7 @@ pub struct TrainReport {
     pub steps_per_epoch: u64,
     /// The plan that ran.
     pub plan: TrainPlan,
-    /// Epochs of the scored run; with several scored runs, epoch by epoch their mean.
+    /// Epochs of the scored run; with several, of the last one.
     pub epochs: Vec<EpochReport>,
     /// Means over the epochs (of all scored runs).
     #[serde(flatten)]
@@ -51,7 +51,7 @@ pub struct TrainReport {
     pub runs: Vec<RunReport>,
     /// Distributions over all accelerators and steps of the scored runs.
     pub latency: StepLatency,
-    /// Checkpoints that training wrote.
+    /// Checkpoints that training wrote; with several runs, those of the last one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<CheckpointReport>,
     /// Block devices behind the dataset; empty when there is none.
@@ -286,6 +286,9 @@ pub struct RunReport {
     pub started_unix_seconds: f64,
     /// Wall time in seconds.
     pub duration_seconds: f64,
+    /// Checkpoints that it wrote.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<CheckpointReport>,
 }
 
 /// A checkpoint that training wrote.

@@ -29,64 +29,77 @@ struct Run<'a> {
     epochs: &'a [EpochReport],
     mean: &'a Measures,
     started: f64,
-    /// The moment its folder is named for.
-    folder: f64,
     duration: f64,
-    /// Step lists belong to the last run.
     steps: &'a [StepLists],
-    /// So do the checkpoints: the report holds no other run's.
     checkpoints: &'a [CheckpointReport],
 }
 
-/// The files of every run of `report`. `steps` are the times of every step of the last run; the
-/// `load`, `proc` and `compute` lists of other runs are left out.
+/// The files of every run of `report`. `steps` are the times of every step, run by run; where a
+/// run has none, its `load`, `proc` and `compute` lists are left out. A run's folder is named for
+/// the second in which it began; where `taken` says that a folder of this name is there already,
+/// and for several runs of one second, a number follows.
 #[must_use]
-pub fn files(report: &TrainReport, workload: &Workload, steps: &[StepLists]) -> Vec<OutputFile> {
+pub fn files(
+    report: &TrainReport,
+    workload: &Workload,
+    steps: &[Vec<StepLists>],
+    taken: &dyn Fn(&str) -> bool,
+) -> Vec<OutputFile> {
     let mut files = Vec::new();
-    if report.runs.is_empty() {
-        let run = Run {
-            report,
-            epochs: &report.epochs,
-            mean: &report.mean,
-            started: report.started_unix_seconds,
-            folder: report.started_unix_seconds,
-            duration: report.duration_seconds,
-            steps,
-            checkpoints: &report.checkpoints,
-        };
-        run_files(&run, workload, &mut files);
-    }
-    let mut folder = f64::NEG_INFINITY;
-    for (index, one) in report.runs.iter().enumerate() {
-        let last = index + 1 == report.runs.len();
-        // Runs of less than a second would share a folder: its name moves on, no time does.
-        folder = one.started_unix_seconds.max(folder + 1.0);
-        let run = Run {
-            report,
-            epochs: &one.epochs,
-            mean: &one.mean,
-            started: one.started_unix_seconds,
-            folder,
-            duration: one.duration_seconds,
-            steps: if last { steps } else { &[] },
-            checkpoints: if last { &report.checkpoints } else { &[] },
-        };
-        run_files(&run, workload, &mut files);
+    let mut folders: Vec<String> = Vec::new();
+    for (index, run) in runs(report, steps).iter().enumerate() {
+        let base = folder(run);
+        let numbered = (2u32..).map(|number| format!("{base}-{number}"));
+        let free = std::iter::once(base.clone())
+            .chain(numbered)
+            .find(|name| !folders.contains(name) && !taken(name));
+        // The numbers do not end before a free one.
+        folders.push(free.unwrap_or(base));
+        run_files(run, workload, &folders[index], &mut files);
     }
     files
 }
 
-fn run_files(run: &Run, workload: &Workload, files: &mut Vec<OutputFile>) {
-    let plan = &run.report.plan;
-    let stamp = stamp::folder(run.folder);
-    let leaf = format!("training/{}/run/{stamp}", plan.workload);
-    let folder = match run.report.profile {
+fn runs<'a>(report: &'a TrainReport, steps: &'a [Vec<StepLists>]) -> Vec<Run<'a>> {
+    let steps_of = |index: usize| steps.get(index).map_or(&[][..], Vec::as_slice);
+    if report.runs.is_empty() {
+        return vec![Run {
+            report,
+            epochs: &report.epochs,
+            mean: &report.mean,
+            started: report.started_unix_seconds,
+            duration: report.duration_seconds,
+            steps: steps_of(0),
+            checkpoints: &report.checkpoints,
+        }];
+    }
+    let several = report.runs.iter().enumerate().map(|(index, one)| Run {
+        report,
+        epochs: &one.epochs,
+        mean: &one.mean,
+        started: one.started_unix_seconds,
+        duration: one.duration_seconds,
+        steps: steps_of(index),
+        checkpoints: &one.checkpoints,
+    });
+    several.collect()
+}
+
+/// The folder of a run, as its edition lays them out.
+fn folder(run: &Run) -> String {
+    let workload = &run.report.plan.workload;
+    let leaf = format!("training/{workload}/run/{}", stamp::folder(run.started));
+    match run.report.profile {
         Profile::V3 => {
             let host = &run.report.head.host.hostname;
             format!("whatif/stormlp/results/{host}/{leaf}")
         }
         Profile::V1 | Profile::V2 | Profile::Native => leaf,
-    };
+    }
+}
+
+fn run_files(run: &Run, workload: &Workload, folder: &str, files: &mut Vec<OutputFile>) {
+    let plan = &run.report.plan;
     let mut push = |name: &str, content: String| {
         files.push(OutputFile {
             path: format!("{folder}/{name}"),
@@ -104,7 +117,7 @@ fn run_files(run: &Run, workload: &Workload, files: &mut Vec<OutputFile>) {
     }
     push("dlio_config/config.yaml", config(plan, workload));
     push("dlio_config/overrides.yaml", overrides(plan));
-    push("dlio_config/hydra.yaml", hydra(plan, &folder));
+    push("dlio_config/hydra.yaml", hydra(plan, folder));
 }
 
 /// JSON as DLIO indents it.

@@ -325,11 +325,11 @@ fn file<'a>(files: &'a [mlperf::OutputFile], end: &str) -> &'a mlperf::OutputFil
 
 #[test]
 fn mlperf_files_have_dlios_keys_and_v2s_folders() {
-    let steps = vec![StepLists {
+    let steps = vec![vec![StepLists {
         epoch: 1,
         steps: vec![vec![(1.5, 0.25); 12]; 2],
-    }];
-    let files = mlperf::files(&report(), &workload(), &steps);
+    }]];
+    let files = mlperf::files(&report(), &workload(), &steps, &|_| false);
     let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
     insta::assert_snapshot!(paths.join("\n"), @r"
     training/unet3d/run/20261121_072500/summary.json
@@ -435,7 +435,7 @@ fn mlperf_files_have_dlios_keys_and_v2s_folders() {
 
 #[test]
 fn the_configuration_runs_again() {
-    let files = mlperf::files(&report(), &workload(), &[]);
+    let files = mlperf::files(&report(), &workload(), &[], &|_| false);
     let config = &file(&files, "dlio_config/config.yaml").content;
     let again = Workload::parse(config, "config.yaml", &[]).unwrap();
     assert_eq!(
@@ -447,11 +447,10 @@ fn the_configuration_runs_again() {
     assert_eq!(again.edition, Profile::V2);
 }
 
-#[test]
-fn v3_and_several_runs_have_a_folder_each() {
+/// A report of `count` runs that start so many seconds one after the other.
+fn report_of_runs(count: u32, apart_seconds: f64) -> TrainReport {
     let mut report = report();
-    report.profile = Profile::V3;
-    report.runs = (1..=2)
+    report.runs = (1..=count)
         .map(|run| RunReport {
             run,
             warm_up: run == 1,
@@ -459,20 +458,75 @@ fn v3_and_several_runs_have_a_folder_each() {
             mean: report.mean,
             cost: report.cost,
             meets_threshold: true,
-            started_unix_seconds: report.started_unix_seconds + 70.0 * f64::from(run - 1),
+            started_unix_seconds: report.started_unix_seconds + apart_seconds * f64::from(run - 1),
             duration_seconds: 70.0,
+            checkpoints: vec![CheckpointReport {
+                epoch: 1,
+                step: 12,
+                bytes: 1 << 30,
+                started_seconds: 6.0,
+                duration_seconds: 0.25 * f64::from(run),
+            }],
         })
         .collect();
-    let files = mlperf::files(&report, &workload(), &[]);
-    let folders: Vec<&str> = files
-        .iter()
+    report
+}
+
+fn folders(files: &[mlperf::OutputFile]) -> Vec<&str> {
+    let files = files.iter();
+    files
         .filter_map(|file| file.path.strip_suffix("/summary.json"))
-        .collect();
+        .collect()
+}
+
+#[test]
+fn v3_and_several_runs_have_a_folder_each() {
+    let mut report = report_of_runs(2, 70.0);
+    report.profile = Profile::V3;
+    let files = mlperf::files(&report, &workload(), &[], &|_| false);
     assert_eq!(
-        folders,
+        folders(&files),
         [
             "whatif/stormlp/results/node7/training/unet3d/run/20261121_072500",
             "whatif/stormlp/results/node7/training/unet3d/run/20261121_072610",
         ]
     );
+}
+
+#[test]
+fn runs_of_one_second_are_numbered_and_no_folder_is_written_over() {
+    let report = report_of_runs(3, 0.3);
+    let there = "training/unet3d/run/20261121_072500-2";
+    let files = mlperf::files(&report, &workload(), &[], &|name| name == there);
+    assert_eq!(
+        folders(&files),
+        [
+            "training/unet3d/run/20261121_072500",
+            "training/unet3d/run/20261121_072500-3",
+            "training/unet3d/run/20261121_072500-4",
+        ]
+    );
+}
+
+#[test]
+fn every_run_has_its_own_steps_and_checkpoints() {
+    let steps: Vec<Vec<StepLists>> = [1.0, 2.0]
+        .map(|fetch| {
+            vec![StepLists {
+                epoch: 1,
+                steps: vec![vec![(fetch, 0.25); 12]; 2],
+            }]
+        })
+        .to_vec();
+    let files = mlperf::files(&report_of_runs(2, 70.0), &workload(), &steps, &|_| false);
+    for (run, folder) in (1..).zip(folders(&files)) {
+        let read = |name: &str| -> Value {
+            let path = format!("{folder}/{name}");
+            serde_json::from_str(&file(&files, &path).content).unwrap()
+        };
+        let first = &read("1_output.json")["1"]["load"]["block1"][0];
+        assert_eq!(first, f64::from(run), "{folder}");
+        let checkpoint = &read("0_per_epoch_stats.json")["1"]["save_ckpt1"];
+        assert_eq!(checkpoint["duration"], 0.25 * f64::from(run), "{folder}");
+    }
 }

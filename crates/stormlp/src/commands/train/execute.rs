@@ -42,8 +42,8 @@ pub(crate) struct Run<'a> {
 /// What came of it.
 pub(crate) struct Done {
     pub(crate) report: TrainReport,
-    /// Times of every step of the last run, when they were asked for.
-    pub(crate) steps: Vec<StepLists>,
+    /// Times of every step, run by run, when they were asked for.
+    pub(crate) steps: Vec<Vec<StepLists>>,
 }
 
 /// Runs the plan, all its runs, and reports.
@@ -53,7 +53,7 @@ pub(crate) struct Done {
 pub(crate) fn execute(run: Run<'_>, session: &Session) -> Result<Done, Failure> {
     let started = unix_seconds();
     let mut measured: Vec<RunMeasured> = Vec::new();
-    let mut steps = Vec::new();
+    let mut steps: Vec<Vec<StepLists>> = Vec::new();
     let mut starts = Vec::new();
     for number in 1..=run.plan.runs {
         if run.plan.runs > 1 && !session.quiet {
@@ -62,7 +62,7 @@ pub(crate) fn execute(run: Run<'_>, session: &Session) -> Result<Done, Failure> 
         }
         starts.push(unix_seconds());
         let done = once(run.plan, &run, session)?;
-        steps = assemble::step_lists(&done);
+        steps.push(assemble::step_lists(&done));
         let complete = matches!(done.ending, Ending::Complete);
         measured.push(done);
         if !complete {

@@ -99,9 +99,11 @@ fn write_mlperf(
     folder: &Path,
     report: &TrainReport,
     workload: &Workload,
-    steps: &[StepLists],
+    steps: &[Vec<StepLists>],
 ) -> Result<(), Failure> {
-    for file in render::mlperf::files(report, workload, steps) {
+    // The results of another run are never written over.
+    let taken = |name: &str| folder.join(name).exists();
+    for file in render::mlperf::files(report, workload, steps, &taken) {
         let path = folder.join(&file.path);
         let parent = path.parent().unwrap_or(folder);
         fs::create_dir_all(parent)
