@@ -80,6 +80,16 @@ impl EpochIndex for Strided {
     }
 }
 
+/// How files are dealt anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reshuffle {
+    /// The seed.
+    pub seed: u64,
+    /// `seed_change_epoch`: whether the epoch is added to the seed of the first shuffle. That of
+    /// the second always has it, as in DLIO.
+    pub change_epoch: bool,
+}
+
 /// Round-robin shards of equal length, dealt anew every epoch when files are shuffled (v3.0).
 #[derive(Debug, Clone)]
 pub struct Resharded {
@@ -89,14 +99,15 @@ pub struct Resharded {
 }
 
 impl Resharded {
-    /// The shards of `epoch` (from 1): each accelerator shuffles its own with seed + epoch and
-    /// deals it round robin to all, beginning with itself; what it is dealt it shuffles with
-    /// seed + epoch + 31 × rank. Each epoch starts from what the one before it left.
+    /// The shards of `epoch` (from 1): each accelerator shuffles its own with seed + epoch (or
+    /// with the seed alone, see [`Reshuffle::change_epoch`]) and deals it round robin to all,
+    /// beginning with itself; what it is dealt it shuffles with seed + epoch + 31 × rank. Each
+    /// epoch starts from what the one before it left.
     pub fn new(
         files: u64,
         samples_per_file: u64,
         accelerators: u64,
-        shuffle: Option<u64>,
+        shuffle: Option<Reshuffle>,
         epoch: u32,
     ) -> Self {
         let ranks = accelerators as usize;
@@ -108,9 +119,9 @@ impl Resharded {
                     .collect()
             })
             .collect();
-        if let Some(seed) = shuffle {
+        if let Some(reshuffle) = shuffle {
             for epoch in 1..=u64::from(epoch) {
-                shards = reshard(shards, ranks, seed + epoch);
+                shards = reshard(shards, ranks, reshuffle, epoch);
             }
         }
         Self {
@@ -125,16 +136,22 @@ impl Resharded {
     }
 }
 
-fn reshard(mut shards: Vec<Vec<u32>>, ranks: usize, seed: u64) -> Vec<Vec<u32>> {
+fn reshard(
+    mut shards: Vec<Vec<u32>>,
+    ranks: usize,
+    Reshuffle { seed, change_epoch }: Reshuffle,
+    epoch: u64,
+) -> Vec<Vec<u32>> {
+    let own_seed = seed + if change_epoch { epoch } else { 0 };
     let mut dealt = vec![Vec::new(); ranks];
     for (rank, shard) in shards.iter_mut().enumerate() {
-        Mt19937::new(seed as u32).shuffle(shard);
+        Mt19937::new(own_seed as u32).shuffle(shard);
         for (nth, file) in shard.iter().enumerate() {
             dealt[(nth + rank) % ranks].push(*file);
         }
     }
     for (rank, shard) in dealt.iter_mut().enumerate() {
-        Mt19937::new((seed + 31 * rank as u64) as u32).shuffle(shard);
+        Mt19937::new((seed + epoch + 31 * rank as u64) as u32).shuffle(shard);
     }
     dealt
 }
@@ -185,6 +202,25 @@ mod tests {
         assert_eq!(order.file(3, 0), 0);
     }
 
+    /// The files of both of two accelerators in `epoch`.
+    fn dealt(change_epoch: bool, epoch: u32) -> Vec<u64> {
+        let reshuffle = Reshuffle {
+            seed: 123,
+            change_epoch,
+        };
+        let order = Resharded::new(10, 1, 2, Some(reshuffle), epoch);
+        let files = (0..2).flat_map(|rank| (0..5).map(move |nth| (rank, nth)));
+        files.map(|(rank, nth)| order.file(rank, nth)).collect()
+    }
+
+    #[test]
+    fn a_seed_that_stays_still_deals_every_epoch_anew() {
+        // As numpy's own generator and shuffle deal them.
+        assert_eq!(dealt(false, 1), [2, 7, 4, 8, 1, 6, 9, 3, 0, 5]);
+        assert_eq!(dealt(false, 2), [7, 1, 6, 0, 4, 5, 2, 9, 8, 3]);
+        assert_eq!(dealt(true, 1), [0, 7, 8, 4, 3, 6, 5, 1, 2, 9]);
+    }
+
     proptest! {
         #[test]
         fn strides_deal_every_file_once(files in 1u64..200, accelerators in 1u64..20) {
@@ -202,9 +238,11 @@ mod tests {
         #[test]
         fn every_epoch_deals_the_same_files_in_equal_shards(
             files in 1u64..300, accelerators in 1u64..12, epoch in 1u32..4, seed in 0u64..1000,
+            change_epoch: bool,
         ) {
             prop_assume!(files >= accelerators);
-            let order = Resharded::new(files, 1, accelerators, Some(seed), epoch);
+            let reshuffle = Reshuffle { seed, change_epoch };
+            let order = Resharded::new(files, 1, accelerators, Some(reshuffle), epoch);
             let each = files / accelerators;
             let mut seen = HashSet::new();
             for rank in 0..accelerators as u32 {

@@ -16,7 +16,7 @@ use super::crew::CrewSpec;
 use super::dataset::{DatasetSource, EpochIndex, Framing, NPY_MARKS, NPZ_MARKS, Pattern};
 use super::draw;
 use super::machine::{InterleaveConfig, Leftover, Share, WorkersConfig};
-use super::order::{Contiguous, Resharded, Strided};
+use super::order::{Contiguous, Resharded, Reshuffle, Strided};
 use super::source::{DataFile, Mark};
 use super::spec::{
     CheckpointRules, EpochOrder, EvaluationRules, LoaderSpec, Order, PaceMaker, PhaseRules, RunSpec,
@@ -229,7 +229,10 @@ impl PlannedOrder {
             return (Arc::new(order), ranks.map(share).collect());
         }
         if self.plan.profile.reshuffles() {
-            let shuffle = (self.plan.shuffle.files != Shuffle::Off).then(|| self.seed());
+            let shuffle = (self.plan.shuffle.files != Shuffle::Off).then(|| Reshuffle {
+                seed: self.seed(),
+                change_epoch: self.plan.shuffle.seed_change_epoch,
+            });
             let order = Resharded::new(files, samples_per_file, accelerators, shuffle, epoch);
             let shares = ranks.map(|rank| self.share(order.files_of(rank) * samples_per_file));
             let shares = shares.collect();
