@@ -251,6 +251,44 @@ fn a_dry_run_prints_the_plan_and_reads_nothing() {
     assert!(!folder.path().join("stormlp-results").exists());
 }
 
+/// What the warnings of a report say.
+fn warnings(report: &Value) -> Vec<String> {
+    let warnings = report["warnings"].as_array().unwrap().iter();
+    let facts = warnings.map(|warning| warning["fact"].as_str().unwrap().to_string());
+    facts.collect()
+}
+
+#[test]
+fn au_over_100_percent_by_nominal_compute_is_explained() {
+    let folder = folder();
+    let words = "unet3d --storage null --steps 40 --epochs 1 --seed SEED \
+        --params train.computation_time=0.01 train.computation_time_stdev=0.005";
+    let over = (1..20).find_map(|seed| {
+        let report = report(folder.path(), &words.replace("SEED", &seed.to_string()));
+        let nominal = report["au_percent"]["nominal"].as_f64().unwrap();
+        let mut said = warnings(&report).into_iter();
+        let said = said.any(|fact| fact.contains("AU by nominal compute is over 100 %"));
+        assert_eq!(said, nominal > 100.0, "{nominal}");
+        (nominal > 100.0).then_some(nominal)
+    });
+    assert!(over.is_some(), "no seed draws short times");
+}
+
+#[test]
+fn a_short_run_says_that_storage_was_not_asked_to_sustain_it() {
+    let folder = folder();
+    let words = format!("unet3d --files 28 --epochs 1 --compute-time 300ms {SMALL}");
+    let short = report(folder.path(), &words);
+    assert_eq!(short["verdict"]["bound"], "read_ahead");
+    let said = |report: &Value| {
+        let facts = warnings(report);
+        facts
+            .iter()
+            .any(|fact| fact.contains("not asked to sustain"))
+    };
+    assert!(said(&short), "{:?}", warnings(&short));
+}
+
 #[test]
 fn a_missed_threshold_is_6_with_the_reason() {
     let folder = folder();

@@ -186,6 +186,58 @@ fn a_corrupt_record_ends_the_run_with_file_and_offset() {
     assert_eq!(saved(folder.path())["ending"]["status"], "failed");
 }
 
+#[test]
+fn a_checkpoint_that_does_not_fit_ends_the_run_saves_it_and_names_its_folder() {
+    let folder = folder();
+    let data = dataset(folder.path(), "unet3d", 28, "");
+    let words = format!(
+        "unet3d --data-dir {} --files 28 --epochs 3 --compute-time 1ms --checkpoint-folder ckpt \
+         {SMALL} workflow.checkpoint=True checkpoint.steps_between_checkpoints=2 \
+         model.model_size_bytes=30000000",
+        data.display()
+    );
+    // A limit on the size of files stands in for a full disk: a write in the middle fails.
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 1000; exec {} train {words}",
+        env!("CARGO_BIN_EXE_stormlp")
+    );
+    let run = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(run.stderr).unwrap();
+    assert_eq!(run.status.code(), Some(5), "{said}");
+    for part in [
+        "write the checkpoint",
+        "what was measured is saved",
+        "help: checkpoints go to",
+        "28.61 MiB free",
+        "--checkpoint-folder",
+    ] {
+        assert!(said.contains(part), "`{part}` is not in: {said}");
+    }
+    assert!(!said.contains("datagen"), "the dataset is sound: {said}");
+    let report = saved(folder.path());
+    assert_eq!(report["ending"]["cause"], "checkpoint");
+    let blocks = &report["epochs"][0]["accelerators"][0]["blocks"];
+    assert_eq!(blocks.as_array().unwrap().len(), 1, "{blocks}");
+    assert_eq!(blocks[0]["steps"], 2, "what was measured before it");
+    let left = fs::read_dir(folder.path().join("ckpt")).unwrap().count();
+    assert_eq!(left, 0, "half a checkpoint takes no space");
+}
+
+#[test]
+fn a_checkpoint_folder_that_cannot_be_made_is_4_before_the_run() {
+    let folder = folder();
+    fs::write(folder.path().join("file"), "").unwrap();
+    let words = "unet3d --storage null --steps 4 --checkpoint-folder file/ckpt \
+        --params workflow.checkpoint=True";
+    let said = ["file/ckpt", "checkpoints go to", "--checkpoint-folder"];
+    check(folder.path(), words, 4, &said);
+    assert!(!folder.path().join("stormlp-results").exists());
+}
+
 /// A run that lasts until it is stopped, past its first epoch.
 fn long_run(folder: &Path) -> Child {
     let words = format!("unet3d --files 21 --epochs 100000 --compute-time 5ms {SMALL}");

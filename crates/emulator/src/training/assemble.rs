@@ -14,6 +14,8 @@ use super::machine::{BlockTally, StepHistograms};
 use super::measured::{Ending, PhaseKind, PhaseMeasured, RunMeasured};
 use super::verdict;
 
+pub use super::verdict::{READ_AHEAD_SHARE, read_ahead_share};
+
 /// The epochs of a run.
 pub fn epochs(plan: &TrainPlan, run: &RunMeasured) -> Vec<EpochReport> {
     let mut epochs: Vec<EpochReport> = Vec::new();
@@ -229,6 +231,7 @@ pub fn ending(run: &RunMeasured) -> RunEnding {
         Ending::Complete => RunEnding::Complete,
         Ending::Stopped => RunEnding::Stopped,
         Ending::Failed(error) => RunEnding::Failed {
+            cause: error.cause(),
             message: error.to_string(),
         },
     }

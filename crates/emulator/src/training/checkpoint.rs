@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use stormlp_model::stop::StopToken;
 use stormlp_transfer::TransferError;
 
 use super::error::TrainError;
@@ -34,20 +35,33 @@ impl Writer {
     }
 
     /// Writes one checkpoint through the page cache, without fsync, as DLIO's does; returns its
-    /// bytes.
-    pub(super) fn write(&mut self, epoch: u32, step: u64) -> Result<u64, TrainError> {
+    /// bytes, or `None` when `stop` was pulled meanwhile. One that is not whole does not stay.
+    pub(super) fn write(
+        &mut self,
+        epoch: u32,
+        step: u64,
+        stop: &StopToken,
+    ) -> Result<Option<u64>, TrainError> {
         let path = self.rules.folder.join(format!("model-{epoch}-{step}-0.pt"));
         let write = || {
             let mut file = File::create(&path)?;
             let mut left = self.rules.bytes;
             while left > 0 {
+                if stop.is_stopped() {
+                    return Ok(None);
+                }
                 let part = left.min(BUFFER_BYTES as u64) as usize;
                 file.write_all(&self.buffer[..part])?;
                 left -= part as u64;
             }
-            Ok(self.rules.bytes)
+            Ok(Some(self.rules.bytes))
         };
-        write().map_err(|source| failed(path.clone(), source))
+        let written = write();
+        if !matches!(written, Ok(Some(_))) {
+            // What is there already matters more than a part that could not be removed.
+            let _ = fs::remove_file(&path);
+        }
+        written.map_err(|source| failed(path, source))
     }
 }
 
@@ -70,8 +84,12 @@ mod tests {
             epochs_between: 1,
         };
         let mut writer = Writer::new(&rules).unwrap();
-        assert_eq!(writer.write(5, 24).unwrap(), 2_500_000);
+        let stop = StopToken::default();
+        assert_eq!(writer.write(5, 24, &stop).unwrap(), Some(2_500_000));
         let path = rules.folder.join("model-5-24-0.pt");
         assert_eq!(fs::metadata(path).unwrap().len(), 2_500_000);
+        stop.stop();
+        assert_eq!(writer.write(6, 24, &stop).unwrap(), None);
+        assert!(!rules.folder.join("model-6-24-0.pt").exists());
     }
 }

@@ -188,18 +188,16 @@ impl Crew {
             latency: LatencyHistogram::new(),
         };
         for thread in self.io {
-            let tally = match thread.join() {
-                Ok(tally) => tally,
-                Err(panic) => std::panic::resume_unwind(panic),
+            // A panic has become the run's failure in its own thread.
+            let Ok(tally) = thread.join() else {
+                continue;
             };
             sum.bytes += tally.bytes;
             sum.reads += tally.reads;
             sum.latency.merge(&tally.latency);
             sum.evidence = sum.evidence.or(tally.evidence);
         }
-        if let Err(panic) = self.pacer.join() {
-            std::panic::resume_unwind(panic);
-        }
+        let _ = self.pacer.join();
         sum
     }
 }

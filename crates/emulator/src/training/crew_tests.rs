@@ -22,6 +22,8 @@ const FILE_BYTES: u64 = 700_001;
 /// Twelve files, one sample each, or three records each.
 struct Files {
     files: Vec<DataFile>,
+    /// The sample that is a fault of ours.
+    panics_at: Option<u64>,
     _folder: tempfile::TempDir,
 }
 
@@ -38,6 +40,7 @@ impl Files {
         });
         Self {
             files: files.collect(),
+            panics_at: None,
             _folder: folder,
         }
     }
@@ -49,6 +52,9 @@ impl Source for Files {
     }
 
     fn plan(&self, request: &ReadRequest) -> Result<ReadPlan, TrainError> {
+        if let (Unit::Sample(nth), Some(at)) = (request.read.unit, self.panics_at) {
+            assert_ne!(nth, at, "a sample that should not be");
+        }
         let (file, offset, bytes, landed) = match request.read.unit {
             Unit::Sample(nth) => {
                 let landed = Landed {
@@ -125,6 +131,16 @@ fn records() -> Loader {
 type Outcome = (Vec<Vec<BlockTally>>, CrewTally, Option<TrainError>);
 
 fn run(path: PathKind, engine: EngineKind, loader: &Loader, files: Files) -> Outcome {
+    run_phase(path, engine, loader, files, phase(2, 6))
+}
+
+fn run_phase(
+    path: PathKind,
+    engine: EngineKind,
+    loader: &Loader,
+    files: Files,
+    phase: PhaseSpec,
+) -> Outcome {
     let spec = CrewSpec {
         path,
         engine,
@@ -135,12 +151,12 @@ fn run(path: PathKind, engine: EngineKind, loader: &Loader, files: Files) -> Out
         threads: None,
     };
     let crew = Crew::start(&spec, vec![loader.clone(), loader.clone()], false).unwrap();
-    crew.shared.begin(Arc::new(files), phase(2, 6));
+    crew.shared.begin(Arc::new(files), phase);
     let halt = crew.shared.wait(Duration::from_secs(60));
     assert_eq!(halt, Some(Halt::PhaseOver), "the run hangs");
     let blocks = crew.shared.with(|machine, _| machine.blocks());
-    let failure = crew.shared.take_failure();
-    (blocks, crew.stop(), failure)
+    let shared = Arc::clone(&crew.shared);
+    (blocks, crew.stop(), shared.take_failure())
 }
 
 /// Engines this machine allows.
@@ -206,4 +222,53 @@ fn a_missing_file_ends_the_run_and_is_named() {
     let (_, _, failure) = run(PathKind::Buffered, EngineKind::Psync, &whole_files(), files);
     let message = failure.unwrap().to_string();
     assert!(message.contains(&bad.display().to_string()), "{message}");
+}
+
+/// That the failure is a panic of a thread whose name begins so, and what it said.
+fn assert_panicked(failure: Option<TrainError>, name: &str, said: &str) {
+    let Some(TrainError::Panicked { thread, message }) = failure else {
+        panic!("the panic was lost: {failure:?}");
+    };
+    assert!(thread.starts_with(name), "{thread}");
+    assert!(message.contains(said), "{message}");
+}
+
+#[test]
+fn a_panic_in_an_io_thread_ends_the_run_with_an_error() {
+    for engine in engines() {
+        let files = Files {
+            panics_at: Some(9),
+            ..Files::new()
+        };
+        let (blocks, _, failure) = run(PathKind::Buffered, engine, &whole_files(), files);
+        assert_panicked(failure, "io-", "a sample that should not be");
+        assert!(blocks.iter().flatten().all(|block| !block.complete));
+    }
+}
+
+#[test]
+fn a_panic_that_holds_the_machine_ends_the_run_with_an_error() {
+    let spec = PhaseSpec {
+        preprocess: Pace::Drawn(Box::new(|| panic!("a draw that should not be"))),
+        ..phase(2, 6)
+    };
+    let (path, engine) = (PathKind::Null, EngineKind::Psync);
+    let (_, _, failure) = run_phase(path, engine, &whole_files(), Files::new(), spec);
+    assert_panicked(failure, "io-", "a draw that should not be");
+}
+
+#[test]
+fn a_panic_in_the_pacer_ends_the_run_with_an_error() {
+    let draw = || {
+        let name = std::thread::current().name().map(str::to_string);
+        assert_ne!(name.as_deref(), Some("pacer"), "a fault in the pacer");
+        1_000_000
+    };
+    let spec = PhaseSpec {
+        compute: Pace::Drawn(Box::new(draw)),
+        ..phase(2, 10_000)
+    };
+    let (path, engine) = (PathKind::Null, EngineKind::Psync);
+    let (_, _, failure) = run_phase(path, engine, &whole_files(), Files::new(), spec);
+    assert_panicked(failure, "pacer", "a fault in the pacer");
 }

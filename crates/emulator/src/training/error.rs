@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use stormlp_dataset::format::FormatError;
+use stormlp_model::training::report::FailureCause;
 use stormlp_transfer::TransferError;
 
 /// Why a run could not start or had to end.
@@ -40,12 +41,29 @@ pub enum TrainError {
     #[error("the transfer path failed: {0}")]
     Path(#[source] TransferError),
     /// A thread of the run panicked: a fault of stormlp.
-    #[error("an I/O thread panicked; this is a fault of stormlp")]
-    Panicked,
+    #[error("thread {thread} panicked: {message}; this is a fault of stormlp")]
+    Panicked {
+        /// Which one.
+        thread: String,
+        /// What it said.
+        message: String,
+    },
     /// A thread could not be started.
     #[error("cannot start a thread: {source}")]
     Thread {
         /// The kernel's answer.
         source: io::Error,
     },
+}
+
+impl TrainError {
+    /// What failed, so that the advice fits.
+    pub fn cause(&self) -> FailureCause {
+        match self {
+            Self::Read { .. } | Self::Length { .. } | Self::Corrupt(_) => FailureCause::Dataset,
+            Self::Checkpoint(_) => FailureCause::Checkpoint,
+            Self::Path(_) | Self::Thread { .. } => FailureCause::Machine,
+            Self::Panicked { .. } => FailureCause::Internal,
+        }
+    }
 }

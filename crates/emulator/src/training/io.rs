@@ -23,6 +23,7 @@ use stormlp_transfer::{
 };
 
 use super::error::TrainError;
+use super::guard::guarded;
 use super::handles::{Attached, Handles, Stream, stream_of};
 use super::job::{Chunk, Cut, DIRECT_ALIGN, Job};
 use super::machine::ReadRequest;
@@ -123,7 +124,7 @@ struct IoThread {
     tally: IoTally,
 }
 
-/// The life of an I/O thread: builds its path and works until the run is over.
+/// The life of an I/O thread. If it panics, the run ends: nobody waits for reads that never come.
 pub(super) fn run(
     index: usize,
     rules: IoRules,
@@ -131,7 +132,20 @@ pub(super) fn run(
     shared: &Arc<Shared>,
     handles: Arc<Handles>,
 ) -> IoTally {
-    let _guard = PanicGuard(shared);
+    let lived = guarded(&format!("io-{index}"), || {
+        live(index, rules, spec, shared, handles)
+    });
+    lived.unwrap_or_else(|panic| give_up(shared, panic))
+}
+
+/// Builds the path and works until the run is over.
+fn live(
+    index: usize,
+    rules: IoRules,
+    spec: PathSpec,
+    shared: &Arc<Shared>,
+    handles: Arc<Handles>,
+) -> IoTally {
     let waker = match Waker::new() {
         Ok(waker) => Arc::new(waker),
         Err(error) => return give_up(shared, TrainError::Path(error)),
@@ -154,17 +168,6 @@ pub(super) fn run(
     }
     io.tally.evidence = Some(io.path.evidence());
     io.tally
-}
-
-/// Ends the run when its thread panics: nobody waits for reads that never come.
-struct PanicGuard<'a>(&'a Shared);
-
-impl Drop for PanicGuard<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.fail(TrainError::Panicked);
-        }
-    }
 }
 
 fn give_up(shared: &Shared, error: TrainError) -> IoTally {

@@ -8,6 +8,7 @@ pub mod crew;
 pub mod dataset;
 mod draw;
 pub mod error;
+mod guard;
 mod handles;
 mod io;
 mod job;
@@ -26,3 +27,7 @@ mod verdict;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod crew_tests;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod run_tests;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use stormlp_transfer::timer;
 
 use super::error::TrainError;
+use super::guard::guarded;
 use super::machine::Nanos;
 use super::shared::Shared;
 
@@ -28,7 +29,11 @@ pub(super) fn spawn(shared: &Arc<Shared>) -> Result<JoinHandle<()>, TrainError> 
     let shared = Arc::clone(shared);
     thread::Builder::new()
         .name("pacer".to_string())
-        .spawn(move || run(&shared))
+        .spawn(move || {
+            if let Err(panic) = guarded("pacer", || run(&shared)) {
+                shared.fail(panic);
+            }
+        })
         .map_err(|source| TrainError::Thread { source })
 }
 

@@ -15,6 +15,7 @@ use super::cache::{self, Cached};
 use super::checkpoint::Writer;
 use super::crew::Crew;
 use super::error::TrainError;
+use super::guard::guarded;
 use super::machine::{Halt, Loader, Pace, PhaseSpec};
 use super::measured::{CheckpointMeasured, Ending, PhaseKind, PhaseMeasured, RunMeasured, Waiting};
 use super::spec::{EpochOrder, EvaluationRules, Order, PhaseRules, RunSpec};
@@ -46,8 +47,10 @@ pub fn run(
     after_phase: &dyn Fn(&PhaseMeasured),
     stop: &StopToken,
 ) -> Result<RunMeasured, TrainError> {
+    let writer = spec.checkpoint.as_ref().map(Writer::new).transpose()?;
     let loaders = vec![spec.loader.build(); spec.accelerators];
     let crew = Crew::start(&spec.crew, loaders, spec.keep_times)?;
+    let shared = Arc::clone(&crew.shared);
     let watched: Option<&Path> = spec.data_folder.as_deref();
     let mut runner = Runner {
         spec,
@@ -57,19 +60,19 @@ pub fn run(
         devices: BlockDevices::behind(watched),
         phases: Vec::new(),
         checkpoints: Vec::new(),
+        writer,
         crew,
     };
     let cpu = CpuTimes::of_process();
-    let went = runner.epochs(order, evaluation);
-    let elapsed_seconds = runner.crew.shared.now() as f64 / 1e9;
-    let failure = runner.crew.shared.take_failure();
-    let ending = match (went, failure) {
+    let went = guarded("main", || runner.epochs(order, evaluation)).and_then(|went| went);
+    let elapsed_seconds = shared.now() as f64 / 1e9;
+    let (layout, backing) = (runner.crew.layout, runner.crew.backing);
+    let tally = runner.crew.stop();
+    let ending = match (went, shared.take_failure()) {
         (_, Some(error)) | (Err(error), None) => Ending::Failed(error),
         (Ok(Went::Stopped), None) => Ending::Stopped,
         (Ok(_), None) => Ending::Complete,
     };
-    let (layout, backing) = (runner.crew.layout, runner.crew.backing);
-    let tally = runner.crew.stop();
     Ok(RunMeasured {
         phases: runner.phases,
         checkpoints: runner.checkpoints,
@@ -94,6 +97,7 @@ struct Runner<'a> {
     devices: BlockDevices,
     phases: Vec<PhaseMeasured>,
     checkpoints: Vec<CheckpointMeasured>,
+    writer: Option<Writer>,
     crew: Crew,
 }
 
@@ -104,18 +108,20 @@ impl Runner<'_> {
         evaluation: Option<&dyn Order>,
     ) -> Result<Went, TrainError> {
         let spec = self.spec;
-        let mut writer = spec.checkpoint.as_ref().map(Writer::new).transpose()?;
         let mut next_checkpoint = spec.checkpoint.as_ref().and_then(|rules| rules.after_epoch);
         let mut next_evaluation = spec.evaluation.as_ref().map(|rules| rules.after_epoch);
         for epoch in 1..=spec.epochs {
-            let went = self.training(epoch, order, writer.as_mut())?;
+            let went = self.training(epoch, order)?;
             if went != Went::Through {
                 return Ok(went);
             }
             if next_checkpoint == Some(epoch)
-                && let (Some(writer), Some(rules)) = (&mut writer, &spec.checkpoint)
+                && let Some(rules) = &spec.checkpoint
             {
-                self.checkpoint(writer, epoch, spec.training.steps)?;
+                let went = self.checkpoint(epoch, spec.training.steps)?;
+                if went != Went::Through {
+                    return Ok(went);
+                }
                 next_checkpoint = Some(epoch + rules.epochs_between.max(1));
             }
             if next_evaluation.is_some_and(|next| epoch >= next)
@@ -132,12 +138,7 @@ impl Runner<'_> {
     }
 
     /// One epoch's training, with what the profile does before it.
-    fn training(
-        &mut self,
-        epoch: u32,
-        order: &dyn Order,
-        writer: Option<&mut Writer>,
-    ) -> Result<Went, TrainError> {
+    fn training(&mut self, epoch: u32, order: &dyn Order) -> Result<Went, TrainError> {
         let spec = self.spec;
         if spec.prewarm {
             let went = self.prewarm(order.epoch(epoch))?;
@@ -147,14 +148,7 @@ impl Runner<'_> {
         }
         let order = order.epoch(epoch);
         let label = format!("epoch {epoch} of {}", spec.epochs);
-        self.phase(
-            epoch,
-            PhaseKind::Training,
-            &label,
-            &spec.training,
-            order,
-            writer,
-        )
+        self.phase(epoch, PhaseKind::Training, &label, &spec.training, order)
     }
 
     /// One evaluation, with loaders of its own.
@@ -164,31 +158,44 @@ impl Runner<'_> {
         rules: &EvaluationRules,
         order: &dyn Order,
     ) -> Result<Went, TrainError> {
+        let went = self.drain();
+        if went != Went::Through {
+            return Ok(went);
+        }
         let loaders = vec![rules.loader.build(); self.spec.accelerators];
         let training = self.exchange_loaders(loaders);
         let (order, kind) = (order.epoch(epoch), PhaseKind::Evaluation);
         let label = format!("evaluation after epoch {epoch}");
-        let went = self.phase(epoch, kind, &label, &rules.phase, order, None);
-        self.exchange_loaders(training);
-        went
+        let went = self.phase(epoch, kind, &label, &rules.phase, order)?;
+        if went != Went::Through {
+            return Ok(went);
+        }
+        let went = self.drain();
+        if went == Went::Through {
+            self.exchange_loaders(training);
+        }
+        Ok(went)
     }
 
-    /// Exchanges the loaders when what the old ones still read has come.
+    /// Exchanges the loaders; only after a [`Self::drain`] that went through.
     fn exchange_loaders(&self, loaders: Vec<Loader>) -> Vec<Loader> {
-        self.drain();
         let shared = &self.crew.shared;
         shared.with(|machine, _| machine.exchange_loaders(loaders))
     }
 
-    /// Waits until every read that the loaders have begun has come.
-    fn drain(&self) {
+    /// Waits until everything that the loaders have begun is over.
+    fn drain(&self) -> Went {
         let shared = &self.crew.shared;
-        let busy = || {
-            shared.with(|machine, _| machine.reads_in_flight() > 0 || machine.reads_waiting() > 0)
-        };
-        while busy() && !self.stop.is_stopped() && !shared.failed() {
+        while shared.with(|machine, _| machine.loaders_busy()) {
+            if self.stop.is_stopped() {
+                return self.abort();
+            }
+            if shared.failed() {
+                return Went::Failed;
+            }
             thread::sleep(DRAIN_POLL);
         }
+        self.verdict()
     }
 
     /// Reads one batch for each accelerator and throws it away.
@@ -213,11 +220,10 @@ impl Runner<'_> {
             }
         }
         // Shutting the workers down waits for what they are reading.
-        self.drain();
-        Ok(self.verdict())
+        Ok(self.drain())
     }
 
-    /// One phase from its start to its end; `writer` writes the checkpoints within it.
+    /// One phase from its start to its end, with the checkpoints within it.
     fn phase(
         &mut self,
         epoch: u32,
@@ -225,7 +231,6 @@ impl Runner<'_> {
         label: &str,
         rules: &PhaseRules,
         order: EpochOrder,
-        mut writer: Option<&mut Writer>,
     ) -> Result<Went, TrainError> {
         let cached = self.prepare_cache(&order)?;
         if self.stop.is_stopped() {
@@ -238,8 +243,7 @@ impl Runner<'_> {
         self.crew.shared.begin(Arc::clone(&order.source), phase);
         let mut waiting = Waiting::default();
         let mut last = first;
-        let mut went = Went::Through;
-        let mut failure = None;
+        let mut went = Ok(Went::Through);
         loop {
             let halt = self.crew.shared.wait(LOOK_EVERY);
             let now = self.reading();
@@ -249,18 +253,15 @@ impl Runner<'_> {
                 Some(Halt::PhaseOver) => break,
                 Some(Halt::Checkpoint) => {
                     let step = self.crew.shared.with(|machine, _| machine.steps_done());
-                    let written = match writer.as_deref_mut() {
-                        Some(writer) => self.checkpoint(writer, epoch, step),
-                        None => Ok(()),
-                    };
-                    self.crew.shared.with(|machine, now| machine.resume(now));
-                    if let Err(error) = written {
+                    went = self.checkpoint(epoch, step);
+                    if matches!(went, Ok(Went::Through)) {
+                        self.crew.shared.with(|machine, now| machine.resume(now));
+                    } else {
                         // The phase ends here, but what it measured so far is kept.
-                        failure = Some(error);
-                        went = self.abort();
+                        self.abort();
                     }
                 }
-                None if self.stop.is_stopped() => went = self.abort(),
+                None if self.stop.is_stopped() => went = Ok(self.abort()),
                 None => self.tell_progress(),
             }
         }
@@ -270,14 +271,10 @@ impl Runner<'_> {
         (self.after_phase)(&measured);
         self.phases.push(measured);
         self.crew.close_streams();
-        if let Some(error) = failure {
-            return Err(error);
+        match went? {
+            Went::Through => Ok(self.verdict()),
+            cut_short => Ok(cut_short),
         }
-        Ok(if went == Went::Through {
-            self.verdict()
-        } else {
-            went
-        })
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -333,9 +330,15 @@ impl Runner<'_> {
         cache::look(files).map(Some)
     }
 
-    fn checkpoint(&mut self, writer: &mut Writer, epoch: u32, step: u64) -> Result<(), TrainError> {
+    /// Writes a checkpoint, if the run has any.
+    fn checkpoint(&mut self, epoch: u32, step: u64) -> Result<Went, TrainError> {
+        let Some(writer) = &mut self.writer else {
+            return Ok(Went::Through);
+        };
         let started = self.crew.shared.now();
-        let bytes = writer.write(epoch, step)?;
+        let Some(bytes) = writer.write(epoch, step, self.stop)? else {
+            return Ok(Went::Stopped);
+        };
         self.checkpoints.push(CheckpointMeasured {
             epoch,
             step,
@@ -343,7 +346,7 @@ impl Runner<'_> {
             started_seconds: started as f64 / 1e9,
             elapsed_seconds: (self.crew.shared.now() - started) as f64 / 1e9,
         });
-        Ok(())
+        Ok(Went::Through)
     }
 
     fn reading(&self) -> Reading {

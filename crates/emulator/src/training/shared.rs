@@ -113,7 +113,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic elsewhere is reported when its thread is joined; the tallies are still good.
+        // Whoever panicked ends the run with an error; the tallies are still good.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,5 +1,6 @@
 //! Why AU is what it is, in one sentence with the figures it rests on.
 
+use stormlp_model::training::catalog;
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::report::{
     AuPercent, Bound, EpochReport, Measures, Verdict, WaitingSeconds,
@@ -11,6 +12,12 @@ const COMPUTE_BOUND_PERCENT: f64 = 97.0;
 /// A run that comes within so many points of the ceiling that null storage showed is held back
 /// by the host.
 const NEAR_CEILING_POINTS: f64 = 3.0;
+/// With a larger share of the waiting than this, storage or host is what a run is bound by; with
+/// less for either, it is both.
+const DECISIVE_SHARE: f64 = 0.6;
+/// With more than this share of the counted samples read before AU's window began, AU says little
+/// of what storage can sustain.
+pub const READ_AHEAD_SHARE: f64 = 0.3;
 
 /// The verdict over `epochs`; `ceiling` is AU on storage that takes no time, if that is known.
 pub(super) fn verdict(
@@ -27,24 +34,13 @@ pub(super) fn verdict(
     }
     let au = mean.au_percent.profile;
     let waiting = sum(epochs);
-    let bound = bound(au, &waiting);
+    let ahead = read_ahead_share(plan, mean).filter(|share| *share > READ_AHEAD_SHARE);
     if plan.storage == StorageKind::Null {
-        return Verdict {
-            bound: if bound == Bound::Compute {
-                bound
-            } else {
-                Bound::Client
-            },
-            sentence: format!(
-                "the ceiling of this host for {} {} of this workload: AU {au:.1} % on storage \
-                 that takes no time",
-                plan.accelerators,
-                plural(plan.accelerators, "accelerator")
-            ),
-        };
+        return ceiling_of_host(plan, au);
     }
+    let bound = bound(au, ahead.is_some(), &waiting);
     if let Some(ceiling) = ceiling
-        && bound != Bound::Compute
+        && au < COMPUTE_BOUND_PERCENT
         && ceiling.profile - au < NEAR_CEILING_POINTS
     {
         return Verdict {
@@ -56,10 +52,43 @@ pub(super) fn verdict(
             ),
         };
     }
-    Verdict {
-        bound,
-        sentence: sentence(bound, plan, epochs, mean, &waiting),
+    let mut sentence = sentence(bound, plan, epochs, mean, &waiting);
+    if let Some(share) = ahead {
+        sentence.push_str(&format!(
+            "; {:.0} % of the samples that count had been read before the first step that counts, \
+             so storage was not asked to sustain this: make epochs longer (--files, --steps)",
+            100.0 * share
+        ));
     }
+    Verdict { bound, sentence }
+}
+
+/// The verdict of a run that read nothing.
+fn ceiling_of_host(plan: &TrainPlan, au: f64) -> Verdict {
+    Verdict {
+        bound: if au >= COMPUTE_BOUND_PERCENT {
+            Bound::Compute
+        } else {
+            Bound::Client
+        },
+        sentence: format!(
+            "the ceiling of this host for {} {} of this workload: AU {au:.1} % on storage that \
+             takes no time",
+            plan.accelerators,
+            plural(plan.accelerators, "accelerator")
+        ),
+    }
+}
+
+/// Samples that had been read before the first step that AU counts, as a share of those it
+/// counts, by the means `mean` of epochs of `plan`; `None` when that was not measured.
+pub fn read_ahead_share(plan: &TrainPlan, mean: &Measures) -> Option<f64> {
+    let steps = plan.steps_per_epoch as f64;
+    let start = plan.metric.exclude_start_steps as f64;
+    let counted = steps - start - plan.metric.exclude_end_steps as f64;
+    // The samples of the steps left out were there as well, but they do not count.
+    let ahead = mean.preread_share? * steps - start;
+    (counted > 0.0).then(|| (ahead / counted).clamp(0.0, 1.0))
 }
 
 fn sum(epochs: &[EpochReport]) -> WaitingSeconds {
@@ -74,22 +103,27 @@ fn sum(epochs: &[EpochReport]) -> WaitingSeconds {
     sum
 }
 
-/// What most of the waiting that AU counts was for. Waiting at a barrier is a symptom: the slow
-/// peer waits for something itself, so it decides only when nothing else is there.
-fn bound(au: f64, waiting: &WaitingSeconds) -> Bound {
+/// What most of the waiting that AU counts was for; `ahead` when much had been read beforehand.
+/// Waiting at a barrier is a symptom: the slow peer waits for something itself, so it decides
+/// only when nothing else is there.
+fn bound(au: f64, ahead: bool, waiting: &WaitingSeconds) -> Bound {
     if au >= COMPUTE_BOUND_PERCENT {
-        return Bound::Compute;
+        return if ahead {
+            Bound::ReadAhead
+        } else {
+            Bound::Compute
+        };
     }
-    let causes = [
-        (waiting.storage, Bound::Storage),
-        (waiting.cpu, Bound::Client),
-    ];
-    let (most, bound) = causes
-        .into_iter()
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .unwrap_or((0.0, Bound::Unknown));
+    let counted = waiting.storage + waiting.cpu;
+    let most = waiting.storage.max(waiting.cpu);
     if most > 0.02 * waiting.total() {
-        return bound;
+        return if waiting.storage >= DECISIVE_SHARE * counted {
+            Bound::Storage
+        } else if waiting.cpu >= DECISIVE_SHARE * counted {
+            Bound::Client
+        } else {
+            Bound::StorageAndClient
+        };
     }
     if waiting.barrier >= waiting.startup {
         Bound::Barrier
@@ -112,6 +146,7 @@ fn sentence(
         Bound::Compute => {
             format!("compute-bound: AU {au:.1} %, data was there when it was asked for")
         }
+        Bound::ReadAhead => format!("AU {au:.1} % rests largely on what had been read ahead"),
         Bound::Storage => format!(
             "storage-bound: {:.0} % of the waiting for data was storage at work{}",
             of_counted(waiting.storage),
@@ -119,8 +154,17 @@ fn sentence(
         ),
         Bound::Client => format!(
             "client-bound: in {:.0} % of the waiting for data storage was idle while this host \
-             copied or had no CPU to spare; try fewer accelerators, or more CPUs",
-            of_counted(waiting.cpu)
+             copied or had no CPU to spare; {}",
+            of_counted(waiting.cpu),
+            spare_the_host(plan)
+        ),
+        Bound::StorageAndClient => format!(
+            "bound by storage and client alike: {:.0} % of the waiting for data was storage at \
+             work, in {:.0} % this host copied or had no CPU to spare{}; {}",
+            of_counted(waiting.storage),
+            of_counted(waiting.cpu),
+            slowest_epoch(plan, epochs),
+            spare_the_host(plan)
         ),
         Bound::Barrier => match epochs
             .iter()
@@ -142,7 +186,16 @@ fn sentence(
     }
 }
 
-/// The epoch with the lowest AU, and what the accelerators asked for against what came.
+/// What a run that this host holds back can do.
+fn spare_the_host(plan: &TrainPlan) -> &'static str {
+    if plan.accelerators > 1 {
+        "try fewer accelerators, or more CPUs"
+    } else {
+        "try more or faster CPUs"
+    }
+}
+
+/// The epoch with the lowest AU: what came in AU's own window against what was asked for there.
 fn slowest_epoch(plan: &TrainPlan, epochs: &[EpochReport]) -> String {
     let worst = epochs.iter().min_by(|a, b| {
         let au = |epoch: &EpochReport| epoch.measures.au_percent.profile;
@@ -151,33 +204,49 @@ fn slowest_epoch(plan: &TrainPlan, epochs: &[EpochReport]) -> String {
     let Some(worst) = worst else {
         return String::new();
     };
-    let demand = plan.demand_bytes_per_second() / 1e9;
-    let asks = format!(
-        "{} {} {demand:.2}",
-        if plan.accelerators == 1 {
-            "one".to_string()
-        } else {
-            plan.accelerators.to_string()
-        },
-        if plan.accelerators == 1 {
-            format!("{} asks for", plan.accelerator.to_uppercase())
-        } else {
-            format!("{}s ask for", plan.accelerator.to_uppercase())
-        }
-    );
-    match worst.device {
+    let busy = match worst.device {
         Some(device) if device.bytes_per_second > 0.0 => format!(
-            ", device busy {:.0} %: epoch {} came from it at {:.2} GB/s, {asks}",
-            device.busy_percent,
-            worst.epoch,
-            device.bytes_per_second / 1e9
+            ", the device was busy {:.0} % of epoch {}",
+            device.busy_percent, worst.epoch
         ),
-        _ => format!(
-            ": epoch {} came at {:.2} GB/s, {asks}",
-            worst.epoch,
-            worst.measures.read_mib_per_second * f64::from(1u32 << 20) / 1e9
-        ),
+        _ => String::new(),
+    };
+    let came = worst.measures.window_samples_per_second * plan.data.read_sample_bytes / 1e9;
+    let demand = plan.demand_bytes_per_second() / 1e9;
+    if came <= 0.0 || !demand.is_finite() {
+        return busy;
     }
+    format!(
+        "{busy}: while AU counted, epoch {} got {came:.2} GB/s, {} {demand:.2}",
+        worst.epoch,
+        askers(plan)
+    )
+}
+
+/// Who asks for data: by the accelerator's name only if its compute time and batch are its own.
+fn askers(plan: &TrainPlan) -> String {
+    let count = plan.accelerators;
+    let (number, asks) = match count {
+        1 => ("one".to_string(), "asks for"),
+        many => (many.to_string(), "ask for"),
+    };
+    if as_published(plan) {
+        let name = plan.accelerator.to_uppercase();
+        return format!("{number} {} {asks}", plural(count, &name));
+    }
+    let word = plural(count, "accelerator");
+    format!("{number} {word} of this compute time and batch {asks}")
+}
+
+/// Whether compute time and batch are those that the workload has with this accelerator.
+fn as_published(plan: &TrainPlan) -> bool {
+    let Ok(entry) = catalog::find(&plan.workload, Some(&plan.accelerator)) else {
+        return false;
+    };
+    entry.workload(&[]).is_ok_and(|workload| {
+        workload.train.computation_time == plan.compute
+            && workload.reader.batch_size == plan.batch_size
+    })
 }
 
 fn plural(count: u32, word: &str) -> String {
@@ -189,24 +258,6 @@ fn plural(count: u32, word: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn waiting(storage: f64, cpu: f64, barrier: f64, startup: f64) -> WaitingSeconds {
-        WaitingSeconds {
-            storage,
-            cpu,
-            barrier,
-            startup,
-        }
-    }
-
-    #[test]
-    fn the_largest_cause_gives_its_name() {
-        assert_eq!(bound(99.0, &waiting(9.0, 0.0, 0.0, 0.0)), Bound::Compute);
-        assert_eq!(bound(50.0, &waiting(9.0, 1.0, 50.0, 0.0)), Bound::Storage);
-        assert_eq!(bound(50.0, &waiting(1.0, 9.0, 50.0, 0.0)), Bound::Client);
-        assert_eq!(bound(50.0, &waiting(0.0, 0.0, 50.0, 1.0)), Bound::Barrier);
-        assert_eq!(bound(50.0, &waiting(0.0, 0.0, 1.0, 9.0)), Bound::Startup);
-    }
-}
+#[path = "verdict_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod tests;

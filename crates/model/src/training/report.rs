@@ -314,11 +314,27 @@ pub enum RunEnding {
     Complete,
     /// The user stopped it.
     Stopped,
-    /// Storage or a path failed.
+    /// Something failed.
     Failed {
+        /// What.
+        cause: FailureCause,
         /// What happened, with the file.
         message: String,
     },
+}
+
+/// What ended a run that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureCause {
+    /// A file of the dataset could not be read, or is not what it should be.
+    Dataset,
+    /// A checkpoint could not be written.
+    Checkpoint,
+    /// The transfer path, a device or this machine.
+    Machine,
+    /// stormlp itself.
+    Internal,
 }
 
 /// What the accelerators waited for most.
@@ -327,10 +343,15 @@ pub enum RunEnding {
 pub enum Bound {
     /// Nothing: the accelerators computed nearly all the time.
     Compute,
+    /// Nothing either, but only because much of what they computed on had been read before AU's
+    /// window began: storage was not asked to sustain the rate.
+    ReadAhead,
     /// Storage.
     Storage,
     /// This host: copying, parsing, too few CPUs.
     Client,
+    /// Storage and this host, about as much the one as the other.
+    StorageAndClient,
     /// A slower peer.
     Barrier,
     /// The cold start of each epoch.

@@ -228,7 +228,7 @@ fn verdict(report: &TrainReport) -> String {
             report.workload
         ),
         RunEnding::Stopped => writeln!(out, "result      none: the run was stopped by the user"),
-        RunEnding::Failed { message } => writeln!(out, "result      none: {message}"),
+        RunEnding::Failed { message, .. } => writeln!(out, "result      none: {message}"),
     };
     out
 }

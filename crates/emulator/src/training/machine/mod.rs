@@ -158,8 +158,8 @@ impl Machine {
         }
     }
 
-    /// Exchanges the loaders for others, between phases and with no read in flight; returns
-    /// those there were.
+    /// Exchanges the loaders for others, between phases and while none is busy
+    /// ([`Self::loaders_busy`]); returns those there were.
     pub fn exchange_loaders(&mut self, loaders: Vec<Loader>) -> Vec<Loader> {
         let slots = self.accelerators.iter_mut().zip(loaders);
         slots
@@ -316,7 +316,8 @@ impl Machine {
 
     /// Hands a finished read to its loader; the accelerator that may profit tries its fetch.
     fn deliver(&mut self, request: ReadRequest, landed: Landed) {
-        let fresh = request.phase == self.phase;
+        let over = self.halt == Some(Halt::PhaseOver);
+        let fresh = request.phase == self.phase && !over;
         let index = request.accelerator;
         let samples = self.samples_of(&request, landed);
         let accelerator = &mut self.accelerators[index as usize];
@@ -506,6 +507,14 @@ impl Machine {
         }
         self.scratch.clear();
         self.ready = kept;
+    }
+
+    /// Whether loaders have begun something that is not over: reads that wait or are with I/O
+    /// threads, and samples that are being preprocessed.
+    pub fn loaders_busy(&self) -> bool {
+        self.reads_in_flight() > 0
+            || self.reads_waiting() > 0
+            || self.preprocessing.iter().any(Option::is_some)
     }
 
     /// Reads that are with I/O threads now.

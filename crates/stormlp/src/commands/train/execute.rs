@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use stormlp_emulator::training::machine::BlockTally;
 use stormlp_emulator::training::measured::{Ending, PhaseKind, PhaseMeasured, RunMeasured};
 use stormlp_emulator::training::prepare::{Means, Prepared, prepare};
 use stormlp_emulator::training::{assemble, run as emulate};
@@ -12,13 +13,16 @@ use stormlp_model::head::{ReportHead, ReportKind};
 use stormlp_model::training::inventory::Inventory;
 use stormlp_model::training::metrics;
 use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::training::report::{Calibration, Measures, RunReport, StepLists, TrainReport};
+use stormlp_model::training::report::{
+    Calibration, FailureCause, Measures, RunEnding, RunReport, StepLists, TrainReport,
+};
 use stormlp_model::training::request::{StorageKind, TrainRequest};
 use stormlp_model::training::workload::Workload;
 use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::Backing;
 use stormlp_transfer::telemetry::peak_rss_bytes;
 
+use super::finish;
 use crate::exit::Failure;
 use crate::session::Session;
 
@@ -107,15 +111,29 @@ fn once(plan: &TrainPlan, run: &Run<'_>, session: &Session) -> Result<RunMeasure
         &session.stop,
     )
     .map_err(|error| {
-        Failure::machine(error).with_help("`stormlp doctor` says what can run on this machine")
+        let help = match error.cause() {
+            FailureCause::Checkpoint => finish::checkpoint_help(plan),
+            _ => "`stormlp doctor` says what can run on this machine".to_string(),
+        };
+        Failure::machine(error).with_help(help)
     })
 }
 
 fn epoch_line(plan: &TrainPlan, phase: &PhaseMeasured) -> String {
     let epoch = assemble::epoch(plan, phase);
     let measures = &epoch.measures;
+    let steps = |blocks: &Vec<BlockTally>| blocks.iter().map(|block| block.steps).sum();
+    let steps: u64 = phase.blocks.iter().map(steps).min().unwrap_or(0);
+    let cut_short = if steps < plan.steps_per_epoch {
+        format!(
+            ", cut short after {steps} of {} steps",
+            plan.steps_per_epoch
+        )
+    } else {
+        String::new()
+    };
     format!(
-        "epoch {} of {}: AU {:.1} %, {:.2} samples/s, {:.1} MiB/s",
+        "epoch {} of {}{cut_short}: AU {:.1} %, {:.2} samples/s, {:.1} MiB/s",
         phase.epoch,
         plan.epochs,
         measures.au_percent.profile,
@@ -160,15 +178,13 @@ fn report(run: &Run<'_>, measured: &[RunMeasured], session: &Session) -> TrainRe
         steps_per_epoch: plan.steps_per_epoch,
         stdev: metrics::spread(&epochs),
         threshold_percent: plan.metric.threshold_percent,
-        meets_threshold: !epochs.is_empty()
+        meets_threshold: last.is_some_and(|run| matches!(run.ending, Ending::Complete))
+            && !epochs.is_empty()
             && mean.au_percent.profile >= plan.metric.threshold_percent,
         cost: assemble::total_cost(scored.iter().map(|run| &run.cost)),
         peak_rss_bytes: peak_rss_bytes(),
         duration_seconds: scored.iter().map(|run| run.duration_seconds).sum(),
-        ending: last.map_or(
-            stormlp_model::training::report::RunEnding::Stopped,
-            assemble::ending,
-        ),
+        ending: last.map_or(RunEnding::Stopped, assemble::ending),
         latency: assemble::latency(measured),
         checkpoints: last.map(assemble::checkpoints).unwrap_or_default(),
         devices: last.map(|run| run.devices.clone()).unwrap_or_default(),
@@ -192,6 +208,8 @@ fn report(run: &Run<'_>, measured: &[RunMeasured], session: &Session) -> TrainRe
 fn observed(report: &TrainReport, measured: &[RunMeasured]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     warnings.extend(pacing(report));
+    warnings.extend(over_full(report));
+    warnings.extend(read_ahead(report));
     warnings.extend(cold(report));
     let evidence = report.evidence.as_ref();
     if evidence.is_some_and(|evidence| evidence.direct_io == DirectIo::Refused) {
@@ -249,6 +267,45 @@ fn pacing(report: &TrainReport) -> Option<Warning> {
     })
 }
 
+/// AU by nominal compute divides by the mean of a distribution, whatever was drawn from it.
+fn over_full(report: &TrainReport) -> Option<Warning> {
+    let au = report.mean.au_percent;
+    let drawn = report.plan.compute.stdev_seconds() > 0.0;
+    (drawn && au.nominal > 100.0).then(|| {
+        Warning::new(
+            WarningKind::TooShort,
+            format!(
+                "AU by nominal compute is over 100 % ({:.1} %) because the compute times drawn \
+                 were shorter than their mean ({} s)",
+                au.nominal,
+                report.plan.compute.mean_seconds()
+            ),
+            format!(
+                "AU by measured compute ({:.1} %) does not depend on it; with more steps the \
+                 draws come closer to their mean",
+                au.measured
+            ),
+        )
+    })
+}
+
+/// Says when AU rests largely on what had been read before it began to count.
+fn read_ahead(report: &TrainReport) -> Option<Warning> {
+    let share = assemble::read_ahead_share(&report.plan, &report.mean)?;
+    let real = report.plan.storage == StorageKind::Real;
+    (real && share > assemble::READ_AHEAD_SHARE).then(|| {
+        Warning::new(
+            WarningKind::TooShort,
+            format!(
+                "{:.0} % of the samples that AU counts had been read before its first step: the \
+                 storage was not asked to sustain this rate",
+                100.0 * share
+            ),
+            "make epochs longer: more --files, and a higher --steps where that limits them",
+        )
+    })
+}
+
 fn cold(report: &TrainReport) -> Option<Warning> {
     if !report.plan.cold {
         return None;
@@ -273,6 +330,7 @@ fn cold(report: &TrainReport) -> Option<Warning> {
 fn calibrate(run: &Run<'_>, report: &mut TrainReport, session: &Session) -> Result<(), Failure> {
     let plan = run.plan;
     let wanted = plan.storage == StorageKind::Real
+        && report.ending == RunEnding::Complete
         && !report.epochs.is_empty()
         && !report.meets_threshold
         && !session.stop.is_stopped();

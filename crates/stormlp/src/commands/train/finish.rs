@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::Serialize;
 use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::training::report::{RunEnding, StepLists, TrainReport};
+use stormlp_model::training::report::{FailureCause, RunEnding, StepLists, TrainReport};
 use stormlp_model::training::workload::Workload;
+use stormlp_model::units::ByteSize;
 use stormlp_report::training as render;
 use stormlp_transfer::storage;
 
@@ -122,12 +123,10 @@ fn ended(report: &TrainReport, path: &Path) -> Result<(), Failure> {
             "stopped by the user in epoch {epochs} of {}; {saved}",
             report.plan.epochs
         ))),
-        RunEnding::Failed { message } => Err(Failure::storage(anyhow::anyhow!(
-            "{message}; {saved}"
-        ))
-        .with_help(
-            "check the dataset with `stormlp datagen --verify`, the storage with \
-                 `stormlp doctor`",
+        RunEnding::Failed { cause, message } => Err(failed(
+            report,
+            *cause,
+            anyhow::anyhow!("{message}; {saved}"),
         )),
         RunEnding::Complete if report.meets_threshold => Ok(()),
         RunEnding::Complete => Err(Failure::missed_target(format!(
@@ -138,4 +137,34 @@ fn ended(report: &TrainReport, path: &Path) -> Result<(), Failure> {
             report.verdict.sentence
         ))),
     }
+}
+
+/// The exit code and the advice for what ended the run.
+fn failed(report: &TrainReport, cause: FailureCause, error: anyhow::Error) -> Failure {
+    match cause {
+        FailureCause::Dataset => Failure::storage(error).with_help(
+            "check the dataset with `stormlp datagen --verify`, the storage with `stormlp doctor`",
+        ),
+        FailureCause::Checkpoint => {
+            Failure::storage(error).with_help(checkpoint_help(&report.plan))
+        }
+        FailureCause::Machine => {
+            Failure::storage(error).with_help("`stormlp doctor` says what can run on this machine")
+        }
+        FailureCause::Internal => Failure::bug(error)
+            .with_help("please report it with the command line and what was printed above"),
+    }
+}
+
+/// What to do when a checkpoint cannot be written.
+pub(super) fn checkpoint_help(plan: &TrainPlan) -> String {
+    let Some(checkpoint) = &plan.checkpoint else {
+        return "name another folder with --checkpoint-folder".to_string();
+    };
+    format!(
+        "checkpoints go to {}: make sure that it can be written to and has {} free for each, or \
+         name another folder with --checkpoint-folder",
+        checkpoint.folder.display(),
+        ByteSize(checkpoint.bytes)
+    )
 }

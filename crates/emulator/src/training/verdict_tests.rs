@@ -1,0 +1,176 @@
+//! Which cause a verdict names, and what it says of it.
+
+use stormlp_model::facts::{Availability, HostFacts};
+use stormlp_model::training::inventory::{DataFile, Inventory};
+use stormlp_model::training::report::{AcceleratorEpoch, Cost, StepLatency};
+use stormlp_model::training::request::TrainRequest;
+
+use super::*;
+
+fn waiting(storage: f64, cpu: f64, barrier: f64, startup: f64) -> WaitingSeconds {
+    WaitingSeconds {
+        storage,
+        cpu,
+        barrier,
+        startup,
+    }
+}
+
+#[test]
+fn the_largest_cause_gives_its_name() {
+    let of = |au, ahead, waiting| bound(au, ahead, &waiting);
+    let storage = waiting(9.0, 0.0, 0.0, 0.0);
+    assert_eq!(of(99.0, false, storage), Bound::Compute);
+    assert_eq!(of(99.0, true, storage), Bound::ReadAhead);
+    let barrier = |storage, cpu| waiting(storage, cpu, 50.0, 0.0);
+    assert_eq!(of(50.0, true, barrier(9.0, 1.0)), Bound::Storage);
+    assert_eq!(of(50.0, false, barrier(1.0, 9.0)), Bound::Client);
+    assert_eq!(of(50.0, false, barrier(5.2, 4.8)), Bound::StorageAndClient);
+    assert_eq!(of(50.0, false, barrier(4.8, 5.2)), Bound::StorageAndClient);
+    assert_eq!(
+        of(50.0, false, waiting(0.0, 0.0, 50.0, 1.0)),
+        Bound::Barrier
+    );
+    assert_eq!(of(50.0, false, waiting(0.0, 0.0, 1.0, 9.0)), Bound::Startup);
+}
+
+/// unet3d on one H100 with 70 files: ten steps an epoch.
+fn plan(request: &TrainRequest) -> TrainPlan {
+    let inventory = Inventory {
+        folder: "/data/unet3d".into(),
+        train: (0..70)
+            .map(|index| DataFile {
+                name: format!("train/img_{index:02}_of_70.npz"),
+                bytes: 146_600_628,
+            })
+            .collect(),
+        ..Inventory::default()
+    };
+    let workload = catalog::find("unet3d", Some("h100")).unwrap();
+    let workload = workload.workload(&[]).unwrap();
+    let request = TrainRequest {
+        files: Some(70),
+        ..request.clone()
+    };
+    TrainPlan::resolve(&workload, &request, &host(), &inventory)
+        .unwrap()
+        .plan
+}
+
+fn host() -> HostFacts {
+    HostFacts {
+        hostname: "node7".to_string(),
+        kernel: "6.18".to_string(),
+        cpu_model: "Xeon".to_string(),
+        cpus: 2,
+        memory_bytes: 64 << 30,
+        memory_limit_bytes: None,
+        locked_memory_limit_bytes: None,
+        open_files_limit: 1024,
+        io_uring: Availability::Available,
+        accelerators: Vec::new(),
+        paths: Vec::new(),
+        stormlp_version: "0.1.0".to_string(),
+        release_build: true,
+    }
+}
+
+/// The verdict over one epoch of such an AU, such a share read ahead and such waiting.
+fn judged(
+    plan: &TrainPlan,
+    au: f64,
+    preread_share: f64,
+    waiting_seconds: WaitingSeconds,
+) -> Verdict {
+    let measures = Measures {
+        au_percent: AuPercent {
+            profile: au,
+            ..AuPercent::default()
+        },
+        window_samples_per_second: 10.0,
+        preread_share: Some(preread_share),
+        waiting_seconds,
+        ..Measures::default()
+    };
+    let epoch = EpochReport {
+        epoch: 1,
+        measures,
+        cost: Cost::default(),
+        started_seconds: 0.0,
+        duration_seconds: 5.0,
+        cached_share: None,
+        cached_method: None,
+        device: None,
+        slowest: None,
+        latency: StepLatency::default(),
+        accelerators: vec![AcceleratorEpoch {
+            accelerator: 0,
+            blocks: Vec::new(),
+        }],
+        evaluation: None,
+    };
+    verdict(plan, &[epoch], &measures, None)
+}
+
+#[test]
+fn a_run_that_lives_on_what_was_read_ahead_is_not_called_compute_bound() {
+    let plan = plan(&TrainRequest::default());
+    assert_eq!(plan.steps_per_epoch, 10);
+    // Half of the epoch was there after the first of ten steps: four of the nine that count.
+    let verdict = judged(&plan, 99.0, 0.5, waiting(0.0, 0.0, 0.0, 1.0));
+    assert_eq!(verdict.bound, Bound::ReadAhead);
+    for said in [
+        "44 % of the samples",
+        "not asked to sustain",
+        "--files",
+        "--steps",
+    ] {
+        assert!(verdict.sentence.contains(said), "{}", verdict.sentence);
+    }
+    let verdict = judged(&plan, 99.0, 0.2, waiting(0.0, 0.0, 0.0, 1.0));
+    assert_eq!(verdict.bound, Bound::Compute);
+    assert!(
+        !verdict.sentence.contains("sustain"),
+        "{}",
+        verdict.sentence
+    );
+    let verdict = judged(&plan, 60.0, 0.5, waiting(1.0, 0.0, 0.0, 1.0));
+    assert_eq!(verdict.bound, Bound::Storage);
+    assert!(
+        verdict.sentence.contains("not asked to sustain"),
+        "{}",
+        verdict.sentence
+    );
+}
+
+#[test]
+fn an_accelerator_is_named_only_with_its_own_compute_time_and_batch() {
+    let storage = waiting(1.0, 0.0, 0.0, 0.0);
+    let plain = judged(&plan(&TrainRequest::default()), 46.0, 0.1, storage).sentence;
+    let asks = "epoch 1 got 1.47 GB/s, one H100 asks for 3.18";
+    assert!(plain.contains(asks), "{plain}");
+    let request = TrainRequest {
+        batch_size: Some(2),
+        accelerators: Some(3),
+        ..TrainRequest::default()
+    };
+    let other = judged(&plan(&request), 46.0, 0.1, storage).sentence;
+    let asks = "3 accelerators of this compute time and batch ask for 2.72";
+    assert!(other.contains(asks), "{other}");
+}
+
+#[test]
+fn one_accelerator_is_not_told_to_become_fewer() {
+    let client = waiting(0.0, 1.0, 0.0, 0.0);
+    let one = judged(&plan(&TrainRequest::default()), 50.0, 0.1, client).sentence;
+    assert!(one.ends_with("try more or faster CPUs"), "{one}");
+    let request = TrainRequest {
+        accelerators: Some(2),
+        ..TrainRequest::default()
+    };
+    let two = judged(&plan(&request), 50.0, 0.1, client).sentence;
+    assert!(
+        two.ends_with("try fewer accelerators, or more CPUs"),
+        "{two}"
+    );
+}
