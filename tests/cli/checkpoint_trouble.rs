@@ -31,6 +31,12 @@ fn numbers_that_make_no_sense_are_refused() {
             "3 restores were asked for; 2 checkpoints are there",
         ),
         (&["--closed"], "closed rules"),
+        (&["--rank-shift", "8"], "--rank-shift 8 with 8 ranks"),
+        (&["--scale", "0.0001"], "one layer on one rank is"),
+        (
+            &["--scale", "0.0001", "--dry-run"],
+            "one layer on one rank is",
+        ),
     ];
     for (arguments, part) in no_plan {
         refuses(folder.path(), arguments, 3, part);
@@ -161,6 +167,40 @@ fn what_is_missing_or_of_the_wrong_size_is_named() {
 }
 
 #[test]
+fn a_single_checkpoint_that_is_not_whole_is_named_with_the_command_that_saves_it() {
+    let folder = folder();
+    let scaled = ["--scale", "0.3", "--writes", "1", "--reads", "0"];
+    tiny(folder.path(), &scaled).assert().success();
+    let step = folder
+        .path()
+        .join("stormlp-data/checkpoint/tiny/global_epoch1_step1");
+    let name = "zero_pp_rank_0_mp_rank_0_optim_states.pt";
+    fs::remove_file(step.join(name)).unwrap();
+    let message = stderr(tiny(folder.path(), &["--writes", "0"]).assert().code(4));
+    assert!(message.contains(&format!("{name} is missing")), "{message}");
+    assert!(message.contains("is not whole"), "{message}");
+    // The command it names mends it.
+    let command = message.split('`').nth(1).unwrap();
+    let mut again = stormlp();
+    again.current_dir(folder.path());
+    again.args(command.split(' ').skip(1)).assert().success();
+    tiny(folder.path(), &["--writes", "0", "--verify"])
+        .assert()
+        .success();
+}
+
+#[test]
+fn ranks_that_were_asked_for_are_not_changed() {
+    let folder = folder();
+    let mut command = stormlp();
+    command.current_dir(folder.path());
+    let arguments = ["checkpoint", "tiny.yaml", "--ranks", "1000000"];
+    let message = stderr(command.args(arguments).assert().failure());
+    assert!(message.contains("1000000 ranks need"), "{message}");
+    assert!(!folder.path().join("stormlp-data").exists());
+}
+
+#[test]
 fn a_directory_that_cannot_be_one_is_refused() {
     let folder = folder();
     refuses(folder.path(), &["--dir", "tiny.yaml"], 4, "is no folder");
@@ -177,12 +217,17 @@ fn a_directory_that_cannot_be_one_is_refused() {
 
 /// Starts a run in the background.
 fn start(folder: &Path, arguments: &[&str]) -> Child {
+    start_with(folder, arguments, Stdio::null())
+}
+
+/// Starts a run in the background whose errors go to `errors`.
+fn start_with(folder: &Path, arguments: &[&str], errors: Stdio) -> Child {
     Command::new(env!("CARGO_BIN_EXE_stormlp"))
         .current_dir(folder)
         .args(["checkpoint", "tiny.yaml", "--ranks", "8"])
         .args(arguments)
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(errors)
         .spawn()
         .unwrap()
 }
@@ -227,6 +272,30 @@ fn a_stopped_run_saves_what_it_measured() {
     let report: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
     assert_eq!(report["ending"]["outcome"], "stopped");
+}
+
+#[test]
+fn every_line_of_a_stopped_scaled_run_says_scaled() {
+    let folder = folder();
+    let errors = folder.path().join("errors");
+    let mut child = start_with(
+        folder.path(),
+        &["--scale", "0.3", "--writes", "2", "--pause", "3s"],
+        fs::File::create(&errors).unwrap().into(),
+    );
+    wait_for(
+        &folder
+            .path()
+            .join("stormlp-data/checkpoint/tiny/global_epoch1_step1"),
+    );
+    signal(&child, "-INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let text = fs::read_to_string(errors).unwrap();
+    let stop = text.lines().last().unwrap();
+    assert!(
+        stop.contains("SCALED 0.2653") && stop.contains("stopped"),
+        "{text}"
+    );
 }
 
 #[test]

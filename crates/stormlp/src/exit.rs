@@ -96,6 +96,17 @@ impl Failure {
         self
     }
 
+    /// Begins every line of the failure with `mark`: what the run was that failed.
+    pub(crate) fn marked(mut self, mark: &str) -> Self {
+        let each = |text: String| {
+            let lines: Vec<String> = text.lines().map(|line| format!("{mark}  {line}")).collect();
+            lines.join("\n")
+        };
+        self.error = anyhow::anyhow!("{}", each(format!("{:#}", self.error)));
+        self.help = self.help.map(each);
+        self
+    }
+
     /// Prints the failure on stderr and gives its exit code.
     pub(crate) fn report(&self) -> ExitCode {
         eprintln!("error: {:#}", self.error);

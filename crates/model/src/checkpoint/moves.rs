@@ -37,6 +37,12 @@ pub(super) fn most_ranks(host: &HostFacts) -> u64 {
         / FILES_PER_RANK
 }
 
+/// Bytes of one transfer unless the user says otherwise. Through the page cache the CPU copies: a
+/// piece that stays in its cache costs least. Directly, a larger piece costs fewer calls.
+pub(super) fn default_chunk_bytes(path: PathKind) -> u64 {
+    if path.uses_page_cache() { MIB } else { 4 * MIB }
+}
+
 /// Decides how bytes are moved for `ranks` ranks.
 pub(super) fn decide(request: &CheckpointRequest, host: &HostFacts, ranks: u64) -> Moves {
     let path = request.path;
@@ -48,10 +54,7 @@ pub(super) fn decide(request: &CheckpointRequest, host: &HostFacts, ranks: u64) 
         })
     });
     let engine = |saving| engine(request.engine, path, host, saving);
-    // Through the page cache the CPU copies: a piece that stays in its cache costs least.
-    // Directly, a larger piece costs fewer calls.
-    let default_chunk = if path.uses_page_cache() { MIB } else { 4 * MIB };
-    let chunk_bytes = request.chunk_bytes.unwrap_or(default_chunk);
+    let chunk_bytes = request.chunk_bytes.unwrap_or(default_chunk_bytes(path));
     let plan = |engine: EngineKind, streams: u32, split: bool| {
         let wanted = (ranks.max(1) as usize).saturating_mul(streams as usize);
         let threads = threads(engine, path, host.cpus as usize, wanted);
@@ -127,7 +130,10 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts) -> Vec<Problem> 
                 "{ranks} ranks need {files} open files; this process may have {}",
                 host.open_files_limit
             ),
-            format!("raise the limit with `ulimit -n {files}`, or use fewer --ranks"),
+            match plan.closed {
+                true => format!("raise the limit with `ulimit -n {files}`"),
+                false => format!("raise the limit with `ulimit -n {files}`, or use fewer --ranks"),
+            },
         ));
     }
     let memory = plan.buffer_bytes + ranks * RANK_BYTES;
@@ -138,7 +144,10 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts) -> Vec<Problem> 
                 ByteSize(memory),
                 ByteSize(host.usable_memory_bytes())
             ),
-            "use a smaller --chunk-size, fewer --streams or fewer --ranks",
+            match plan.closed {
+                true => "use a host, or a limit of its memory, with more",
+                false => "use a smaller --chunk-size, fewer --streams or fewer --ranks",
+            },
         ));
     }
     let needs_support = plan.path.needs_cufile();
@@ -155,7 +164,10 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts) -> Vec<Problem> 
     {
         problems.push(Problem::machine(
             format!("engine {} cannot run here: {reason}", plan.save.engine),
-            "use --engine psync",
+            match plan.closed {
+                true => "leave --engine out",
+                false => "use --engine psync",
+            },
         ));
     }
     problems

@@ -18,6 +18,8 @@ pub(super) fn of(
     notes.extend(on_saves(plan));
     notes.extend(on_restores(plan));
     notes.extend(on_the_workload(request, plan));
+    notes.extend(on_options(request, plan));
+    notes.extend(on_what_is_left_out(request, plan, facts));
     notes
 }
 
@@ -34,8 +36,8 @@ fn on_scale(
     let mut notes = vec![Warning::new(
         WarningKind::Scaled,
         format!(
-            "SCALED to {:.4} of the checkpoint: {} of {} layers, {} of {} ranks, {} of {}",
-            plan.scale,
+            "SCALED to {} of the checkpoint: {} of {} layers, {} of {} ranks, {} of {}",
+            full.shown(),
             full.layers,
             full.full_layers,
             full.ranks,
@@ -46,14 +48,6 @@ fn on_scale(
         format!("the full run is `{}`", plan.full_run),
     )];
     match request.scale {
-        Some(ScaleChoice::Factor(factor)) if plan.scale > factor => notes.push(Warning::new(
-            WarningKind::Scaled,
-            format!(
-                "scale {factor} cannot be reached: one layer on one rank is {:.4}",
-                plan.scale
-            ),
-            "describe a smaller model in a workload file for less",
-        )),
         None | Some(ScaleChoice::Auto)
             if facts.trial_bytes_per_second.is_none() && !request.dry_run && plan.writes > 0 =>
         {
@@ -120,6 +114,72 @@ fn on_restores(plan: &CheckpointPlan) -> Vec<Warning> {
         ));
     }
     notes
+}
+
+/// Options that change nothing of this run.
+fn on_options(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Warning> {
+    let (saves, restores) = (plan.writes > 0, !plan.restores.is_empty());
+    let shifts = request.rank_shift.is_some_and(|ranks| ranks > 0);
+    let idle = [
+        (
+            "--rank-shift 0",
+            request.rank_shift == Some(0),
+            "it shifts nothing",
+        ),
+        ("--rank-shift", shifts && !restores, "no restores"),
+        ("--cold", request.cold && !restores, "no restores"),
+        ("--keep", request.keep.is_some() && !saves, "no saves"),
+        ("--fsync", request.fsync.is_some() && !saves, "no saves"),
+        (
+            "--overlap",
+            request.overlap_step_seconds.is_some() && !saves,
+            "no saves",
+        ),
+        (
+            "--device",
+            request.device.is_some() && plan.device.is_none(),
+            "no accelerator on this path",
+        ),
+    ];
+    let idle: Vec<String> = idle
+        .into_iter()
+        .filter(|(_, given, _)| *given)
+        .map(|(option, _, why)| format!("{option} ({why})"))
+        .collect();
+    match idle.is_empty() {
+        true => Vec::new(),
+        false => vec![Warning::new(
+            WarningKind::NoEffect,
+            format!("options without effect: {}", idle.join(", ")),
+            "",
+        )],
+    }
+}
+
+/// Checkpoints that a run which only restores passes over because they are not whole.
+fn on_what_is_left_out(
+    request: &CheckpointRequest,
+    plan: &CheckpointPlan,
+    facts: &CheckpointFacts,
+) -> Vec<Warning> {
+    if plan.writes > 0 || request.reads.is_some() {
+        return Vec::new();
+    }
+    let restored = |step: u32| plan.restores.iter().any(|restore| restore.step == step);
+    let defects: Vec<String> = facts
+        .steps()
+        .into_iter()
+        .filter(|step| !restored(*step))
+        .flat_map(|step| facts.parts(step).flat_map(|part| part.defects()))
+        .collect();
+    match defects.first() {
+        None => Vec::new(),
+        Some(first) => vec![Warning::new(
+            WarningKind::Dataset,
+            format!("a checkpoint that is not whole is not restored: {first}"),
+            "--clean removes what stormlp saved",
+        )],
+    }
 }
 
 /// Keys of the workload file that are not followed.

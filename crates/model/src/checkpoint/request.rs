@@ -64,6 +64,22 @@ pub struct CheckpointRequest {
 }
 
 impl CheckpointRequest {
+    /// The command of this model on these ranks and directories with another `size`.
+    pub fn command(&self, size: &str) -> String {
+        let mut command = format!("stormlp checkpoint {} {size}", shell_word(&self.typed));
+        if self.mode == Some(Mode::Subset) {
+            command.push_str(" --mode subset");
+        }
+        if let Some(ranks) = self.ranks {
+            command.push_str(&format!(" --ranks {ranks}"));
+        }
+        for folder in &self.folders {
+            let folder = folder.display().to_string();
+            command.push_str(&format!(" --dir {}", shell_word(&folder)));
+        }
+        command
+    }
+
     /// The plain request: what `stormlp checkpoint MODEL` does when nothing else is said.
     pub fn plain(workload: CheckpointWorkload, folder: PathBuf) -> Self {
         Self {
@@ -92,5 +108,15 @@ impl CheckpointRequest {
             seed: 0,
             profile: CheckpointProfile::V2,
         }
+    }
+}
+
+/// `word` as a shell would need it.
+fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_string()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }

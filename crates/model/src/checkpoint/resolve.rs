@@ -22,7 +22,7 @@ const SCALED_RUN_SECONDS: f64 = 60.0;
 /// What storage is taken to write and read where nobody has tried, in bytes per second.
 const ASSUMED_BYTES_PER_SECOND: f64 = 1e9;
 /// Ranks of one host in MLPerf's checkpoints.
-const HOST_RANKS: u64 = 8;
+pub(super) const HOST_RANKS: u64 = 8;
 
 /// What [`resolve`] found: a plan as far as one can be made, and every problem.
 #[derive(Debug, Clone)]
@@ -69,14 +69,15 @@ pub fn resolve(
     let scaling = scale(request, host, facts, &layout, ranks, &counts);
     let scaled = cut(&layout, scaling.layers);
     let mut plan = assemble(request, host, facts, &scaled, scaling, &counts);
-    problems.extend(rules::closed_problems(request, &plan));
+    problems.extend(rules::closed_problems(request, &plan, host));
+    problems.extend(size_problems(request, &layout, &plan));
     problems.extend(moves::problems(&plan, host));
     if !request.dry_run || !facts.folders.is_empty() {
         problems.extend(stored::problems(request, &plan, facts));
         let unusable = folder_problems(&plan, facts);
         // What a directory that cannot be used has free is no news.
         if unusable.is_empty() {
-            problems.extend(space::problems(&plan, facts, &scaling));
+            problems.extend(space::problems(request, &plan, facts));
         }
         problems.extend(unusable);
     }
@@ -124,7 +125,11 @@ fn number_problems(request: &CheckpointRequest) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut must = |holds: bool, what: String, remedy: &str| {
         if !holds {
-            problems.push(Problem::plan(what, remedy));
+            let fixed = "leave it out: the closed rules fix it";
+            problems.push(Problem::plan(
+                what,
+                if request.closed { fixed } else { remedy },
+            ));
         }
     };
     let (streams, chunk) = (request.streams, request.chunk_bytes);
@@ -197,7 +202,12 @@ fn job(request: &CheckpointRequest) -> Result<(Layout, u64), Vec<Problem>> {
                         "{ranks} ranks are no multiple of tensor × pipeline = {} × {} = {group}",
                         workload.tensor, workload.pipeline
                     ),
-                    format!("use --ranks with a multiple of {group}, or --mode subset"),
+                    match request.closed {
+                        true => "leave --ranks out: the closed rules fix it".to_string(),
+                        false => {
+                            format!("use --ranks with a multiple of {group}, or --mode subset")
+                        }
+                    },
                 );
             }
             checked(workload.layout(workload.parallelism(ranks / group)), ranks)
@@ -253,10 +263,7 @@ fn scale(
         return found;
     }
     match request.scale {
-        Some(ScaleChoice::Factor(factor)) => {
-            let bytes = (factor * full.full_bytes as f64).round() as u64;
-            Scaling::largest_within(layout, ranks, bytes, u64::MAX)
-        }
+        Some(ScaleChoice::Factor(factor)) => Scaling::by_factor(layout, ranks, factor),
         None if request.dry_run => full,
         None | Some(ScaleChoice::Auto) => {
             let room = space::room(facts, request.writes.unwrap_or(1) > 0);
@@ -270,9 +277,58 @@ fn scale(
                 .unwrap_or(ASSUMED_BYTES_PER_SECOND);
             // Two saves and two restores within the time, reads taken to be as slow as writes.
             let in_time = (rate * SCALED_RUN_SECONDS / 4.0) as u64;
-            Scaling::largest_within(layout, ranks, half.min(in_time), open)
+            let most_bytes = half.min(in_time);
+            match (request.scale, request.ranks) {
+                // Ranks that were asked for are there, or the run is refused with the numbers.
+                (None, Some(_)) => Scaling::with_all_ranks(layout, ranks, most_bytes),
+                _ => Scaling::largest_within(layout, ranks, most_bytes, open),
+            }
         }
     }
+}
+
+/// What cannot be had of the size that was reached: a factor no part is as small as, and files of
+/// ranks that are not there. `layout` is the full one.
+fn size_problems(
+    request: &CheckpointRequest,
+    layout: &Layout,
+    plan: &CheckpointPlan,
+) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let scaling = &plan.scaling;
+    if let Some(ScaleChoice::Factor(factor)) = request.scale
+        && !request.closed
+        && scaling.is_beyond(factor)
+    {
+        let reached = scaling.typed_factor(layout).unwrap_or(1.0);
+        problems.push(Problem::plan(
+            format!(
+                "scale {factor} cannot be reached: one layer on one rank is {} bytes, {reached} \
+                 of the checkpoint",
+                plan.total_bytes
+            ),
+            format!(
+                "use --scale {reached} or more, or describe a smaller model in a workload file"
+            ),
+        ));
+    }
+    if plan.rank_shift >= scaling.ranks && plan.rank_shift > 0 {
+        let cut = match scaling.ranks < scaling.full_ranks {
+            true => format!(" (of {}: the run is scaled)", scaling.full_ranks),
+            false => String::new(),
+        };
+        problems.push(Problem::plan(
+            format!(
+                "--rank-shift {} with {} ranks{cut}: there is no rank so much further on",
+                plan.rank_shift, scaling.ranks
+            ),
+            match scaling.ranks {
+                1 => "leave --rank-shift out, or use a --scale that has more ranks".to_string(),
+                ranks => format!("use --rank-shift 1 to {}", ranks - 1),
+            },
+        ));
+    }
+    problems
 }
 
 /// Puts the plan together.
@@ -307,7 +363,7 @@ fn assemble(
         parameters: u64::try_from(layout.architecture.parameters()).unwrap_or(u64::MAX),
         scale: scaling.factor,
         scaling,
-        full_run: full_run(request),
+        full_run: request.command("--scale 1"),
         total_bytes,
         dlio_counted_bytes: (0..scaling.ranks)
             .map(|rank| layout.rank_bytes_as_dlio_counts(rank))
@@ -330,7 +386,7 @@ fn assemble(
                 step_seconds,
                 steps_between: (pause_seconds / step_seconds).ceil().max(1.0) as u32,
             }),
-        rank_shift: request.rank_shift.unwrap_or(0) % scaling.ranks.max(1),
+        rank_shift: request.rank_shift.unwrap_or(0),
         cold: request.cold,
         verify: request.verify,
         free_bytes: space::free(facts),
@@ -353,21 +409,6 @@ fn rank_plans(layout: &Layout, ranks: u64, folders: usize) -> Vec<RankPlan> {
             }
         })
         .collect()
-}
-
-/// The command of the run at full size.
-fn full_run(request: &CheckpointRequest) -> String {
-    let mut command = format!("stormlp checkpoint {} --scale 1", request.typed);
-    if request.mode == Some(Mode::Subset) {
-        command.push_str(" --mode subset");
-    }
-    if let Some(ranks) = request.ranks {
-        command.push_str(&format!(" --ranks {ranks}"));
-    }
-    for folder in &request.folders {
-        command.push_str(&format!(" --dir {}", folder.display()));
-    }
-    command
 }
 
 /// Directories that cannot be used.

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::checkpoint::{
-    FolderFacts, FoundFile, FsyncPolicy, MarkedFile, Marker, Mode, SavedPart, builtin, parse,
+    CheckpointProfile, FolderFacts, FoundFile, FsyncPolicy, MarkedFile, Marker, Mode, SavedPart,
+    builtin, parse,
 };
 use crate::facts::Availability;
 use crate::path::{EngineKind, PathKind};
@@ -210,29 +211,111 @@ fn limits_on_files_and_memory_are_said_before_the_start() {
 }
 
 #[test]
-fn closed_rules_are_held_one_by_one() {
-    let mut open = request("llama3-70b");
-    open.closed = true;
-    open.mode = Some(Mode::Subset);
-    open.writes = Some(3);
-    open.fsync = Some(FsyncPolicy::None);
-    open.keep = Some(1);
-    let problems = whats(&open, &facts(100_000 * GIB));
-    let all = problems.join("\n");
-    for part in [
-        "8B model only",
-        "8 ranks; llama3-70b has 64",
-        "3 writes",
-        "--fsync none",
-        "--keep",
-    ] {
-        assert!(all.contains(part), "{part}: {all}");
-    }
-    let mut by_the_book = request("llama3-70b");
-    by_the_book.closed = true;
+fn what_makes_it_fit_is_what_was_not_done_yet() {
+    let remedy = |gib: u64, change: fn(&mut CheckpointRequest)| {
+        let mut request = request("llama3-8b");
+        request.scale = Some(ScaleChoice::Factor(1.0));
+        change(&mut request);
+        let problems = resolve(&request, &host(), &facts(gib * GIB)).problems;
+        problems[0].remedy.clone()
+    };
+    let usual = remedy(300, |_| {});
+    assert!(
+        usual.contains("fewer --writes, --keep 1, or --scale auto"),
+        "{usual}"
+    );
+    let few = remedy(150, |_| {});
+    assert!(few.contains("fewer --writes, or --scale auto"), "{few}");
+    let none = remedy(20, |_| {});
     assert_eq!(
-        whats(&by_the_book, &facts(10_000 * GIB)),
-        Vec::<String>::new()
+        none,
+        "use another --dir, or --scale auto for the largest part that fits"
+    );
+    let single = remedy(100, |r| r.writes = Some(1));
+    assert!(
+        !single.contains("--writes") && !single.contains("--keep"),
+        "{single}"
+    );
+}
+
+#[test]
+fn a_factor_below_the_smallest_part_is_refused_with_one_that_works() {
+    for model in builtin::names() {
+        let mut tiny = request(model);
+        tiny.scale = Some(ScaleChoice::Factor(1e-9));
+        for dry_run in [false, true] {
+            tiny.dry_run = dry_run;
+            let resolution = resolve(&tiny, &host(), &facts(100_000 * GIB));
+            assert!(resolution.has_no_valid_plan(), "{model}");
+            let remedy = &resolution.problems[0].remedy;
+            let named = remedy.split_whitespace().nth(2).expect("a factor");
+            let mut again = request(model);
+            again.scale = Some(named.parse().expect(named));
+            let smallest = plan(&again, &facts(100_000 * GIB));
+            assert_eq!((smallest.scaling.layers, smallest.scaling.ranks), (1, 1));
+        }
+    }
+}
+
+#[test]
+fn ranks_that_were_asked_for_stay_or_are_refused_with_the_numbers() {
+    let mut asked = request("llama3-70b");
+    asked.ranks = Some(128);
+    let kept = plan(&asked, &facts(100 * GIB));
+    assert_eq!((kept.scaling.ranks, kept.is_scaled()), (128, true));
+    // Not even one layer of them fits, but a part of them does.
+    let problems = resolve(&asked, &host(), &facts(5 * GIB)).problems;
+    assert!(problems[0].what.contains("free"), "{problems:?}");
+    assert!(problems[0].remedy.contains("--scale auto"), "{problems:?}");
+    let auto = CheckpointRequest {
+        scale: Some(ScaleChoice::Auto),
+        ..asked
+    };
+    assert!(plan(&auto, &facts(5 * GIB)).scaling.ranks < 128);
+    let mut absurd = request("llama3-8b");
+    absurd.ranks = Some(1_000_000);
+    let problems = resolve(
+        &absurd,
+        &HostFacts {
+            open_files_limit: 20_000,
+            ..host()
+        },
+        &facts(100 * GIB),
+    )
+    .problems;
+    let all = format!("{problems:?}");
+    assert!(
+        all.contains("1000000 ranks need 2000096 open files"),
+        "{all}"
+    );
+    assert!(all.contains("of memory"), "{all}");
+}
+
+#[test]
+fn a_shift_past_the_last_rank_is_refused() {
+    let mut shifted = request("llama3-8b");
+    shifted.rank_shift = Some(8);
+    let problems = resolve(&shifted, &host(), &facts(2_000 * GIB)).problems;
+    assert!(
+        problems[0].what.contains("--rank-shift 8 with 8 ranks"),
+        "{problems:?}"
+    );
+    assert_eq!(problems[0].remedy, "use --rank-shift 1 to 7");
+    shifted.rank_shift = Some(1);
+    shifted.scale = Some(ScaleChoice::Factor(0.02));
+    let scaled = whats(&shifted, &facts(2_000 * GIB));
+    assert!(
+        scaled[0].contains("with 1 ranks (of 8: the run is scaled)"),
+        "{scaled:?}"
+    );
+    shifted.rank_shift = Some(0);
+    let none = plan(&shifted, &facts(2_000 * GIB));
+    assert!(
+        none.notes
+            .iter()
+            .any(|note| note.fact.contains("--rank-shift 0")),
+        "{:?}",
+        none.notes
     );
 }
 
@@ -300,6 +383,18 @@ fn more_restores_than_checkpoints_is_an_error() {
     request.reads = Some(3);
     let problems = whats(&request, &facts);
     assert!(problems[0].contains("3 restores were asked for; 2 checkpoints are there"));
+    let mut facts = facts;
+    facts.saved.push(SavedPart {
+        step: 3,
+        folder: 0,
+        marker: None,
+        files: Vec::new(),
+    });
+    let problems = whats(&request, &facts);
+    assert!(
+        problems[0].ends_with("; global_epoch1_step3 was not made by stormlp (it has no marker)"),
+        "{problems:?}"
+    );
 }
 
 #[test]
@@ -424,3 +519,6 @@ fn a_workload_file_gives_the_number_of_ranks_to_the_command_line() {
     assert!(plan.dlio_counted_bytes > plan.total_bytes);
     assert!(plan.full_run.starts_with("stormlp checkpoint my.yaml"));
 }
+
+#[path = "rules_tests.rs"]
+mod rules;

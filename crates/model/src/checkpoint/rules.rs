@@ -1,71 +1,196 @@
 //! MLPerf Storage's rules for a closed checkpoint run.
+//!
+//! Of a closed run only the folder of the checkpoints may be chosen, and whether saves and
+//! restores are two runs or one. Everything else is as the edition (the profile) has it.
 
 use super::builtin;
-use super::choice::FsyncPolicy;
+use super::choice::{CheckpointProfile, FsyncPolicy, ScaleChoice};
+use super::moves;
 use super::plan::CheckpointPlan;
 use super::problem::Problem;
 use super::request::CheckpointRequest;
-use super::workload::Mode;
+use super::resolve::HOST_RANKS;
+use super::workload::{CheckpointWorkload, Mode};
+use crate::facts::HostFacts;
+use crate::matrix::EngineChoice;
+use crate::path::PathKind;
+use crate::units::ByteSize;
+
+/// Saves and restores of a closed run.
+const COUNT: u32 = 10;
+/// Seconds before each of them.
+const PAUSE_SECONDS: f64 = 5.0;
+/// What a client writes is out of its page cache by itself when it is so many times its memory.
+const MEMORIES: u64 = 3;
+
+/// A rule: whether it holds, and what breaks it.
+type Rule = (bool, String);
 
 /// The rules a closed run would break; none when it is not closed.
-pub(super) fn closed_problems(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Problem> {
+pub(super) fn closed_problems(
+    request: &CheckpointRequest,
+    plan: &CheckpointPlan,
+    host: &HostFacts,
+) -> Vec<Problem> {
     if !plan.closed {
         return Vec::new();
     }
-    let mut problems = Vec::new();
-    let mut rule = |holds: bool, what: String| {
-        if !holds {
-            problems.push(Problem::plan(
+    let rules = [
+        of_the_model(request, plan),
+        of_the_order(request, plan, host),
+        of_transfers(request, plan),
+    ];
+    rules
+        .into_iter()
+        .flatten()
+        .filter(|(holds, _)| !holds)
+        .map(|(_, what)| {
+            Problem::plan(
                 format!("closed rules: {what}"),
                 "follow the rule, or run without --closed",
-            ));
-        }
-    };
-    let closed = builtin::load(&plan.model).filter(|model| *model == request.workload);
-    rule(
-        closed.is_some(),
-        format!(
+            )
+        })
+        .collect()
+}
+
+/// Model, ranks and size.
+fn of_the_model(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule> {
+    let mut known = builtin::names().filter_map(builtin::load);
+    let Some(model) = known.find(|model| is_same(model, &request.workload, plan.mode)) else {
+        let what = format!(
             "`{}` is none of MLPerf's models as they are defined",
             plan.model
-        ),
-    );
-    if let Some(model) = closed {
-        let ranks = model.parallelism_of_all_ranks().ranks();
-        rule(
-            plan.mode == Mode::Default || plan.model == "llama3-8b",
-            "subset mode is for the 8B model only".to_string(),
         );
-        rule(
-            plan.scaling.ranks == ranks,
-            format!("{} ranks; {} has {ranks}", plan.scaling.ranks, plan.model),
-        );
-    }
-    let reads = request.reads.unwrap_or(plan.restores.len() as u32);
-    rule(
-        matches!((plan.writes, reads), (10, 10) | (10, 0) | (0, 10)),
-        format!(
-            "{} writes and {reads} reads; it is 10 of both, in one run or in two",
-            plan.writes
+        return vec![(false, what)];
+    };
+    let ranks = plan.scaling.ranks;
+    let all = model.parallelism_of_all_ranks().ranks();
+    let size = match plan.mode {
+        Mode::Default => (
+            ranks == all,
+            format!("{ranks} ranks; {} has {all}", plan.model),
         ),
+        Mode::Subset => (
+            ranks == HOST_RANKS,
+            format!("a subset of {ranks} ranks; it is {HOST_RANKS}"),
+        ),
+    };
+    let smallest = builtin::names().next() == Some(model.name.as_str());
+    vec![
+        size,
+        (
+            plan.mode == Mode::Default || plan.profile != CheckpointProfile::V3 || smallest,
+            "in v3 subset mode is for the 8B model only".to_string(),
+        ),
+        (
+            !matches!(request.scale, Some(ScaleChoice::Factor(factor)) if factor < 1.0),
+            "--scale below 1".to_string(),
+        ),
+    ]
+}
+
+/// Whether a workload file describes one of MLPerf's models. Its name and the folder of the
+/// checkpoints are free, and the number of replicas follows from that of the ranks, but for a
+/// subset.
+fn is_same(model: &CheckpointWorkload, asked: &CheckpointWorkload, mode: Mode) -> bool {
+    let defined = |workload: &CheckpointWorkload| {
+        (
+            workload.architecture,
+            workload.tensor,
+            workload.pipeline,
+            workload.zero_stage,
+            workload.model_datatype,
+            workload.optimizer_datatype,
+        )
+    };
+    defined(model) == defined(asked) && (mode == Mode::Default || asked.data == model.data)
+}
+
+/// Counts, pauses, syncing, and what may come between saves and restores.
+fn of_the_order(request: &CheckpointRequest, plan: &CheckpointPlan, host: &HostFacts) -> Vec<Rule> {
+    let (writes, reads) = (
+        plan.writes,
+        request.reads.unwrap_or(plan.restores.len() as u32),
     );
-    rule(
-        plan.fsync == FsyncPolicy::PerFile,
-        format!("--fsync {}; each file is synced", plan.fsync),
-    );
-    rule(
-        (plan.pause_seconds - 5.0).abs() < 1e-9,
-        format!("a pause of {} s; it is 5 s", plan.pause_seconds),
-    );
-    rule(
-        plan.overlap.is_none() && plan.rank_shift == 0 && plan.keep.is_none(),
-        "--overlap, --rank-shift and --keep are not part of it".to_string(),
-    );
-    rule(
-        request.scale.is_none_or(|scale| {
-            scale == super::choice::ScaleChoice::Auto
-                || scale == super::choice::ScaleChoice::Factor(1.0)
-        }),
-        "--scale below 1".to_string(),
-    );
-    problems
+    let written = plan.total_bytes.saturating_mul(u64::from(COUNT));
+    let memory = host.memory_bytes;
+    let from_storage = reads == 0
+        || plan.cold
+        || !plan.path.uses_page_cache()
+        || written >= memory.saturating_mul(MEMORIES);
+    vec![
+        (
+            matches!((writes, reads), (COUNT, COUNT) | (COUNT, 0) | (0, COUNT)),
+            format!(
+                "{writes} writes and {reads} reads; it is {COUNT} of both, in one run or in two"
+            ),
+        ),
+        (
+            from_storage,
+            format!(
+                "restores from the page cache: {COUNT} checkpoints ({}) are less than {MEMORIES} \
+                 times the memory of this host ({}), so it is to be cleared: use --cold",
+                ByteSize(written),
+                ByteSize(memory)
+            ),
+        ),
+        (
+            plan.fsync == FsyncPolicy::PerFile,
+            format!("--fsync {}; each file is synced", plan.fsync),
+        ),
+        (
+            (plan.pause_seconds - PAUSE_SECONDS).abs() < 1e-9,
+            format!(
+                "a pause of {} s; it is {PAUSE_SECONDS} s",
+                plan.pause_seconds
+            ),
+        ),
+        (
+            plan.overlap.is_none() && plan.rank_shift == 0 && plan.keep.is_none(),
+            "--overlap, --rank-shift and --keep are not part of it".to_string(),
+        ),
+        (
+            plan.profile != CheckpointProfile::Native,
+            "--profile native is no edition of MLPerf's; v2 and v3 are".to_string(),
+        ),
+    ]
+}
+
+/// How bytes are moved: as the edition does, which leaves nothing to tune.
+fn of_transfers(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule> {
+    let direct = plan.profile != CheckpointProfile::V2;
+    let (paths, fits) = match plan.path {
+        PathKind::Buffered => ("", true),
+        PathKind::Cpu => ("it is buffered in v2", direct),
+        _ if direct => ("it is buffered or cpu (O_DIRECT)", false),
+        _ => ("it is buffered", false),
+    };
+    let streams = plan.profile.read_streams();
+    vec![
+        (fits, format!("--path {}; {paths}", plan.path)),
+        (
+            plan.save.streams == 1 && plan.restore.streams == streams,
+            format!(
+                "--streams {}; a rank saves one piece at a time and restores {streams} in {}",
+                plan.save.streams, plan.profile
+            ),
+        ),
+        (
+            request
+                .chunk_bytes
+                .is_none_or(|bytes| bytes == moves::default_chunk_bytes(plan.path)),
+            "--chunk-size is not to be chosen".to_string(),
+        ),
+        (
+            request.engine == EngineChoice::Auto,
+            "--engine is not to be chosen".to_string(),
+        ),
+        (
+            request.folders.len() <= 1,
+            format!(
+                "{} directories; checkpoints go into one",
+                request.folders.len()
+            ),
+        ),
+    ]
 }

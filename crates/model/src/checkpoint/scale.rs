@@ -64,6 +64,59 @@ impl Scaling {
             ..full
         }
     }
+
+    /// All `ranks` ranks of `layout` with as many layers as have at most `most_bytes`; one layer
+    /// when even that has more.
+    pub fn with_all_ranks(layout: &Layout, ranks: u64, most_bytes: u64) -> Self {
+        let full = Self::none(layout, ranks);
+        let bytes = |layers| cut(layout, layers).first_ranks_bytes(ranks);
+        let layers = last_that(1, full.full_layers, |l| bytes(l) <= most_bytes);
+        Self {
+            factor: bytes(layers) as f64 / full.full_bytes.max(1) as f64,
+            layers,
+            ..full
+        }
+    }
+
+    /// The largest part of `ranks` ranks of `layout` that has at most `factor` of their bytes, or
+    /// the smallest there is.
+    pub fn by_factor(layout: &Layout, ranks: u64, factor: f64) -> Self {
+        let full_bytes = layout.first_ranks_bytes(ranks);
+        Self::largest_within(layout, ranks, share(full_bytes, factor), u64::MAX)
+    }
+
+    /// The factor for people: four decimals, or enough for a small one to be no zero.
+    pub fn shown(&self) -> String {
+        let decimals = if self.factor < 0.001 { 7 } else { 4 };
+        format!("{:.decimals$}", self.factor)
+    }
+
+    /// Bytes of one checkpoint of this part.
+    pub fn bytes(&self) -> u64 {
+        share(self.full_bytes, self.factor)
+    }
+
+    /// Whether it has more than `factor` of the bytes: no part is as small as that.
+    pub fn is_beyond(&self, factor: f64) -> bool {
+        self.bytes() > share(self.full_bytes, factor)
+    }
+
+    /// The shortest factor that gives this part of `layout` again when it is asked for; `None`
+    /// when none does.
+    pub fn typed_factor(&self, layout: &Layout) -> Option<f64> {
+        (2..=15)
+            .map(|decimals| 10f64.powi(decimals))
+            .map(|steps| ((self.factor * steps).ceil() / steps).min(1.0))
+            .find(|factor| {
+                let again = Self::by_factor(layout, self.full_ranks, *factor);
+                (again.layers, again.ranks) == (self.layers, self.ranks)
+            })
+    }
+}
+
+/// `factor` of `bytes`, to the byte.
+fn share(bytes: u64, factor: f64) -> u64 {
+    (factor * bytes as f64).round() as u64
 }
 
 /// The layout with fewer layers.
@@ -130,7 +183,31 @@ mod tests {
         );
     }
 
+    #[test]
+    fn all_ranks_stay_whatever_they_take() {
+        let layout = layout("llama3-70b");
+        let some = Scaling::with_all_ranks(&layout, 64, 200_000_000_000);
+        assert_eq!(some.ranks, 64);
+        assert!(some.layers > 1 && some.layers < 80, "{some:?}");
+        let least = Scaling::with_all_ranks(&layout, 64, 1);
+        assert_eq!((least.layers, least.ranks), (1, 64));
+    }
+
     proptest! {
+        #[test]
+        fn a_typed_factor_gives_the_same_part_again(
+            model in 0usize..4, most_bytes in 0u64..20_000_000_000_000
+        ) {
+            let name = builtin::names().nth(model).unwrap();
+            let layout = layout(name);
+            let ranks = layout.parallelism.ranks();
+            let scaling = Scaling::largest_within(&layout, ranks, most_bytes, u64::MAX);
+            let typed = scaling.typed_factor(&layout).unwrap();
+            let again = Scaling::by_factor(&layout, ranks, typed.to_string().parse().unwrap());
+            prop_assert_eq!((again.layers, again.ranks), (scaling.layers, scaling.ranks));
+            prop_assert!(!again.is_beyond(typed));
+        }
+
         #[test]
         fn a_scaled_run_is_within_its_bounds_unless_it_is_the_smallest(
             most_bytes in 0u64..2_000_000_000_000, most_ranks in 1u64..600

@@ -3,7 +3,7 @@
 use super::facts::CheckpointFacts;
 use super::plan::CheckpointPlan;
 use super::problem::Problem;
-use super::scale::Scaling;
+use super::request::CheckpointRequest;
 use crate::units::ByteSize;
 
 /// What is left untouched for the file system's own needs, in bytes.
@@ -49,9 +49,9 @@ fn replaced(facts: &CheckpointFacts, folders: &[usize], last: u32) -> u64 {
 
 /// Too little space, with the numbers, for each file system.
 pub(super) fn problems(
+    request: &CheckpointRequest,
     plan: &CheckpointPlan,
     facts: &CheckpointFacts,
-    scaling: &Scaling,
 ) -> Vec<Problem> {
     if plan.writes == 0 || plan.total_bytes == 0 {
         return Vec::new();
@@ -78,19 +78,46 @@ pub(super) fn problems(
                     first.display(),
                     ByteSize(free),
                 ),
-                remedy(scaling),
+                remedy(request, plan, facts),
             ));
         }
     }
     problems
 }
 
-/// What makes a checkpoint fit.
-fn remedy(scaling: &Scaling) -> String {
-    let other = "another --dir, fewer --writes, or --keep 1";
-    if (scaling.layers, scaling.ranks) == (1, 1) {
-        format!("use {other}: this is the smallest scale there is")
-    } else {
-        format!("use {other}, or --scale auto for the largest part that fits")
+/// What makes checkpoints fit: only what helps and is not done yet, and under closed rules only
+/// what they allow.
+fn remedy(request: &CheckpointRequest, plan: &CheckpointPlan, facts: &CheckpointFacts) -> String {
+    if plan.closed {
+        return "use another --dir, or free some space: --closed writes all of it".to_string();
+    }
+    let scaling = &plan.scaling;
+    let mut ways = vec!["another --dir".to_string()];
+    let room = room(facts, true);
+    let fit = |copies: u64| plan.total_bytes <= room / copies;
+    if plan.writes > 1 && fit(1) {
+        ways.push("fewer --writes".to_string());
+    }
+    if plan.writes > 2 && plan.keep != Some(1) && fit(2) {
+        ways.push("--keep 1".to_string());
+    }
+    let smallest = (scaling.layers, scaling.ranks) == (1, 1);
+    match request.scale {
+        _ if smallest => {}
+        // Unless a scale is given, the ranks that were asked for are kept.
+        None if request.ranks.is_some() && !request.dry_run => {
+            ways.push("fewer --ranks".to_string());
+            ways.push("--scale auto, which may leave some of them out".to_string());
+        }
+        _ => ways.push("--scale auto for the largest part that fits".to_string()),
+    }
+    let last = ways.pop().unwrap_or_default();
+    let listed = match ways.is_empty() {
+        true => last,
+        false => format!("{}, or {last}", ways.join(", ")),
+    };
+    match smallest {
+        true => format!("use {listed}: this is the smallest scale there is"),
+        false => format!("use {listed}"),
     }
 }

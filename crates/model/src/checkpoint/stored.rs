@@ -1,5 +1,6 @@
 //! How many checkpoints are saved and restored, and whether those that are there can be.
 
+use super::choice::ScaleChoice;
 use super::facts::CheckpointFacts;
 use super::layout::Layout;
 use super::marker::{ContentFacts, Marker, step_folder};
@@ -58,7 +59,12 @@ impl Counts {
 /// What was asked, else what the workload says, else MLPerf's ten.
 pub(super) fn counts(request: &CheckpointRequest, facts: &CheckpointFacts) -> Counts {
     let whole = |step: &u32| facts.parts(*step).all(|part| part.defects().is_empty());
-    let there = facts.steps().iter().filter(|step| whole(step)).count() as u32;
+    let steps = facts.steps();
+    // Where none is whole they are still tried, so that what each lacks is named.
+    let there = match steps.iter().filter(|step| whole(step)).count() {
+        0 => steps.len(),
+        whole => whole,
+    } as u32;
     let workload = &request.workload;
     Counts {
         writes: request.writes.or(workload.writes).unwrap_or(MLPERF_COUNT),
@@ -134,7 +140,7 @@ pub(super) fn problems(
     if asked > plan.restores.len() || (plan.writes == 0 && plan.restores.is_empty()) {
         let there = plan.restores.len();
         let what = format!(
-            "{} restores were asked for; {there} {} there{}",
+            "{} restores were asked for; {there} {} there{}{}",
             asked.max(1),
             if there == 1 {
                 "checkpoint is"
@@ -142,14 +148,28 @@ pub(super) fn problems(
                 "checkpoints are"
             },
             where_looked(plan),
+            unmarked(plan, facts),
         );
         problems.push(if plan.writes > 0 {
             Problem::plan(
                 what,
-                format!("use --reads {there}, or more --writes or --keep"),
+                match plan.closed {
+                    true => "use 10 of both, as the closed rules want".to_string(),
+                    false => format!("use --reads {there}, or more --writes or --keep"),
+                },
             )
         } else {
-            Problem::machine(what, "save some first: run it again without --writes 0")
+            let size = match (request.closed, request.scale) {
+                (true, _) => "--closed".to_string(),
+                (false, Some(ScaleChoice::Factor(factor))) => format!("--scale {factor}"),
+                (false, _) => "--scale auto".to_string(),
+            };
+            let command = request.command(&size);
+            let writes = asked.max(1);
+            Problem::machine(
+                what,
+                format!("save some first: `{command} --writes {writes} --reads 0`"),
+            )
         });
     }
     for restore in plan
@@ -157,7 +177,7 @@ pub(super) fn problems(
         .iter()
         .filter(|restore| restore.step > plan.writes)
     {
-        problems.extend(restore_problems(plan, facts, restore.step));
+        problems.extend(restore_problems(request, plan, facts, restore.step));
     }
     for step in 1..=plan.writes {
         for part in facts
@@ -191,10 +211,47 @@ fn where_looked(plan: &CheckpointPlan) -> String {
     }
 }
 
+/// The command that saves checkpoints 1 to `last` at the plan's size.
+fn saving(request: &CheckpointRequest, plan: &CheckpointPlan, last: u32) -> String {
+    let scaling = &plan.scaling;
+    let full = Layout {
+        architecture: plan.layout.architecture.with_layers(scaling.full_layers),
+        ..plan.layout
+    };
+    let (size, writes) = match scaling.typed_factor(&full) {
+        // The rules know only ten.
+        _ if plan.closed => ("--closed".to_string(), MLPERF_COUNT),
+        Some(factor) => (format!("--scale {factor}"), last),
+        None => ("--scale auto".to_string(), last),
+    };
+    format!("{} --writes {writes} --reads 0", request.command(&size))
+}
+
+/// Folders that look like checkpoints and have no marker, as a run leaves one that was killed
+/// before its first byte.
+fn unmarked(plan: &CheckpointPlan, facts: &CheckpointFacts) -> String {
+    if plan.writes > 0 {
+        return String::new();
+    }
+    let parts = facts.saved.iter().filter(|part| part.marker.is_none());
+    parts
+        .flat_map(|part| part.defects())
+        .map(|defect| format!("; {defect}"))
+        .collect()
+}
+
 /// Why checkpoint `step`, which is there, cannot be restored by this plan.
-fn restore_problems(plan: &CheckpointPlan, facts: &CheckpointFacts, step: u32) -> Vec<Problem> {
+fn restore_problems(
+    request: &CheckpointRequest,
+    plan: &CheckpointPlan,
+    facts: &CheckpointFacts,
+    step: u32,
+) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let again = "save it again: run without --writes 0";
+    let again = format!(
+        "checkpoint {step} is not whole and cannot be mended; `{}` saves it again",
+        saving(request, plan, step)
+    );
     for (index, folder) in facts.folders.iter().enumerate() {
         let name = folder.path.join(step_folder(step));
         let needed = plan
@@ -205,7 +262,7 @@ fn restore_problems(plan: &CheckpointPlan, facts: &CheckpointFacts, step: u32) -
             if needed {
                 problems.push(Problem::machine(
                     format!("checkpoint {} is missing", name.display()),
-                    again,
+                    again.clone(),
                 ));
             }
             continue;
@@ -213,14 +270,19 @@ fn restore_problems(plan: &CheckpointPlan, facts: &CheckpointFacts, step: u32) -
         if let Some(difference) = part.readable_marker().and_then(|m| difference(plan, m)) {
             problems.push(Problem::plan(
                 format!("checkpoint {} is of {difference}", name.display()),
-                "use the model, --ranks and --scale it was saved with, or another --dir",
+                match plan.closed {
+                    true => "use another --dir: one that a run with --closed saved into",
+                    false => {
+                        "use the model, --ranks and --scale it was saved with, or another --dir"
+                    }
+                },
             ));
             continue;
         }
         for defect in part.defects() {
             problems.push(Problem::machine(
                 format!("cannot restore from {}: {defect}", folder.path.display()),
-                again,
+                again.clone(),
             ));
         }
     }

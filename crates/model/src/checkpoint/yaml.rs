@@ -18,7 +18,7 @@ pub enum YamlError {
     Malformed(String),
     /// It describes no transformer.
     #[error(
-        "`model.type` is `{0}`; only `transformer` models have checkpoints whose files follow \
+        "`model.type` is {0}; only `transformer` models have checkpoints whose files follow \
          from the model"
     )]
     NoTransformer(String),
@@ -57,6 +57,7 @@ struct FileSpec {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ModelSpec {
+    #[serde(default = "unnamed")]
     name: String,
     #[serde(rename = "type", default)]
     kind: Option<String>,
@@ -108,6 +109,10 @@ struct TransformerSpec {
     ffn_hidden_size: u64,
     num_attention_heads: u64,
     num_kv_heads: u64,
+    // DLIO reads these one level up, under `model`, and passes over them here.
+    num_layers: Option<serde_yaml::Value>,
+    model_datatype: Option<serde_yaml::Value>,
+    optimizer_datatype: Option<serde_yaml::Value>,
 }
 
 impl Default for TransformerSpec {
@@ -118,6 +123,9 @@ impl Default for TransformerSpec {
             ffn_hidden_size: 8192,
             num_attention_heads: 32,
             num_kv_heads: 8,
+            num_layers: None,
+            model_datatype: None,
+            optimizer_datatype: None,
         }
     }
 }
@@ -153,6 +161,11 @@ fn one() -> u64 {
     1
 }
 
+/// What DLIO calls a model without a name.
+fn unnamed() -> String {
+    "default".to_string()
+}
+
 /// Reads a workload file.
 ///
 /// # Errors
@@ -163,12 +176,12 @@ pub fn parse(text: &str) -> Result<CheckpointWorkload, YamlError> {
         serde_yaml::from_str(text).map_err(|error| YamlError::Malformed(error.to_string()))?;
     match file.model.kind.as_deref() {
         Some("transformer") => {}
-        other => return Err(YamlError::NoTransformer(other.unwrap_or("").to_string())),
+        Some(other) => return Err(YamlError::NoTransformer(format!("`{other}`"))),
+        None => return Err(YamlError::NoTransformer("not given".to_string())),
     }
     let without_effect = file.without_effect();
     let (model, checkpoint) = (file.model, file.checkpoint.unwrap_or_default());
-    // DLIO takes −1 for "not given".
-    let count = |value: Option<i64>| value.and_then(|value| u32::try_from(value).ok());
+    let (writes, reads) = counts(&checkpoint);
     let shape = &model.transformer;
     Ok(CheckpointWorkload {
         name: model.name,
@@ -193,8 +206,8 @@ pub fn parse(text: &str) -> Result<CheckpointWorkload, YamlError> {
             .or(checkpoint.optimizer_datatype)
             .unwrap_or(DataType::Fp32),
         mode: checkpoint.mode,
-        writes: count(checkpoint.num_checkpoints_write),
-        reads: count(checkpoint.num_checkpoints_read),
+        writes,
+        reads,
         pause_seconds: checkpoint
             .time_between_checkpoints
             .filter(|seconds| *seconds >= 0.0),
@@ -205,10 +218,25 @@ pub fn parse(text: &str) -> Result<CheckpointWorkload, YamlError> {
     })
 }
 
+/// How many checkpoints the file says to save and to restore. DLIO skips what is 0 or −1; a file
+/// that skips both, as one for training does, says nothing about them.
+fn counts(checkpoint: &CheckpointSpec) -> (Option<u32>, Option<u32>) {
+    let count =
+        |value: Option<i64>| value.map(|value| u32::try_from(value.max(0)).unwrap_or(u32::MAX));
+    match (
+        count(checkpoint.num_checkpoints_write),
+        count(checkpoint.num_checkpoints_read),
+    ) {
+        (None | Some(0), None | Some(0)) => (None, None),
+        counts => counts,
+    }
+}
+
 impl FileSpec {
     /// Keys of the file that change nothing about a checkpoint run.
     fn without_effect(&self) -> Vec<String> {
         let checkpoint = self.checkpoint.as_ref();
+        let shape = &self.model.transformer;
         let of = |pick: fn(&CheckpointSpec) -> &Option<serde_yaml::Value>| {
             checkpoint.is_some_and(|spec| pick(spec).is_some())
         };
@@ -238,6 +266,18 @@ impl FileSpec {
             (
                 "model.layer_parameters",
                 self.model.layer_parameters.is_some(),
+            ),
+            (
+                "model.transformer.num_layers (DLIO reads model.num_layers)",
+                shape.num_layers.is_some(),
+            ),
+            (
+                "model.transformer.model_datatype (DLIO reads model.model_datatype)",
+                shape.model_datatype.is_some(),
+            ),
+            (
+                "model.transformer.optimizer_datatype (DLIO reads model.optimizer_datatype)",
+                shape.optimizer_datatype.is_some(),
             ),
             (
                 "checkpoint.num_checkpoints",
@@ -356,6 +396,30 @@ checkpoint:
             message.contains("layers") && message.contains("line 3"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn what_dlio_passes_over_is_passed_over_and_named() {
+        let misplaced = OLD_DLIO.replace(
+            "    vocab_size: 128000",
+            "    vocab_size: 128000\n    model_datatype: bf16",
+        );
+        let workload = parse(&misplaced.replace("  name: llama_70b\n", "")).unwrap();
+        assert_eq!(workload.name, "default");
+        assert_eq!(workload.model_datatype, DataType::Fp16);
+        let named = |key: &&String| key.starts_with("model.transformer.model_datatype");
+        assert_eq!(workload.without_effect.iter().filter(named).count(), 1);
+    }
+
+    #[test]
+    fn phases_that_dlio_skips_are_skipped_unless_nothing_is_left() {
+        let with = |text: &str| parse(&OLD_DLIO.replace("  fsync: True", text)).unwrap();
+        let one = with("  num_checkpoints_write: 3\n  num_checkpoints_read: -1");
+        assert_eq!((one.writes, one.reads), (Some(3), Some(0)));
+        let other = with("  num_checkpoints_write: 0\n  num_checkpoints_read: 3");
+        assert_eq!((other.writes, other.reads), (Some(0), Some(3)));
+        let none = with("  num_checkpoints_write: -1\n  num_checkpoints_read: -1");
+        assert_eq!((none.writes, none.reads), (None, None));
     }
 
     #[test]

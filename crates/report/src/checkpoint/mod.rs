@@ -14,12 +14,17 @@ pub use run::text;
 use stormlp_model::checkpoint::CheckpointPlan;
 use stormlp_model::units::GIB;
 
+/// What a line about a scaled run begins with; `None` when the plan is not scaled.
+pub fn mark(plan: &CheckpointPlan) -> Option<String> {
+    plan.is_scaled()
+        .then(|| format!("SCALED {}", plan.scaling.shown()))
+}
+
 /// Marks every line of `text` when the plan is scaled.
 pub fn marked(plan: &CheckpointPlan, text: &str) -> String {
-    if !plan.is_scaled() {
+    let Some(mark) = mark(plan) else {
         return text.to_string();
-    }
-    let mark = format!("SCALED {:.4}", plan.scale);
+    };
     let mut marked = String::with_capacity(text.len() + text.len() / 4);
     for line in text.lines() {
         marked.push_str(&mark);

@@ -73,7 +73,8 @@ struct SizeArgs {
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
 
-    /// Ranks that are there [default: all of the model's; 8 with --mode subset]
+    /// Ranks that are there, all of them unless --scale is given too
+    /// [default: all of the model's; 8 with --mode subset]
     #[arg(long, value_name = "N")]
     ranks: Option<u64>,
 

@@ -14,7 +14,7 @@ use stormlp_model::head::{ReportHead, ReportKind};
 use stormlp_model::matrix::DeviceId;
 use stormlp_model::units::ByteSize;
 use stormlp_model::warning::{Warning, WarningKind};
-use stormlp_report::checkpoint::{DryRun, dry_run_json, dry_run_text, marked, opening};
+use stormlp_report::checkpoint::{DryRun, dry_run_json, dry_run_text, mark, marked, opening};
 use stormlp_transfer::accelerator;
 
 use crate::exit::{Code, Failure};
@@ -48,6 +48,20 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
             resolution.has_no_valid_plan(),
         ));
     };
+    let mark = mark(&plan);
+    carry_out(&args, plan, host, session).map_err(|failure| match &mark {
+        Some(mark) => failure.marked(mark),
+        None => failure,
+    })
+}
+
+/// Runs the plan and writes what came out.
+fn carry_out(
+    args: &Args,
+    plan: CheckpointPlan,
+    host: HostFacts,
+    session: &Session,
+) -> Result<(), Failure> {
     let outputs = Outputs::open(&args.output, &plan, session)?;
     if !session.quiet {
         eprint!("{}", marked(&plan, &opening(&plan)));
