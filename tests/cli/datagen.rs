@@ -223,3 +223,58 @@ fn a_killed_run_can_be_continued() {
     child.wait().unwrap();
     is_resumable(&folder);
 }
+
+#[test]
+fn a_dataset_that_is_too_large_by_far_is_refused_without_drawing_its_sizes() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("data");
+    for mode in [&[][..], &["--resume"], &["--overwrite"]] {
+        let mut command = stormlp();
+        command
+            .args(["datagen", "unet3d", "--files", "90000000", "--data-dir"])
+            .arg(&folder)
+            .args(mode)
+            // Drawing the sizes of so many files takes longer than this even when nothing else
+            // runs.
+            .timeout(Duration::from_secs(5));
+        let said = stderr(command.assert().code(4));
+        assert!(
+            said.contains("the dataset needs about 11999.92 TiB"),
+            "{said}"
+        );
+        assert!(said.contains("fewer --files"), "{said}");
+    }
+    assert!(!folder.exists());
+}
+
+#[test]
+fn files_that_storage_does_not_take_leave_the_others_whole_and_can_be_made_later() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("data");
+    let more = "--files 24 --params dataset.record_length_bytes=400000 \
+                dataset.record_length_bytes_stdev=200000";
+    let datagen = |before: &str, mode: &str| {
+        let script = format!(
+            "{before} exec {} datagen unet3d --data-dir {} {more} {mode}",
+            env!("CARGO_BIN_EXE_stormlp"),
+            folder.display()
+        );
+        Process::new("sh").args(["-c", &script]).output().unwrap()
+    };
+    // A limit on the size of files stands in for a full disk: the twelfth has 680 kB.
+    let limited = datagen("trap '' XFSZ; ulimit -f 1250;", "--threads 1");
+    let errors = String::from_utf8_lossy(&limited.stderr);
+    assert_eq!(limited.status.code(), Some(5), "{errors}");
+    assert!(
+        errors.contains("the files made so far are whole"),
+        "{errors}"
+    );
+    let whole = fs::read_dir(folder.join("train")).unwrap().count();
+    assert_eq!(whole, 11, "and no part of one");
+
+    let resumed = datagen("", "--resume --format json");
+    let report: Value = serde_json::from_slice(&resumed.stdout).unwrap();
+    assert_eq!(report["files_kept"], whole);
+    assert_eq!(report["remade"], serde_json::json!([]));
+    assert_eq!(datagen("", "--verify").status.code(), Some(0));
+}

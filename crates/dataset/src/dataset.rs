@@ -90,10 +90,36 @@ pub struct Dataset {
     train: Naming,
     valid: Naming,
     sizes: FileSizes,
+    total_bytes: u64,
 }
 
 /// More files than this are a mistake, not a dataset: their sizes alone fill memory.
 const MAX_FILES: u64 = 100_000_000;
+/// After so many files, whoever waits for the plan is asked whether it goes on.
+const ASK_EVERY: u64 = 1 << 16;
+
+impl Recipe {
+    /// About how many bytes the dataset has: its files times the mean size of a file, which takes
+    /// no time however many there are.
+    #[must_use]
+    pub fn estimated_bytes(&self) -> f64 {
+        let sample = match (&self.format, &self.size) {
+            (FormatKind::Parquet { columns, .. }, _) if !columns.is_empty() => {
+                columns.iter().map(|column| column.row_bytes() as f64).sum()
+            }
+            (_, SizeRule::Length { mean_bytes, .. }) => *mean_bytes,
+            (
+                _,
+                SizeRule::Shape {
+                    dims,
+                    element_bytes,
+                },
+            ) => dims.iter().map(|dim| *dim as f64).product::<f64>() * *element_bytes as f64,
+        };
+        let files = self.train_files as f64 + self.valid_files as f64;
+        files * self.samples_per_file as f64 * sample
+    }
+}
 
 impl Dataset {
     /// Decides every file of `recipe`.
@@ -102,9 +128,24 @@ impl Dataset {
     /// When the recipe asks for nothing, or for what the format cannot hold; the message says
     /// which key to change.
     pub fn new(recipe: Recipe) -> Result<Self, RecipeError> {
+        let dataset = Self::new_while(recipe, &mut |_| true)?;
+        Ok(dataset.expect("a plan that nobody stops comes to its end"))
+    }
+
+    /// As [`Self::new`], for as long as `go_on`, which is told now and then for how many files
+    /// sizes are drawn, says so; `None` when it did not.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn new_while(
+        recipe: Recipe,
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<Self>, RecipeError> {
         check(&recipe)?;
         let files = recipe.train_files + recipe.valid_files;
-        let sizes = FileSizes::draw(&recipe.size, files, recipe.draw);
+        let Some(sizes) = FileSizes::draw_while(&recipe.size, files, recipe.draw, go_on) else {
+            return Ok(None);
+        };
         let (format, sizes) = build_format(&recipe, sizes)?;
         let naming = |split, files, subfolders| Naming {
             split,
@@ -113,15 +154,20 @@ impl Dataset {
             files,
             subfolders,
         };
-        let dataset = Self {
+        let mut dataset = Self {
+            total_bytes: 0,
             train: naming(Split::Train, recipe.train_files, recipe.train_subfolders),
             valid: naming(Split::Valid, recipe.valid_files, recipe.valid_subfolders),
             recipe,
             format,
             sizes,
         };
+        let Some(total_bytes) = dataset.sum_bytes(go_on) else {
+            return Ok(None);
+        };
+        dataset.total_bytes = total_bytes;
         dataset.check_sizes()?;
-        Ok(dataset)
+        Ok(Some(dataset))
     }
 
     /// Files in all.
@@ -219,12 +265,23 @@ impl Dataset {
     /// Bytes of all files, exact or estimated like each of them.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
+        self.total_bytes
+    }
+
+    /// Adds up all files; `None` when `go_on` says that it is not to.
+    fn sum_bytes(&self, go_on: &mut dyn FnMut(u64) -> bool) -> Option<u64> {
+        let files = self.files();
         if self.sizes.is_constant() {
-            return self.expected_bytes(0).saturating_mul(self.files());
+            return Some(self.expected_bytes(0).saturating_mul(files));
         }
-        (0..self.files()).fold(0, |sum: u64, index| {
-            sum.saturating_add(self.expected_bytes(index))
-        })
+        let mut sum: u64 = 0;
+        for index in 0..files {
+            if index.is_multiple_of(ASK_EVERY) && !go_on(files) {
+                return None;
+            }
+            sum = sum.saturating_add(self.expected_bytes(index));
+        }
+        Some(sum)
     }
 
     fn check_sizes(&self) -> Result<(), RecipeError> {
@@ -409,6 +466,25 @@ pub(crate) mod tests {
         assert_eq!(dataset.file(4).content.file, 4);
         let sum: u64 = (0..5).map(|index| dataset.expected_bytes(index)).sum();
         assert_eq!(dataset.total_bytes(), sum);
+    }
+
+    #[test]
+    fn a_plan_of_many_files_can_be_given_up() {
+        let mut asked = Vec::new();
+        let given_up = Dataset::new_while(recipe(FormatKind::Npz, 1 << 20), &mut |done| {
+            asked.push(done);
+            done < 1 << 17
+        });
+        assert!(given_up.unwrap().is_none());
+        assert_eq!(asked, [0, 1 << 16, 1 << 17]);
+    }
+
+    #[test]
+    fn an_estimate_is_near_what_is_drawn() {
+        let recipe = recipe(FormatKind::Npz, 10_000);
+        let estimate = recipe.estimated_bytes();
+        let drawn = Dataset::new(recipe).unwrap().total_bytes() as f64;
+        assert!((estimate / drawn - 1.0).abs() < 0.02, "{estimate} {drawn}");
     }
 
     #[test]

@@ -10,6 +10,8 @@ use stormlp_model::mt19937::Mt19937;
 
 /// The seed that DLIO hard-codes for its size draw.
 const DLIO_SIZE_SEED: u32 = 10;
+/// After so many files, whoever waits for the draw is asked whether it goes on.
+const ASK_EVERY: usize = 1 << 16;
 
 /// What the workload says about the size of one sample.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,7 +83,19 @@ impl FileSizes {
     /// Draws the sizes of `files` files.
     #[must_use]
     pub fn draw(rule: &SizeRule, files: u64, draw: SizeDraw) -> Self {
-        match rule {
+        Self::draw_while(rule, files, draw, &mut |_| true)
+            .expect("a draw that nobody stops comes to its end")
+    }
+
+    /// As [`Self::draw`], for as long as `go_on`, which is told now and then how many files are
+    /// drawn, says so; `None` when it did not.
+    pub fn draw_while(
+        rule: &SizeRule,
+        files: u64,
+        draw: SizeDraw,
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Option<Self> {
+        let sizes = match rule {
             SizeRule::Shape {
                 dims,
                 element_bytes,
@@ -100,7 +114,7 @@ impl FileSizes {
                 let dimension = root.floor().max(1.0);
                 let deviation = stdev_bytes / 2.0 / root;
                 let drawn = if deviation > 0.0 {
-                    draw_pairs(dimension, deviation, files, draw)
+                    draw_pairs(dimension, deviation, files, draw, go_on)?
                 } else {
                     Vec::new()
                 };
@@ -109,7 +123,8 @@ impl FileSizes {
                     drawn,
                 }
             }
-        }
+        };
+        Some(sizes)
     }
 
     /// The shape of the samples of file `index`.
@@ -144,7 +159,13 @@ impl FileSizes {
     }
 }
 
-fn draw_pairs(dimension: f64, deviation: f64, files: u64, draw: SizeDraw) -> Vec<[u32; 2]> {
+fn draw_pairs(
+    dimension: f64,
+    deviation: f64,
+    files: u64,
+    draw: SizeDraw,
+    go_on: &mut dyn FnMut(u64) -> bool,
+) -> Option<Vec<[u32; 2]>> {
     let ranks = match draw {
         SizeDraw::Shared => 1,
         SizeDraw::PerRank { ranks } => ranks.max(1),
@@ -153,6 +174,13 @@ fn draw_pairs(dimension: f64, deviation: f64, files: u64, draw: SizeDraw) -> Vec
     for rank in 0..ranks {
         let mut generator = Mt19937::new(DLIO_SIZE_SEED.wrapping_add(rank));
         for (index, pair) in pairs.iter_mut().enumerate() {
+            if index.is_multiple_of(ASK_EVERY) {
+                // Each rank draws for all files and keeps its own.
+                let done = (u64::from(rank) * files + index as u64) / u64::from(ranks);
+                if !go_on(done) {
+                    return None;
+                }
+            }
             let first = generator.next_normal(dimension, deviation);
             let second = generator.next_normal(dimension, deviation);
             if index as u64 % u64::from(ranks) == u64::from(rank) {
@@ -160,7 +188,7 @@ fn draw_pairs(dimension: f64, deviation: f64, files: u64, draw: SizeDraw) -> Vec
             }
         }
     }
-    pairs
+    Some(pairs)
 }
 
 /// Python's `max(int(value), 1)`.

@@ -51,6 +51,19 @@ pub enum GenerateError {
         /// What is needed beyond what is there.
         needed_bytes: u64,
     },
+    /// The dataset is too large by far, which is known before any size is drawn.
+    #[error(
+        "{} has {} free, the dataset needs about {}",
+        folder.display(), ByteSize(*free_bytes), ByteSize(*about_bytes)
+    )]
+    TooLarge {
+        /// The dataset folder.
+        folder: PathBuf,
+        /// What is free.
+        free_bytes: u64,
+        /// What is needed in all, by the mean size of a file.
+        about_bytes: u64,
+    },
     /// Something that has to stand before the first file could not be set up: a folder, the
     /// buffers, the I/O engine.
     #[error("{0}")]
@@ -98,7 +111,7 @@ impl GenerateError {
     #[must_use]
     pub fn is_full(&self) -> bool {
         match self {
-            Self::Space { .. } => true,
+            Self::Space { .. } | Self::TooLarge { .. } => true,
             Self::File { source, .. } => source.kind() == io::ErrorKind::StorageFull,
             _ => false,
         }

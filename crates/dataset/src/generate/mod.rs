@@ -21,7 +21,7 @@ use stormlp_model::dataset::GenerateOutline;
 pub use stormlp_model::dataset::{GenerateReport, Verification};
 use stormlp_model::path::EngineKind;
 
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, Recipe};
 use crate::manifest::{MADE_BY, ManifestHead};
 
 pub use error::GenerateError;
@@ -127,6 +127,39 @@ impl GeneratePlan {
         };
         threads.min(usize::try_from(self.dataset.files()).unwrap_or(usize::MAX))
     }
+}
+
+/// The size of a dataset of many files lies closer to its estimate than this.
+const ESTIMATE_SLACK: f64 = 0.8;
+/// The exact sizes of fewer files are drawn at once.
+const MANY_FILES: u64 = 100_000;
+
+/// Refuses a dataset of many files that cannot fit by far, before anybody waits for its sizes to
+/// be drawn; [`run`] looks at them exactly.
+///
+/// # Errors
+/// [`GenerateError::TooLarge`], and when the folder's file system cannot be asked.
+pub fn check_room(recipe: &Recipe, folder: &Path, existing: Existing) -> Result<(), GenerateError> {
+    let files = recipe.train_files.saturating_add(recipe.valid_files);
+    if files < MANY_FILES {
+        return Ok(());
+    }
+    let space = stormlp_transfer::storage::space(existing_part(folder))
+        .map_err(|error| GenerateError::setup(&error))?;
+    let room = match existing {
+        Existing::Refuse => space.free_bytes,
+        // What is there stays a part of it, or makes room.
+        Existing::Resume | Existing::Overwrite => space.total_bytes,
+    };
+    let about = recipe.estimated_bytes();
+    if about * ESTIMATE_SLACK <= room as f64 {
+        return Ok(());
+    }
+    Err(GenerateError::TooLarge {
+        folder: folder.to_path_buf(),
+        free_bytes: space.free_bytes,
+        about_bytes: about as u64,
+    })
 }
 
 /// The folder itself, or the nearest one above it that exists.

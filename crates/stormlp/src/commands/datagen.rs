@@ -6,9 +6,10 @@ use anyhow::Context;
 use clap::ValueEnum;
 use serde::Serialize;
 use stormlp_dataset::content::Content;
-use stormlp_dataset::dataset::Dataset;
+use stormlp_dataset::dataset::{Dataset, Recipe};
 use stormlp_dataset::generate::{self, Existing, GenerateError, GeneratePlan};
 use stormlp_dataset::spec::{self, DEFAULT_SEED, Making};
+use stormlp_model::event::{Event, Observer as _, Unit};
 use stormlp_model::path::EngineKind;
 use stormlp_model::training::profile::Profile;
 use stormlp_report::dataset as text;
@@ -135,7 +136,7 @@ enum Format {
 
 /// Makes, continues, verifies or only outlines the dataset.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    let plan = plan(&args)?;
+    let plan = plan(&args, session)?;
     if args.mode.dry_run {
         let outline = plan.outline();
         return print(args.format, &outline, || text::outline_text(&outline));
@@ -170,7 +171,7 @@ fn print<T: Serialize>(
 }
 
 /// Everything decided: the workload, what the options change in it, and where it goes.
-fn plan(args: &Args) -> Result<GeneratePlan, Failure> {
+fn plan(args: &Args, session: &Session) -> Result<GeneratePlan, Failure> {
     let mut workload = workloads::load(&args.workload, args.accelerator.as_deref(), &args.params)?;
     let dataset = &mut workload.dataset;
     if let Some(files) = args.files {
@@ -189,20 +190,25 @@ fn plan(args: &Args) -> Result<GeneratePlan, Failure> {
         content: args.content,
         seed: args.seed,
     };
-    let dataset =
-        Dataset::new(spec::recipe(&workload.dataset, making)).map_err(Failure::no_plan)?;
     let folder = args
         .data_dir
         .clone()
         .unwrap_or_else(|| Path::new("stormlp-data").join(&workload.name));
+    let existing = match &args.mode {
+        Mode { resume: true, .. } => Existing::Resume,
+        Mode {
+            overwrite: true, ..
+        } => Existing::Overwrite,
+        _ => Existing::Refuse,
+    };
+    let recipe = spec::recipe(&workload.dataset, making);
+    if !args.mode.dry_run && !args.mode.verify {
+        generate::check_room(&recipe, &folder, existing)
+            .map_err(|error| failure(error, session))?;
+    }
+    let dataset = drawn(recipe, session)?;
     Ok(GeneratePlan {
-        existing: match &args.mode {
-            Mode { resume: true, .. } => Existing::Resume,
-            Mode {
-                overwrite: true, ..
-            } => Existing::Overwrite,
-            _ => Existing::Refuse,
-        },
+        existing,
         threads: args.threads.map_or(0, usize::from),
         engine: match args.engine {
             Engine::Auto => None,
@@ -212,6 +218,25 @@ fn plan(args: &Args) -> Result<GeneratePlan, Failure> {
         },
         ..GeneratePlan::new(folder, &workload.name, profile.name(), dataset)
     })
+}
+
+/// Decides every file, which takes a while when they are many.
+fn drawn(recipe: Recipe, session: &Session) -> Result<Dataset, Failure> {
+    let progress = session.progress();
+    let files = recipe.train_files.saturating_add(recipe.valid_files);
+    progress.event(&Event::PhaseStarted {
+        label: format!("drawing the sizes of {files} files"),
+        total: Some(files),
+        unit: Unit::Files,
+    });
+    let dataset = Dataset::new_while(recipe, &mut |done| {
+        progress.event(&Event::Progress { done });
+        !session.stop.is_stopped()
+    });
+    progress.event(&Event::PhaseFinished);
+    dataset
+        .map_err(Failure::no_plan)?
+        .ok_or_else(|| Failure::stopped("stopped before the first file: nothing was written"))
 }
 
 /// The command that was typed, without the mode it was typed with.
@@ -258,7 +283,7 @@ fn failure(error: GenerateError, session: &Session) -> Failure {
         GenerateError::Another { .. } => Failure::no_plan(error)
             .with_help("give the options it was made with, or --overwrite to make it anew"),
         GenerateError::Locked(_) | GenerateError::Setup(_) => Failure::machine(error),
-        GenerateError::Space { .. } => Failure::machine(error)
+        GenerateError::Space { .. } | GenerateError::TooLarge { .. } => Failure::machine(error)
             .with_help("free some space, choose another --data-dir, or make fewer --files"),
         GenerateError::Stopped { .. } => {
             Failure::stopped(error).with_help(format!("continue with `{command} --resume`"))

@@ -200,6 +200,9 @@ fn make(
         workload.dataset.num_subfolders_train = 0;
         workload.dataset.num_subfolders_eval = 0;
     }
+    let recipe = spec::recipe(&workload.dataset, Making::of(profile));
+    generate::check_room(&recipe, folder, Existing::Resume)
+        .map_err(|error| generation(error, session))?;
     let dataset = dataset(workload, profile)?;
     if !session.quiet {
         let bytes = dataset.total_bytes();
@@ -230,7 +233,7 @@ fn generation(error: GenerateError, session: &Session) -> Failure {
     let full = error.is_full();
     match error {
         GenerateError::Stopped { .. } => Failure::stopped(error).with_help(again),
-        GenerateError::Space { .. } => Failure::machine(error)
+        GenerateError::Space { .. } | GenerateError::TooLarge { .. } => Failure::machine(error)
             .with_help("free some space, choose another --data-dir, or use fewer --files"),
         GenerateError::Format(_) => Failure::no_plan(error),
         GenerateError::File { .. } if full => Failure::storage(error)
