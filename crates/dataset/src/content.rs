@@ -10,6 +10,7 @@ use std::str::FromStr;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
+use stormlp_model::names::by_name;
 
 /// Bytes of one block: the unit in which storage deduplicates and in which content is keyed.
 pub const BLOCK_BYTES: usize = 4096;
@@ -49,10 +50,12 @@ impl FromStr for Content {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Random, Self::Constant]
-            .into_iter()
-            .find(|content| content.name() == text)
-            .ok_or_else(|| format!("`{text}` is not a kind of content: use random or constant"))
+        by_name(
+            &[Self::Random, Self::Constant],
+            Self::name,
+            text,
+            "a kind of content",
+        )
     }
 }
 

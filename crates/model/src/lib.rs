@@ -14,6 +14,7 @@
 
 pub mod checkpoint;
 pub mod dataset;
+pub mod date;
 pub mod event;
 pub mod evidence;
 pub mod facts;
@@ -22,6 +23,7 @@ pub mod histogram;
 pub mod machine;
 pub mod matrix;
 pub mod mt19937;
+pub mod names;
 pub mod operation;
 pub mod path;
 pub mod pattern;

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::names::by_name;
+
 /// Which way bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -67,11 +69,6 @@ impl FromStr for Operation {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|op| op.name() == text)
-            .ok_or_else(|| {
-                format!("`{text}` is not an operation: use read, write, randread or randwrite")
-            })
+        by_name(&Self::ALL, Self::name, text, "an operation")
     }
 }

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::names::by_name;
+
 /// One way for bytes to travel; the names of `--path`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -156,13 +158,22 @@ impl FromStr for PathKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|path| path.name() == text)
-            .ok_or_else(|| {
-                let names: Vec<_> = Self::ALL.iter().map(|path| path.name()).collect();
-                format!("`{text}` is not a path: use one of {}", names.join(", "))
-            })
+        by_name(&Self::ALL, Self::name, text, "a path")
+    }
+}
+
+/// How many host buffers and accelerator buffers a path takes for a queue depth.
+pub fn buffers_needed(kind: PathKind, queue_depth: usize) -> (usize, usize) {
+    match kind {
+        PathKind::Cpu | PathKind::Buffered | PathKind::Null => (queue_depth, 0),
+        PathKind::CpuGpu | PathKind::PageCache => (queue_depth, queue_depth),
+        // One more of each, so that a copy overlaps with the next read at every depth.
+        PathKind::CpuAsyncGpu => (queue_depth + 1, queue_depth + 1),
+        PathKind::Gds
+        | PathKind::GdsAsync
+        | PathKind::GdsBatch
+        | PathKind::GdsBatchStream
+        | PathKind::GdsCompat => (0, queue_depth),
     }
 }
 
@@ -238,16 +249,7 @@ impl FromStr for MemoryKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.name() == text)
-            .ok_or_else(|| {
-                let names: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
-                format!(
-                    "`{text}` is not a kind of memory: use one of {}",
-                    names.join(", ")
-                )
-            })
+        by_name(&Self::ALL, Self::name, text, "a kind of memory")
     }
 }
 

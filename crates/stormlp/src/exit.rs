@@ -20,8 +20,6 @@ pub(crate) enum Code {
     Storage = 5,
     /// The run ended, but missed its target.
     MissedTarget = 6,
-    /// A comparison found a regression.
-    Regression = 7,
     /// Stopped by the user, with what was measured saved.
     Stopped = 130,
 }
@@ -38,8 +36,6 @@ pub(crate) struct Failure {
     pub(crate) help: Option<String>,
 }
 
-// Commands grow one by one; a constructor that none of them uses yet is part of the set.
-#[allow(dead_code)]
 impl Failure {
     /// A failure with `code`.
     pub(crate) fn new(code: Code, error: impl Into<anyhow::Error>) -> Self {
@@ -78,11 +74,6 @@ impl Failure {
     /// The run missed its target (6).
     pub(crate) fn missed_target(message: impl Display) -> Self {
         Self::new(Code::MissedTarget, anyhow::anyhow!("{message}"))
-    }
-
-    /// A comparison found a regression (7).
-    pub(crate) fn regression(message: impl Display) -> Self {
-        Self::new(Code::Regression, anyhow::anyhow!("{message}"))
     }
 
     /// The user stopped the run; `message` says what was saved and where (130).

@@ -2,6 +2,9 @@
 
 use std::io::{self, ErrorKind, Write};
 
+use anyhow::Context;
+use serde::Serialize;
+
 use crate::exit::Failure;
 
 /// Prints `text` on stdout, ending it with a line break when it has none.
@@ -23,4 +26,14 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         )),
         _ => Ok(()),
     }
+}
+
+/// A value as JSON for scripts and for people who look into files.
+///
+/// # Errors
+/// Never for plain data, which is all that commands print.
+pub(crate) fn json(value: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string_pretty(value)
+        .context("the result is plain data")
+        .map_err(Failure::bug)
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
+use stormlp_model::date::DateTime;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::probe;
@@ -13,7 +14,6 @@ use crate::exit::Failure;
 use crate::progress::Progress;
 
 /// The surroundings of one run of the program.
-#[allow(dead_code)] // `stop` waits for the first command that runs long enough.
 #[derive(Debug)]
 pub(crate) struct Session {
     /// Pulled by SIGINT and SIGTERM.
@@ -23,7 +23,6 @@ pub(crate) struct Session {
     started_at: SystemTime,
 }
 
-#[allow(dead_code)] // Only the commands that save reports need the command line and the date.
 impl Session {
     /// The surroundings of a program that started now.
     pub(crate) fn new(stop: StopToken, quiet: bool) -> Self {
@@ -70,53 +69,18 @@ impl Session {
 
     /// When the program started, RFC 3339 in UTC: `2026-11-21T07:25:00Z`.
     pub(crate) fn started_at(&self) -> String {
-        let (date, time) = self.date_and_time();
-        format!(
-            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
-            date[0], date[1], date[2], time[0], time[1], time[2]
-        )
+        format!("{}Z", self.moment())
     }
 
     /// The same moment for names of folders: `20261121-072500`.
     pub(crate) fn file_stamp(&self) -> String {
-        let (date, time) = self.date_and_time();
-        format!(
-            "{:04}{:02}{:02}-{:02}{:02}{:02}",
-            date[0], date[1], date[2], time[0], time[1], time[2]
-        )
+        self.moment().for_names('-')
     }
 
-    fn date_and_time(&self) -> ([u64; 3], [u64; 3]) {
-        let seconds = self
-            .started_at
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs());
-        civil(seconds)
+    fn moment(&self) -> DateTime {
+        let since_1970 = self.started_at.duration_since(UNIX_EPOCH);
+        DateTime::of_unix_seconds(since_1970.map_or(0, |since| since.as_secs()))
     }
-}
-
-/// Year, month, day and hour, minute, second of a Unix time.
-///
-/// The date is Howard Hinnant's `civil_from_days`: years begin in March, so that the leap day is
-/// the last of its year and months have lengths that a linear formula gives.
-fn civil(unix_seconds: u64) -> ([u64; 3], [u64; 3]) {
-    let (days, second) = (unix_seconds / 86_400 + 719_468, unix_seconds % 86_400);
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 {
-        march_month + 3
-    } else {
-        march_month - 9
-    };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    (
-        [year, month, day],
-        [second / 3_600, second / 60 % 60, second % 60],
-    )
 }
 
 /// `word` as a shell would need it.
@@ -131,17 +95,7 @@ fn shell_word(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{civil, shell_word};
-
-    #[test]
-    fn dates_are_right_around_leap_days() {
-        assert_eq!(civil(0), ([1970, 1, 1], [0, 0, 0]));
-        assert_eq!(civil(951_782_399), ([2000, 2, 28], [23, 59, 59]));
-        assert_eq!(civil(951_782_400), ([2000, 2, 29], [0, 0, 0]));
-        assert_eq!(civil(1_709_251_200), ([2024, 3, 1], [0, 0, 0]));
-        assert_eq!(civil(4_107_542_400), ([2100, 3, 1], [0, 0, 0]));
-        assert_eq!(civil(1_798_761_599), ([2026, 12, 31], [23, 59, 59]));
-    }
+    use super::shell_word;
 
     #[test]
     fn a_command_line_can_be_pasted_into_a_shell() {

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::names::by_name;
+
 /// When what was written is made to survive a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -39,10 +41,12 @@ impl FromStr for FsyncPolicy {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        [Self::PerFile, Self::PerCheckpoint, Self::None]
-            .into_iter()
-            .find(|policy| policy.name() == text)
-            .ok_or_else(|| format!("`{text}`: use per-file, per-checkpoint or none"))
+        by_name(
+            &[Self::PerFile, Self::PerCheckpoint, Self::None],
+            Self::name,
+            text,
+            "a way to sync",
+        )
     }
 }
 
@@ -50,10 +54,7 @@ impl FromStr for super::workload::Mode {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Default, Self::Subset]
-            .into_iter()
-            .find(|mode| mode.name() == text)
-            .ok_or_else(|| format!("`{text}` is not a mode: use default or subset"))
+        by_name(&[Self::Default, Self::Subset], Self::name, text, "a mode")
     }
 }
 
@@ -108,10 +109,12 @@ impl FromStr for CheckpointProfile {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        [Self::V2, Self::V3, Self::Native]
-            .into_iter()
-            .find(|profile| profile.name() == text)
-            .ok_or_else(|| format!("`{text}` is not a profile: use v2, v3 or native"))
+        by_name(
+            &[Self::V2, Self::V3, Self::Native],
+            Self::name,
+            text,
+            "a profile",
+        )
     }
 }
 

@@ -12,7 +12,7 @@ use super::request::MatrixRequest;
 use super::resolve::{ASSUMED_BYTES_PER_SECOND, requested_bytes, worker_io_size};
 use crate::facts::{Availability, HostFacts};
 use crate::operation::Operation;
-use crate::path::{MemoryKind, PathKind};
+use crate::path::{MemoryKind, PathKind, buffers_needed};
 use crate::units::{ByteSize, short_size};
 
 /// Between the end of one cell and the start of the next, in seconds.
@@ -63,30 +63,15 @@ fn without_repeats<T: PartialEq + Copy>(list: &[T]) -> Vec<T> {
     once
 }
 
-/// Host buffers and accelerator buffers of one thread.
-fn buffers(path: PathKind, queue_depth: u64) -> (u64, u64) {
-    match path {
-        PathKind::Cpu | PathKind::Buffered | PathKind::Null => (queue_depth, 0),
-        PathKind::CpuGpu | PathKind::PageCache => (queue_depth, queue_depth),
-        // One more of each, so that a copy overlaps with the next read at every depth.
-        PathKind::CpuAsyncGpu => (queue_depth + 1, queue_depth + 1),
-        PathKind::Gds
-        | PathKind::GdsAsync
-        | PathKind::GdsBatch
-        | PathKind::GdsBatchStream
-        | PathKind::GdsCompat => (0, queue_depth),
-    }
-}
-
 /// Host memory for the buffers of the largest cell; the stand-in's accelerator buffers are
 /// host memory too.
 pub(super) fn region_bytes(cells: &[CellPlan], crews: &[Crew]) -> u64 {
     let of_cell = |cell: &CellPlan| {
-        let (host, accelerator) = buffers(cell.path, u64::from(cell.queue_depth));
+        let (host, accelerator) = buffers_needed(cell.path, cell.queue_depth as usize);
         crews[cell.crew].workers.iter().fold(0u64, |sum, worker| {
             let emulated = worker.device == DeviceId::Host;
             let count = host + if emulated { accelerator } else { 0 };
-            sum.saturating_add(count.saturating_mul(cell.slot_bytes))
+            sum.saturating_add((count as u64).saturating_mul(cell.slot_bytes))
         })
     };
     let runnable = cells.iter().filter(|c| c.availability.is_available());

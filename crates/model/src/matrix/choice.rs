@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::names::by_name;
 use crate::path::PathKind;
 use crate::units::{ByteSize, short_size};
 
@@ -76,10 +77,12 @@ impl FromStr for CacheState {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Cold, Self::Warm, Self::AsIs]
-            .into_iter()
-            .find(|state| state.name() == text)
-            .ok_or_else(|| format!("`{text}` is not a cache state: use cold, warm or as-is"))
+        by_name(
+            &[Self::Cold, Self::Warm, Self::AsIs],
+            Self::name,
+            text,
+            "a cache state",
+        )
     }
 }
 
@@ -111,10 +114,12 @@ impl FromStr for Fill {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Once, Self::Every, Self::Zero]
-            .into_iter()
-            .find(|fill| fill.name() == text)
-            .ok_or_else(|| format!("`{text}` is not a way to fill: use once, every or zero"))
+        by_name(
+            &[Self::Once, Self::Every, Self::Zero],
+            Self::name,
+            text,
+            "a way to fill",
+        )
     }
 }
 

@@ -35,7 +35,7 @@ const PRESETS: [(&str, &str); 5] = [
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PresetError {
     /// There is none of that name.
-    #[error("`{0}` is not a preset: use one of {names}", names = preset_names().join(", "))]
+    #[error("`{0}` is not a preset: use one of{list}", list = described())]
     Unknown(String),
     /// Its text is wrong.
     #[error("the preset `{name}` cannot be read: {fault}")]
@@ -51,9 +51,7 @@ pub enum PresetError {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct PresetFile {
-    /// For `--help` and for readers of the file.
-    #[allow(dead_code)]
-    // A preset without a description would be refused; nothing prints it yet.
+    /// What it measures, in a line for people.
     description: String,
     path: Vec<String>,
     op: Vec<Operation>,
@@ -67,6 +65,15 @@ struct PresetFile {
 /// The names of all presets.
 pub fn preset_names() -> Vec<&'static str> {
     PRESETS.iter().map(|(name, _)| *name).collect()
+}
+
+/// The presets and what each measures, a line for each.
+fn described() -> String {
+    let line = |(name, text): &(&str, &str)| {
+        let description = serde_yaml::from_str::<PresetFile>(text).map(|file| file.description);
+        format!("\n  {name:<17} {}", description.unwrap_or_default())
+    };
+    PRESETS.iter().map(line).collect()
 }
 
 /// Sets everything in `request` that the preset `name` says.
@@ -156,7 +163,7 @@ mod tests {
         let mut request = MatrixRequest::plain(PathBuf::from("data"));
         let error = apply_preset("fast", &mut request).unwrap_err().to_string();
         assert!(
-            error.contains("`fast`") && error.contains("quick"),
+            error.contains("`fast`") && error.contains("\n  quick             small and large"),
             "{error}"
         );
         let text =

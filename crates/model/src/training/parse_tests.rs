@@ -101,7 +101,7 @@ fn yaml_that_is_none_has_a_place_too() {
 
 #[test]
 fn what_cannot_be_emulated_is_refused() {
-    insta::assert_snapshot!(error("dataset: {format: hdf5}"), @"my.yaml: `dataset.format`: `hdf5` is not a format that stormlp reads: use npz, npy, tfrecord, jpeg, png, indexed_binary, parquet");
+    insta::assert_snapshot!(error("dataset: {format: hdf5}"), @"my.yaml: `dataset.format`: `hdf5` is not a format that stormlp reads: use npz, npy, tfrecord, jpeg, png, indexed_binary or parquet");
     insta::assert_snapshot!(error("reader: {data_loader: synthetic}"), @"my.yaml: `reader.data_loader` is `synthetic`, which reads nothing: leave it out and run with --storage null");
     insta::assert_snapshot!(error("reader: {read_type: in_memory}"), @"my.yaml:1:21: `reader.read_type` is `in_memory`: samples are always read on demand; leave it out");
 }

@@ -8,6 +8,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::names::by_name;
+
 /// An edition of the benchmark, reproduced as it really behaved, or stormlp's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -91,9 +93,6 @@ impl FromStr for Profile {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|profile| profile.name() == text)
-            .ok_or_else(|| format!("`{text}` is not a profile: use v1, v2, v3 or native"))
+        by_name(&Self::ALL, Self::name, text, "a profile")
     }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::distribution::Distribution;
 use super::profile::Profile;
+use crate::names::by_name;
 
 /// One training workload with every default filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -114,16 +115,7 @@ impl FromStr for DataFormat {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|format| format.name() == text)
-            .ok_or_else(|| {
-                let names: Vec<_> = Self::ALL.iter().map(|format| format.name()).collect();
-                format!(
-                    "`{text}` is not a format that stormlp reads: use {}",
-                    names.join(", ")
-                )
-            })
+        by_name(&Self::ALL, Self::name, text, "a format that stormlp reads")
     }
 }
 
@@ -201,7 +193,7 @@ impl ParquetColumn {
 /// The element types of parquet columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are what they are in numpy")]
 pub enum ElementType {
     Uint8,
     Int8,
@@ -258,13 +250,7 @@ impl FromStr for ElementType {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.name() == text)
-            .ok_or_else(|| {
-                let names: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
-                format!("`{text}` is not an element type: use {}", names.join(", "))
-            })
+        by_name(&Self::ALL, Self::name, text, "an element type")
     }
 }
 

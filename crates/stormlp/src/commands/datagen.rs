@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use clap::ValueEnum;
 use serde::Serialize;
 use stormlp_dataset::content::Content;
@@ -163,10 +162,7 @@ fn print<T: Serialize>(
 ) -> Result<(), Failure> {
     match format {
         Format::Text => output::print(&text()),
-        Format::Json => {
-            let json = serde_json::to_string_pretty(value).context("a report is plain data")?;
-            output::print(&json)
-        }
+        Format::Json => output::print(&output::json(value)?),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use clap::ValueEnum;
 use stormlp_model::training::datasize::{SizeRequest, datasize};
 use stormlp_model::training::profile::Profile;
@@ -86,12 +85,7 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     let answer = answer(&args)?;
     match args.format {
         Format::Text => output::print(&datasize_text(&answer)),
-        Format::Json => {
-            let json = serde_json::to_string_pretty(&answer)
-                .context("the answer is plain data")
-                .map_err(Failure::bug)?;
-            output::print(&json)
-        }
+        Format::Json => output::print(&output::json(&answer)?),
     }
 }
 

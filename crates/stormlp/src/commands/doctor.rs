@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::ValueEnum;
 use stormlp_report::doctor;
 use stormlp_transfer::probe;
@@ -42,10 +41,6 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let machine = probe::machine(&session.executable()?, &args.directory);
     match args.format {
         Format::Text => output::print(&doctor::text(&machine)),
-        Format::Json => {
-            let json = serde_json::to_string_pretty(&machine)
-                .context("the facts of a machine are plain data")?;
-            output::print(&json)
-        }
+        Format::Json => output::print(&output::json(&machine)?),
     }
 }

@@ -73,12 +73,7 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
         .map_err(Failure::bug)?;
     match args.format {
         Format::Text => output::print(&training::workloads_text(&workloads)),
-        Format::Json => {
-            let json = serde_json::to_string_pretty(&workloads)
-                .context("workloads are plain data")
-                .map_err(Failure::bug)?;
-            output::print(&json)
-        }
+        Format::Json => output::print(&output::json(&workloads)?),
     }
 }
 

@@ -18,7 +18,7 @@ mod stream;
 mod sys;
 mod version;
 
-pub(crate) use batch::{Batch, BatchEntry, BatchOutcome};
+pub(crate) use batch::{Batch, BatchEntry};
 pub(crate) use buffer::Registration;
 pub use driver::{Driver, Properties, Settings};
 pub use error::{CuFileError, describe};

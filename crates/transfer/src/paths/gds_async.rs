@@ -12,7 +12,7 @@ use std::sync::Arc;
 use stormlp_model::evidence::Evidence;
 use stormlp_model::path::PathKind;
 
-use super::gds_common::{GdsCommon, base_of, failed};
+use super::gds_common::{Flying, GdsCommon, base_of, rejected};
 use super::{Completion, FileId, PathSpec, Rejected, Transfer, TransferPath};
 use crate::cuda::Stream;
 use crate::cufile::{CuFileError, FileStream};
@@ -31,8 +31,7 @@ pub(crate) struct GdsStreamPath {
     // Before `common`: streams end before their files are deregistered.
     lanes: Vec<Lane>,
     common: GdsCommon,
-    /// Transfers in the hands of this path, by slot.
-    flying: Vec<Option<Transfer>>,
+    flying: Flying,
     /// Slots of transfers that have not been handed in.
     kept: Vec<usize>,
     /// Slots of transfers on their streams, the oldest first.
@@ -66,7 +65,7 @@ impl GdsStreamPath {
         }
         Ok(Self {
             lanes,
-            flying: (0..capacity).map(|_| None).collect(),
+            flying: Flying::new(capacity),
             kept: Vec::with_capacity(capacity),
             started: VecDeque::with_capacity(capacity),
             together,
@@ -76,7 +75,7 @@ impl GdsStreamPath {
 
     /// Hands the transfer of slot `index` to its stream.
     fn start(&mut self, index: usize) -> Result<(), CuFileError> {
-        let transfer = self.flying[index].as_ref().expect("it was just put there");
+        let transfer = self.flying.get(index).expect("it was just put there");
         let file = self
             .common
             .file(transfer.file)
@@ -100,16 +99,7 @@ impl GdsStreamPath {
     fn land(&mut self, index: usize) -> Option<Completion> {
         // SAFETY: the stream has been seen idle since the transfer was handed in.
         let result = unsafe { self.lanes[index].file_stream.outcome() };
-        self.complete(index, result)
-    }
-
-    fn complete(&mut self, index: usize, result: Result<usize, CuFileError>) -> Option<Completion> {
-        let transfer = self.flying[index].take()?;
-        Some(Completion {
-            slot: transfer.slot,
-            tag: transfer.tag,
-            result: result.map_err(TransferError::from),
-        })
+        self.flying.land(index, result)
     }
 
     /// Hands in what was kept; what cuFile does not take has failed.
@@ -117,7 +107,7 @@ impl GdsStreamPath {
         for place in 0..self.kept.len() {
             let index = self.kept[place];
             if let Err(error) = self.start(index) {
-                done.extend(self.complete(index, Err(error)));
+                done.extend(self.flying.land(index, Err(error)));
             }
         }
         self.kept.clear();
@@ -158,7 +148,7 @@ impl TransferPath for GdsStreamPath {
     }
 
     fn detach(&mut self, file: FileId) -> Result<(), TransferError> {
-        self.common.detach(file, self.flying.iter().flatten())
+        self.common.detach(file, self.flying.iter())
     }
 
     fn take_slots(&mut self) -> Vec<Slot> {
@@ -167,30 +157,13 @@ impl TransferPath for GdsStreamPath {
 
     fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
         let transfer = self.common.accept(transfer)?;
-        let index = transfer.slot.index();
-        let refuse = |transfer: Transfer, error: &CuFileError| Rejected {
-            slot: transfer.slot,
-            tag: transfer.tag,
-            error: failed(error),
-        };
-        match self.flying.get_mut(index) {
-            Some(place) if place.is_none() => *place = Some(transfer),
-            // A slot of some other path.
-            _ => {
-                let error = CuFileError::Call {
-                    call: "a stream transfer",
-                    code: 5022,
-                    cuda_code: 0,
-                };
-                return Err(refuse(transfer, &error));
-            }
-        }
+        let index = self.flying.put(transfer)?;
         if self.together {
             self.kept.push(index);
         } else if let Err(error) = self.start(index)
-            && let Some(transfer) = self.flying[index].take()
+            && let Some(transfer) = self.flying.take(index)
         {
-            return Err(refuse(transfer, &error));
+            return Err(rejected(transfer, error.into()));
         }
         Ok(())
     }
@@ -223,7 +196,7 @@ impl Drop for GdsStreamPath {
             .all(|lane| lane.stream.synchronize().is_ok());
         if !idle {
             // Something may still write to these slots and arguments, so they are never freed.
-            std::mem::forget(std::mem::take(&mut self.flying));
+            self.flying.leak();
             std::mem::forget(std::mem::take(&mut self.lanes));
             self.common.leak_files();
         }

@@ -4,9 +4,9 @@ use std::fs::File;
 
 use stormlp_model::evidence::Evidence;
 
-use super::gds_common::{GdsCommon, base_of, failed};
+use super::gds_common::{Flying, GdsCommon, base_of};
 use super::{Completion, FileId, PathSpec, Rejected, Transfer, TransferPath};
-use crate::cufile::{Batch, BatchEntry, BatchOutcome, CuFileError};
+use crate::cufile::{Batch, BatchEntry};
 use crate::error::TransferError;
 use crate::slot::Slot;
 
@@ -15,8 +15,7 @@ pub(crate) struct GdsBatchPath {
     // Before `common`: a batch is destroyed before its files are deregistered.
     batch: Batch,
     common: GdsCommon,
-    /// Transfers in the hands of this path, by slot.
-    flying: Vec<Option<Transfer>>,
+    flying: Flying,
     /// Slots of transfers that have not been handed in.
     kept: Vec<usize>,
 }
@@ -38,7 +37,7 @@ impl GdsBatchPath {
         }
         Ok(Self {
             batch: Batch::new(std::sync::Arc::clone(&common.driver), capacity.max(1))?,
-            flying: (0..capacity).map(|_| None).collect(),
+            flying: Flying::new(capacity),
             kept: Vec::with_capacity(capacity),
             common,
         })
@@ -51,7 +50,7 @@ impl GdsBatchPath {
         }
         let (flying, common) = (&self.flying, &self.common);
         let entries = self.kept.iter().map(|index| {
-            let transfer = flying[*index].as_ref().expect("what is kept is flying");
+            let transfer = flying.get(*index).expect("what is kept is flying");
             let entry = BatchEntry {
                 direction: transfer.direction,
                 base: base_of(&transfer.slot),
@@ -69,21 +68,11 @@ impl GdsBatchPath {
         // checked the lengths, and the device's context is current since the path was built.
         if let Err(error) = unsafe { self.batch.submit(entries) } {
             for index in self.kept.drain(..) {
-                done.extend(land(&mut self.flying, (index, Err(error.clone()))));
+                done.extend(self.flying.land(index, Err(error.clone())));
             }
         }
         self.kept.clear();
     }
-}
-
-/// Takes a transfer out of the air; `None` for a mark that no transfer bears.
-fn land(flying: &mut [Option<Transfer>], (mark, result): BatchOutcome) -> Option<Completion> {
-    let transfer = flying.get_mut(mark)?.take()?;
-    Some(Completion {
-        slot: transfer.slot,
-        tag: transfer.tag,
-        result: result.map_err(TransferError::from),
-    })
 }
 
 impl TransferPath for GdsBatchPath {
@@ -92,7 +81,7 @@ impl TransferPath for GdsBatchPath {
     }
 
     fn detach(&mut self, file: FileId) -> Result<(), TransferError> {
-        self.common.detach(file, self.flying.iter().flatten())
+        self.common.detach(file, self.flying.iter())
     }
 
     fn take_slots(&mut self) -> Vec<Slot> {
@@ -101,23 +90,7 @@ impl TransferPath for GdsBatchPath {
 
     fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
         let transfer = self.common.accept(transfer)?;
-        let index = transfer.slot.index();
-        match self.flying.get_mut(index) {
-            Some(place) if place.is_none() => *place = Some(transfer),
-            // A slot of some other path.
-            _ => {
-                let code = CuFileError::Call {
-                    call: "cuFileBatchIOSubmit",
-                    code: 5022,
-                    cuda_code: 0,
-                };
-                return Err(Rejected {
-                    slot: transfer.slot,
-                    tag: transfer.tag,
-                    error: failed(&code),
-                });
-            }
-        }
+        let index = self.flying.put(transfer)?;
         self.kept.push(index);
         Ok(())
     }
@@ -128,7 +101,7 @@ impl TransferPath for GdsBatchPath {
         let min = min.saturating_sub(done.len() - before);
         let flying = &mut self.flying;
         self.batch
-            .wait(min, |outcome| done.extend(land(flying, outcome)))?;
+            .wait(min, |(mark, result)| done.extend(flying.land(mark, result)))?;
         Ok(())
     }
 
@@ -145,8 +118,8 @@ impl Drop for GdsBatchPath {
         self.batch.cancel();
         let all = self.batch.in_flight();
         if self.batch.wait(all, drop).is_err() {
-            // cuFile may still write to these slots, so they are never freed.
-            std::mem::forget(std::mem::take(&mut self.flying));
+            // cuFile may still write to these slots.
+            self.flying.leak();
             self.common.leak_files();
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use stormlp_model::evidence::{CuFileEvidence, Evidence};
 use stormlp_model::path::PathKind;
 
-use super::{DirectWatch, FileId, PathSpec, Rejected, Transfer};
+use super::{Completion, DirectWatch, FileId, PathSpec, Rejected, Transfer};
 use crate::accelerator::{Accelerator, AcceleratorBuffer};
 use crate::cufile::{
     Counters, CuFileError, Driver, FileHandle, Registration, Settings, nvfs_driver_operations,
@@ -127,11 +127,7 @@ impl GdsCommon {
         } else {
             return Ok(transfer);
         };
-        Err(Rejected {
-            slot: transfer.slot,
-            tag: transfer.tag,
-            error,
-        })
+        Err(rejected(transfer, error))
     }
 
     /// Gives up the files without telling cuFile: transfers that refer to them may still run.
@@ -178,6 +174,78 @@ impl GdsCommon {
                 properties,
             }),
         }
+    }
+}
+
+/// The transfers in the hands of a path, by slot.
+pub(super) struct Flying(Vec<Option<Transfer>>);
+
+impl Flying {
+    /// Room for as many transfers as there are slots.
+    pub(super) fn new(slots: usize) -> Self {
+        Self((0..slots).map(|_| None).collect())
+    }
+
+    /// Keeps a transfer until [`land`](Self::land); the answer is the number of its slot.
+    pub(super) fn put(&mut self, transfer: Transfer) -> Result<usize, Rejected> {
+        let index = transfer.slot.index();
+        match self.0.get_mut(index) {
+            Some(place) if place.is_none() => {
+                *place = Some(transfer);
+                Ok(index)
+            }
+            _ => {
+                let source = std::io::Error::new(
+                    std::io::ErrorKind::InvalidInput,
+                    "its slot belongs to another path",
+                );
+                let action = "a cuFile transfer";
+                Err(rejected(transfer, TransferError::Io { action, source }))
+            }
+        }
+    }
+
+    /// The transfer of slot `index`, while it is in flight.
+    pub(super) fn get(&self, index: usize) -> Option<&Transfer> {
+        self.0.get(index)?.as_ref()
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Transfer> {
+        self.0.iter().flatten()
+    }
+
+    /// Gives a transfer back that was not started after all.
+    pub(super) fn take(&mut self, index: usize) -> Option<Transfer> {
+        self.0.get_mut(index)?.take()
+    }
+
+    /// The end of a transfer; `None` where slot `index` has none in flight.
+    pub(super) fn land(
+        &mut self,
+        index: usize,
+        result: Result<usize, CuFileError>,
+    ) -> Option<Completion> {
+        let transfer = self.take(index)?;
+        Some(Completion {
+            slot: transfer.slot,
+            tag: transfer.tag,
+            result: result.map_err(TransferError::from),
+        })
+    }
+
+    /// Never frees these slots: something may still write to them.
+    pub(super) fn leak(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.0));
+    }
+}
+
+/// A transfer that could not be started, and why.
+pub(super) fn rejected(transfer: Transfer, error: TransferError) -> Rejected {
+    Rejected {
+        slot: transfer.slot,
+        tag: transfer.tag,
+        error,
     }
 }
 
@@ -286,11 +354,6 @@ pub(super) fn base_of(slot: &Slot) -> *mut c_void {
         SlotMemory::Accelerator(buffer) => buffer.address(),
     };
     std::ptr::with_exposed_provenance_mut(address)
-}
-
-/// cuFile's failure in the words of this crate.
-pub(super) fn failed(error: &CuFileError) -> TransferError {
-    error.clone().into()
 }
 
 /// Accelerator memory that is registered with cuFile for as long as it lives.

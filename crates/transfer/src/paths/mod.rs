@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use stormlp_model::evidence::{DirectIo, Evidence};
 use stormlp_model::operation::Direction;
+pub use stormlp_model::path::buffers_needed;
 use stormlp_model::path::{EngineKind, PathKind};
 
 use crate::accelerator::{Accelerator, AcceleratorBuffer, CopyQueue};
@@ -124,21 +125,6 @@ pub struct PathSpec {
     pub max_files: usize,
     /// Whether to register buffers with cuFile.
     pub register_buffers: bool,
-}
-
-/// How many host buffers and accelerator buffers a path takes for a queue depth.
-pub fn buffers_needed(kind: PathKind, queue_depth: usize) -> (usize, usize) {
-    match kind {
-        PathKind::Cpu | PathKind::Buffered | PathKind::Null => (queue_depth, 0),
-        PathKind::CpuGpu | PathKind::PageCache => (queue_depth, queue_depth),
-        // One more of each, so that a copy overlaps with the next read at every depth.
-        PathKind::CpuAsyncGpu => (queue_depth + 1, queue_depth + 1),
-        PathKind::Gds
-        | PathKind::GdsAsync
-        | PathKind::GdsBatch
-        | PathKind::GdsBatchStream
-        | PathKind::GdsCompat => (0, queue_depth),
-    }
 }
 
 /// Builds a path on the calling thread, which must be the one to use it.

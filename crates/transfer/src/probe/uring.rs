@@ -81,7 +81,6 @@ fn refusal(root: &Root, error: &io::Error) -> Availability {
 }
 
 #[cfg(test)]
-#[allow(clippy::panic)]
 mod tests {
     use super::super::testing::Tree;
     use super::*;

@@ -142,11 +142,7 @@ pub(crate) fn start(
 
 fn print_plan(plan: &MatrixPlan, format: Format) -> Result<(), Failure> {
     match format {
-        Format::Json => {
-            let json = serde_json::to_string_pretty(plan)
-                .map_err(|error| Failure::bug(anyhow::Error::new(error)))?;
-            output::print(&json)
-        }
+        Format::Json => output::print(&output::json(plan)?),
         Format::Table | Format::Gdsio | Format::Csv | Format::Markdown => {
             output::print(&render_plan(plan))
         }
