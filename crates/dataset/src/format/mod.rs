@@ -16,6 +16,7 @@ mod parquet_types;
 pub mod raw;
 pub mod tfrecord;
 pub mod tfrecord_scan;
+mod thrift;
 
 pub use bytes::{OpenFile, ReadAt, Span};
 pub use error::FormatError;

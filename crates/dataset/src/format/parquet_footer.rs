@@ -2,8 +2,8 @@
 
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaDataReader, RowGroupMetaData};
 
-use super::FormatError;
 use super::bytes::{ReadAt, Span, Window, read_span};
+use super::{FormatError, thrift};
 
 const MAGIC: &[u8] = b"PAR1";
 /// The footer's length and the magic after it.
@@ -83,6 +83,10 @@ pub fn read_footer(name: &str, source: &mut dyn ReadAt) -> Result<Footer, Format
 fn decode(name: &str, span: Span, bytes: &[u8]) -> Result<Footer, FormatError> {
     let wrong =
         |expected: &str, found: String| FormatError::unexpected(name, span.offset, expected, found);
+    if !thrift::is_bounded(bytes) {
+        let found = "a list of booleans, which footers do not have".to_string();
+        return Err(wrong("parquet metadata", found));
+    }
     let metadata = ParquetMetaDataReader::decode_metadata(bytes)
         .map_err(|error| wrong("parquet metadata", error.to_string()))?;
     let schema = metadata.file_metadata().schema_descr();
@@ -178,6 +182,18 @@ mod tests {
                  found a length of 4294967295 bytes"
             )
         );
+    }
+
+    /// Found by fuzzing: the decoder went over a list without bytes for minutes.
+    #[test]
+    fn a_footer_that_claims_endless_lists_is_refused_at_once() {
+        let bytes = b"\x0b\x11\xff\xff\xff\xdb\x04\x11";
+        let span = Span {
+            offset: 4,
+            bytes: 16,
+        };
+        let text = decode("file", span, bytes).unwrap_err().to_string();
+        assert!(text.contains("a list of booleans"), "{text}");
     }
 
     proptest! {
