@@ -100,6 +100,20 @@ fn ctrl_c_saves_what_was_measured_and_resume_measures_the_rest() {
 }
 
 #[test]
+fn a_complete_matrix_is_resumed_without_writing_anything() {
+    let folder = folder();
+    let words = "--path buffered --threads 1 --file-size 1M --passes 1 --remove";
+    gds(folder.path(), words).assert().success();
+    let path = saved(folder.path());
+    let before = read_json(&path);
+    let words = format!("--resume {}", path.display());
+    let told = stderr(gds(folder.path(), &words).assert().success());
+    assert!(told.contains("no cell is left to measure"), "{told}");
+    assert!(!told.contains("writing"), "{told}");
+    assert_eq!(read_json(&path)["cells"], before["cells"]);
+}
+
+#[test]
 fn a_matrix_continued_under_another_kernel_or_version_says_so() {
     let folder = folder();
     let words = "--path null --threads 1 --file-size 1M --duration 10ms";
@@ -126,6 +140,10 @@ fn a_data_folder_belongs_to_one_run_at_a_time() {
     let second = "--path null --threads 1 --file-size 1M --duration 10ms --results-dir other";
     let text = stderr(gds(folder.path(), second).assert().code(4));
     assert!(text.contains("in use by another stormlp run"), "{text}");
+    assert!(
+        !text.contains("to measure"),
+        "announced, then refused: {text}"
+    );
     let left = fs::read_dir(folder.path().join("other")).unwrap().count();
     assert_eq!(left, 0, "a run that was refused has no report");
     assert_eq!(interrupt(child).0, Some(130));

@@ -243,3 +243,25 @@ fn a_file_that_is_truncated_while_it_is_read_fails_its_cell_and_not_the_matrix()
     let status = |index: usize| report["cells"][index]["status"].clone();
     assert_eq!((status(0), status(1)), ("failed".into(), "ok".into()));
 }
+
+#[test]
+fn files_in_memory_are_said_to_be_there_and_nobody_else_is_blamed() {
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
+        eprintln!("skipped: there is no /dev/shm to write to");
+        return;
+    };
+    let file = memory.path().join("file");
+    fs::write(&file, vec![1; 1 << 20]).unwrap();
+    let targets = [
+        format!("--file {}", file.display()),
+        format!("--dir {}/data", memory.path().display()),
+    ];
+    for target in targets {
+        let folder = folder();
+        let words = format!("--path buffered --threads 1 --file-size 1M --passes 1 {target}");
+        let output = gds(folder.path(), &words).assert().success();
+        let shown = crate::stdout(output);
+        assert!(shown.contains("live in memory (tmpfs"), "{target}: {shown}");
+        assert!(!shown.contains("another process"), "{target}: {shown}");
+    }
+}

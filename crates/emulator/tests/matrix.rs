@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::Path;
 
+use stormlp_emulator::matrix;
 use stormlp_model::event::{Event, Observer, Silent};
 use stormlp_model::facts::{Availability, HostFacts, PathSupport};
 use stormlp_model::head::{ReportHead, ReportKind};
@@ -87,7 +88,12 @@ fn run(request: &MatrixRequest, folder: &Path, stop: &StopToken) -> MatrixReport
     let plan = resolve(request, &facts, &inventory(folder)).expect("a valid request");
     let head = ReportHead::new(ReportKind::Gds, String::new(), String::new(), facts);
     let report = MatrixReport::new(head, plan);
-    stormlp_emulator::matrix::run(report, &Silent, stop, &mut |_| {}).expect("a run")
+    run_report(report, &Silent, stop)
+}
+
+fn run_report(report: MatrixReport, observer: &dyn Observer, stop: &StopToken) -> MatrixReport {
+    let locked = matrix::lock(report).expect("folders of our own");
+    matrix::run(locked, observer, stop, &mut |_| {}).expect("a run")
 }
 
 fn folder() -> tempfile::TempDir {
@@ -160,13 +166,7 @@ fn a_truncated_file_fails_its_cells_and_the_matrix_goes_on() {
         .expect("a file");
     file.set_len(1 << 20).expect("truncated");
     let head = ReportHead::new(ReportKind::Gds, String::new(), String::new(), facts);
-    let report = stormlp_emulator::matrix::run(
-        MatrixReport::new(head, plan),
-        &Silent,
-        &StopToken::new(),
-        &mut |_| {},
-    )
-    .expect("a run");
+    let report = run_report(MatrixReport::new(head, plan), &Silent, &StopToken::new());
     assert_eq!(report.cells.len(), PATHS.len());
     for cell in &report.cells {
         let broken = cell.requested_path != PathKind::Null;
@@ -231,13 +231,11 @@ fn a_stopped_matrix_keeps_what_it_has() {
     let plan = resolve(&request, &facts, &inventory(folder.path())).expect("a valid request");
     let head = ReportHead::new(ReportKind::Gds, String::new(), String::new(), facts);
     let stop = StopToken::new();
-    let report = stormlp_emulator::matrix::run(
+    let report = run_report(
         MatrixReport::new(head, plan),
         &StopsInACell(stop.clone()),
         &stop,
-        &mut |_| {},
-    )
-    .expect("a run");
+    );
     assert!(report.stopped);
     assert_eq!(report.cells.len(), 1);
     let numbers = report.cells[0].measurement.as_ref().expect("numbers");
@@ -283,7 +281,6 @@ fn a_folder_in_use_is_refused() {
     let plan = resolve(&request, &facts, &inventory(folder.path())).expect("a valid request");
     let head = ReportHead::new(ReportKind::Gds, String::new(), String::new(), facts);
     let report = MatrixReport::new(head, plan);
-    let error = stormlp_emulator::matrix::run(report, &Silent, &StopToken::new(), &mut |_| {})
-        .expect_err("held");
+    let error = matrix::lock(report).err().expect("held");
     assert!(error.to_string().contains("in use by another"), "{error}");
 }

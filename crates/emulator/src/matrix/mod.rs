@@ -1,7 +1,7 @@
 //! Runs a transfer matrix: cell after cell, path after path.
 //!
-//! [`run`] takes a report that holds its plan (and, when it is resumed, cells measured before)
-//! and adds a cell for every entry of the plan. A cell is one crew of threads, each with a path,
+//! [`lock`] takes a report that holds its plan (and, when it is resumed, cells measured before), and
+//! [`run`] adds a cell for every entry of the plan. A cell is one crew of threads, each with a path,
 //! a file and buffers of its own; they start together, share nothing but counters while they
 //! measure, and hand over their recorders at the end.
 
@@ -22,7 +22,7 @@ use stormlp_model::matrix::ManifestError;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::LockError;
 
-pub use run::run;
+pub use run::{Locked, lock, run};
 
 /// Why a matrix could not run at all.
 #[derive(Debug, thiserror::Error)]

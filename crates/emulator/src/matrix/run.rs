@@ -25,21 +25,50 @@ use super::recorder::Recorder;
 use super::worker::{Outcome, WorkerFailure};
 use super::{proof, warnings};
 
+/// A matrix whose folders are this process's alone.
+pub struct Locked {
+    report: MatrixReport,
+    folders: Folders,
+}
+
+impl Locked {
+    /// The report with the plan that is about to run.
+    pub fn report(&self) -> &MatrixReport {
+        &self.report
+    }
+}
+
+/// Makes and locks the folders of the report's plan, so that nobody is told of a run that is then
+/// refused.
+///
+/// # Errors
+/// When a folder is in use or cannot be made, or its manifest is of no use.
+pub fn lock(report: MatrixReport) -> Result<Locked, MatrixError> {
+    let folders = Folders::enter(&report.plan)?;
+    Ok(Locked { report, folders })
+}
+
 /// Runs every cell of the report's plan that it does not hold yet, and tells `on_cell` after
 /// each, so that nothing is lost when a later one fails.
 ///
 /// # Errors
-/// When the folders cannot be locked, the files not be made, or the buffers not be had. A cell
-/// that fails is an entry of the report, and the matrix goes on.
+/// When the files cannot be made, or the buffers not be had. A cell that fails is an entry of the
+/// report, and the matrix goes on.
 pub fn run(
-    mut report: MatrixReport,
+    locked: Locked,
     observer: &dyn Observer,
     stop: &StopToken,
     on_cell: &mut dyn FnMut(&MatrixReport),
 ) -> Result<MatrixReport, MatrixError> {
+    let Locked {
+        mut report,
+        mut folders,
+    } = locked;
     let plan = report.plan.clone();
-    let mut folders = Folders::enter(&plan)?;
-    if !make_files(&plan, &mut folders, observer, stop)? {
+    // Where nothing is left that can run, files would be written for nobody.
+    let needs_files = (plan.cells.iter().enumerate())
+        .any(|(index, cell)| cell.availability.is_available() && !report.has(index));
+    if needs_files && !make_files(&plan, &mut folders, observer, stop)? {
         report.stopped = true;
         return Ok(report);
     }
@@ -69,7 +98,9 @@ pub fn run(
         on_cell(&report);
     }
     report.stopped = stop.is_stopped();
-    remove_files(&plan, &mut folders)?;
+    if needs_files {
+        remove_files(&plan, &mut folders)?;
+    }
     on_cell(&report);
     Ok(report)
 }

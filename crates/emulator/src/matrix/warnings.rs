@@ -78,6 +78,8 @@ fn cache(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<W
     }
     let percent = share * 100.0;
     match plan.cache {
+        // The plan has said of files in memory that nothing can be dropped.
+        CacheState::Cold if in_memory(plan) => None,
         CacheState::Cold if share > COLD_SHARE => Some(Warning::new(
             WarningKind::CacheState,
             format!("{percent:.1} % of the files were in the page cache before a cold cell"),
@@ -94,6 +96,12 @@ fn cache(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<W
         }
         _ => None,
     }
+}
+
+/// Whether files of the matrix lie on a file system without storage behind it.
+fn in_memory(plan: &MatrixPlan) -> bool {
+    let mut files = plan.files.iter();
+    files.any(|file| file.file_system_in_memory().is_some())
 }
 
 /// Too short to trust.

@@ -307,6 +307,7 @@ impl FolderJob<'_> {
             folder: Some(folder),
             made_here,
             block_device: false,
+            file_system: self.facts.file_system.clone(),
         });
         Some(table.files.len() - 1)
     }
@@ -432,6 +433,7 @@ fn named_file(
             folder: None,
             made_here: facts.kind == FileKind::Missing,
             block_device: facts.kind == FileKind::BlockDevice,
+            file_system: facts.file_system.clone(),
         });
         table.files.len() - 1
     });

@@ -2,7 +2,6 @@
 
 use super::choice::{CacheState, EngineChoice, Fill, Span};
 use super::files::FileTable;
-use super::inventory::Inventory;
 use super::plan::{CellPlan, MemoryPlan};
 use super::request::MatrixRequest;
 use crate::facts::{Availability, HostFacts};
@@ -15,7 +14,6 @@ use crate::warning::{Warning, WarningKind};
 pub(super) fn all(
     request: &MatrixRequest,
     facts: &HostFacts,
-    inventory: &Inventory,
     table: &FileTable,
     memory: &MemoryPlan,
     engine: EngineKind,
@@ -61,7 +59,7 @@ pub(super) fn all(
     }
     warnings.extend(queue_depth(request, engine, &runnable));
     warnings.extend(pattern_work(request, &runnable));
-    match lives_in_memory(inventory) {
+    match lives_in_memory(table) {
         Some(warning) => warnings.push(warning),
         None => warnings.extend(fits_in_memory(request, facts, table, &runnable)),
     }
@@ -100,20 +98,22 @@ fn pattern_work(request: &MatrixRequest, runnable: &[&CellPlan]) -> Option<Warni
     ))
 }
 
-/// Folders on a file system without storage behind it, where no cache can be cold.
-fn lives_in_memory(inventory: &Inventory) -> Option<Warning> {
-    let (folder, kind) = inventory.folders.iter().find_map(|folder| {
-        let kind = folder.file_system.as_deref()?;
-        matches!(kind, "tmpfs" | "ramfs").then_some((folder, kind))
-    })?;
+/// Files on a file system without storage behind it, where no cache can be cold.
+fn lives_in_memory(table: &FileTable) -> Option<Warning> {
+    let (file, kind) =
+        (table.files.iter()).find_map(|file| Some((file, file.file_system_in_memory()?)))?;
+    let place = match file.folder {
+        Some(folder) => &table.folders[folder].path,
+        None => &file.path,
+    };
     Some(Warning::new(
         WarningKind::FitsInMemory,
         format!(
             "these files live in memory ({kind}, {}): no cell reaches storage, and --cache cold \
              has nothing to drop",
-            folder.path.display()
+            place.display()
         ),
-        "use a --dir on the storage that is to be measured",
+        "name a --dir or --file on the storage that is to be measured",
     ))
 }
 
@@ -123,14 +123,21 @@ fn queue_depth(
     engine: EngineKind,
     runnable: &[&CellPlan],
 ) -> Option<Warning> {
-    let blocking = |cell: &&&CellPlan| match cell.path {
+    let blocks = |path: PathKind| match path {
         PathKind::Gds => true,
-        PathKind::Cpu | PathKind::Buffered | PathKind::CpuGpu | PathKind::PageCache => {
-            engine == EngineKind::Psync
-        }
-        _ => false,
+        // The copies of `cpu-async-gpu` overlap all the same, its reads and writes do not.
+        PathKind::Cpu
+        | PathKind::Buffered
+        | PathKind::CpuGpu
+        | PathKind::CpuAsyncGpu
+        | PathKind::PageCache => engine == EngineKind::Psync,
+        PathKind::GdsAsync
+        | PathKind::GdsBatch
+        | PathKind::GdsBatchStream
+        | PathKind::GdsCompat
+        | PathKind::Null => false,
     };
-    let cell = runnable.iter().find(blocking)?;
+    let cell = runnable.iter().find(|cell| blocks(cell.path))?;
     (request.queue_depth > 1).then(|| {
         Warning::new(
             WarningKind::NoEffect,

@@ -75,6 +75,8 @@ pub struct FileFacts {
     pub free_bytes: u64,
     /// An identity of the file system, equal for files that share its space.
     pub file_system_id: u64,
+    /// Type of the file system it lies on: `xfs`, `tmpfs`; `None` for a device.
+    pub file_system: Option<String>,
     /// Whether it can be opened with `O_DIRECT`.
     pub direct: Availability,
     /// What offsets and sizes must be multiples of for `O_DIRECT`, in bytes.

@@ -41,6 +41,17 @@ pub struct FilePlan {
     pub made_here: bool,
     /// Whether it is a block device.
     pub block_device: bool,
+    /// Type of the file system it lies on: `xfs`, `tmpfs`.
+    #[serde(default)]
+    pub file_system: Option<String>,
+}
+
+impl FilePlan {
+    /// The file system where it has no storage behind it, so that no cache can be dropped.
+    pub fn file_system_in_memory(&self) -> Option<&str> {
+        let kind = self.file_system.as_deref()?;
+        matches!(kind, "tmpfs" | "ramfs").then_some(kind)
+    }
 }
 
 /// A data folder of a matrix: locked while it runs.

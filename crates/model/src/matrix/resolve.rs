@@ -59,7 +59,7 @@ pub fn resolve(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let warnings = hints::all(request, facts, inventory, &table, &memory, engine, &cells);
+    let warnings = hints::all(request, facts, &table, &memory, engine, &cells);
     Ok(plan(
         request,
         Decided {

@@ -88,6 +88,7 @@ fn given(kind: FileKind, bytes: u64) -> Inventory {
             writable: Availability::Available,
             free_bytes: 100 * GIB,
             file_system_id: 1,
+            file_system: Some("xfs".to_string()),
             direct: Availability::Available,
             direct_alignment_bytes: 512,
         }],

@@ -47,6 +47,35 @@ fn files_in_memory_are_named_and_no_advice_about_a_cold_cache_is_given() {
     assert!(!found[0].advice.contains("--passes"), "{found:?}");
 }
 
+#[test]
+fn a_named_file_in_memory_is_told_as_well() {
+    let mut inventory = given(FileKind::Regular, 8 * GIB);
+    let told = |inventory: &Inventory| {
+        let plan = solve(&on_file(), inventory);
+        let mut facts = plan.warnings.into_iter().map(|warning| warning.fact);
+        facts.any(|fact| fact.contains("live in memory (tmpfs, given)"))
+    };
+    assert!(!told(&inventory));
+    inventory.files[0].file_system = Some("tmpfs".to_string());
+    assert!(told(&inventory));
+}
+
+#[test]
+fn a_queue_depth_that_blocking_calls_cannot_use_is_told_for_every_path_of_psync() {
+    for path in [PathKind::Cpu, PathKind::CpuGpu, PathKind::CpuAsyncGpu] {
+        let mut request = plain();
+        request.paths = PathChoice::Named(vec![path]);
+        request.queue_depth = 4;
+        let told = |request: &MatrixRequest| {
+            (solve(request, &folder(100 * GIB)).warnings.iter())
+                .any(|w| w.kind == WarningKind::NoEffect && w.fact.contains(path.name()))
+        };
+        assert!(!told(&request), "{path} with uring");
+        request.engine = EngineChoice::Psync;
+        assert!(told(&request), "{path} with psync");
+    }
+}
+
 /// gdsio's request on what `laid_out` made, under gdsio's names.
 fn gdsio_on(content: Content) -> (MatrixRequest, Inventory) {
     let mut request = plain();

@@ -25,34 +25,30 @@ pub(crate) struct Run {
 /// # Errors
 /// With the exit code that the README gives for it.
 pub(crate) fn execute(run: Run, outputs: &Outputs, session: &Session) -> Result<(), Failure> {
-    announce(&run, session);
-    let is_new = !run.save_to.exists();
-    let mut has_cells = !run.report.cells.is_empty();
-    save(&run.report, &run.save_to).map_err(|error| not_saved(&run.save_to, error))?;
+    let save_to = run.save_to;
+    let is_new = !save_to.exists();
+    let locked = matrix::lock(run.report).map_err(|error| {
+        if is_new {
+            remove_empty(&save_to);
+        }
+        matrix_failure(error)
+    })?;
+    let report = locked.report();
+    announce(report, session);
+    let mut has_cells = !report.cells.is_empty();
+    save(report, &save_to).map_err(|error| not_saved(&save_to, error))?;
     let mut unsaved = None;
-    let save_to = run.save_to.clone();
-    if run
-        .report
-        .plan
-        .cells
-        .iter()
-        .any(|cell| cell.path.needs_cufile())
-    {
+    if (report.plan.cells.iter()).any(|cell| cell.path.needs_cufile()) {
         // Before the progress starts a thread. Where the answer is another place, the user chose
         // it, or cuFile takes its own: the current directory.
         let _ = stormlp_transfer::cufile::send_log_to(&save_to.with_file_name("cufile.log"));
     }
-    let report = matrix::run(
-        run.report,
-        &session.progress(),
-        &session.stop,
-        &mut |report| {
-            has_cells |= !report.cells.is_empty();
-            if let Err(error) = save(report, &save_to) {
-                unsaved = Some(error);
-            }
-        },
-    );
+    let report = matrix::run(locked, &session.progress(), &session.stop, &mut |report| {
+        has_cells |= !report.cells.is_empty();
+        if let Err(error) = save(report, &save_to) {
+            unsaved = Some(error);
+        }
+    });
     if report.is_err() && is_new && !has_cells {
         remove_empty(&save_to);
     }
@@ -95,11 +91,18 @@ fn reviewed(mut report: MatrixReport) -> MatrixReport {
 }
 
 /// How long it will take and what is written first.
-fn announce(run: &Run, session: &Session) {
+fn announce(report: &MatrixReport, session: &Session) {
     if session.quiet {
         return;
     }
-    let plan = &run.report.plan;
+    let plan = &report.plan;
+    let left = (plan.cells.iter().enumerate())
+        .filter(|(index, cell)| cell.availability.is_available() && !report.has(*index));
+    let cells = match left.clone().count() {
+        0 => return eprintln!("no cell is left to measure"),
+        1 => "1 cell".to_string(),
+        count => format!("{count} cells"),
+    };
     if plan.layout_bytes > 0 {
         let fate = match plan.keep {
             true => "kept for the next run",
@@ -111,13 +114,7 @@ fn announce(run: &Run, session: &Session) {
             places(plan)
         );
     }
-    let left = (plan.cells.iter().enumerate())
-        .filter(|(index, cell)| cell.availability.is_available() && !run.report.has(*index));
-    let seconds: f64 = left.clone().map(|(_, cell)| cell.estimated_seconds).sum();
-    let cells = match left.count() {
-        1 => "1 cell".to_string(),
-        count => format!("{count} cells"),
-    };
+    let seconds: f64 = left.map(|(_, cell)| cell.estimated_seconds).sum();
     eprintln!("{cells} to measure, about {}", format_duration(seconds));
 }
 

@@ -75,13 +75,18 @@ fn folder(path: &Path) -> FolderFacts {
         writable,
         free_bytes: storage::space(&there).map_or(0, |space| space.free_bytes),
         file_system_id: fs::metadata(&there).map_or(0, |metadata| metadata.dev()),
-        file_system: probe::filesystem(&there).known().map(|fs| fs.kind.clone()),
+        file_system: file_system(&there),
         direct,
         direct_alignment_bytes,
         manifest,
         manifest_problem,
         files: regular_files(path),
     }
+}
+
+/// Type of the file system that a folder is in.
+fn file_system(folder: &Path) -> Option<String> {
+    probe::filesystem(folder).known().map(|fs| fs.kind.clone())
 }
 
 /// The manifest of a folder, or why what is there cannot be one of a matrix.
@@ -149,6 +154,10 @@ fn file(path: &Path) -> FileFacts {
         writable,
         free_bytes: storage::space(&parent).map_or(0, |space| space.free_bytes),
         file_system_id: fs::metadata(&parent).map_or(0, |metadata| metadata.dev()),
+        file_system: match kind {
+            FileKind::Regular | FileKind::Missing => file_system(&parent),
+            FileKind::BlockDevice | FileKind::Other => None,
+        },
         direct,
         direct_alignment_bytes,
     }
