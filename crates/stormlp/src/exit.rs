@@ -100,7 +100,7 @@ impl Failure {
 
     /// Prints the failure on stderr and gives its exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        eprintln!("error: {:#}", self.error);
+        eprintln!("error: {}", told(&self.error));
         if let Some(help) = &self.help {
             eprintln!("help: {help}");
         }
@@ -108,8 +108,40 @@ impl Failure {
     }
 }
 
+/// The error and its causes, outermost first. Most messages name their cause themselves; it is not
+/// said again.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         Self::bug(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context as _, anyhow};
+
+    use super::told;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let full = || anyhow!("no space left");
+        let bare = Err::<(), _>(full()).context("cannot write a.json");
+        let bare = bare.map_err(|error| told(&error));
+        assert_eq!(bare, Err("cannot write a.json: no space left".to_string()));
+        let named = Err::<(), _>(full()).context("write a.npz: no space left");
+        let named = named.map_err(|error| told(&error));
+        assert_eq!(named, Err("write a.npz: no space left".to_string()));
     }
 }
