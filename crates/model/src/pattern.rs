@@ -40,7 +40,7 @@ impl Pattern {
 
     /// The eight bytes at word `index` of the stream.
     #[inline]
-    fn word(self, index: u64) -> [u8; 8] {
+    pub fn word(self, index: u64) -> [u8; 8] {
         mix(self
             .key
             .wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)))

@@ -1,16 +1,19 @@
 //! The bytes of checkpoints: a small incompressible source, made once, that every file repeats,
-//! with a stamp in each block that says which file and position it belongs to.
+//! with a stamp in each sector of 512 bytes that says which file and position it belongs to.
 //!
-//! The source costs nothing in the timed part, since buffers hold it beforehand; the stamps touch
-//! one cache line in 4 KiB. No two blocks of a run are alike, and every byte can be checked.
+//! The source costs nothing in the timed part, since buffers hold it beforehand; a stamp is one
+//! word written to one cache line in eight. So no two sectors of a run are alike, whatever block
+//! size storage compares, and every byte can be checked. What storage could still find is that
+//! sectors a transfer's length apart are *similar*: all but the stamp is the same.
 
 use stormlp_model::checkpoint::ContentFacts;
 use stormlp_model::pattern::{Mismatch, Pattern};
 
-/// Bytes between two stamps.
-const BLOCK_BYTES: usize = 4096;
-/// Bytes of a stamp.
-const STAMP_BYTES: usize = 16;
+/// Bytes between two stamps: the smallest block that storage can be asked for, and so the
+/// smallest that it can take for a duplicate.
+const SECTOR_BYTES: usize = 512;
+/// Bytes of a stamp: one word of the pattern.
+const STAMP_BYTES: usize = 8;
 /// The stream of the pattern that the source is; stamps have others.
 const SOURCE_STREAM: u64 = u64::MAX;
 
@@ -39,52 +42,57 @@ impl Content {
         &self.source
     }
 
-    /// Stamps a buffer that holds the source, for a transfer to `offset` of file `key`.
+    /// Stamps a buffer that holds the source, for a transfer to `offset` of file `key`, a multiple
+    /// of a sector.
     #[inline]
     pub(super) fn stamp(&self, key: u64, offset: u64, buffer: &mut [u8]) {
         let pattern = Pattern::new(self.facts.seed, key);
-        for (at, block) in (offset..)
-            .step_by(BLOCK_BYTES)
-            .zip(buffer.chunks_mut(BLOCK_BYTES))
+        for (at, sector) in (offset..)
+            .step_by(SECTOR_BYTES)
+            .zip(buffer.chunks_mut(SECTOR_BYTES))
         {
-            let len = block.len().min(STAMP_BYTES);
-            pattern.fill(at, &mut block[..len]);
+            let stamp = stamp_at(pattern, at);
+            match sector.first_chunk_mut() {
+                Some(place) => *place = stamp,
+                None => sector.copy_from_slice(&stamp[..sector.len()]),
+            }
         }
     }
 
-    /// Compares what was read at `offset` of file `key`, a multiple of 4 KiB, with what must be
-    /// there.
+    /// Compares what was read at `offset` of file `key`, a multiple of a sector, with what must
+    /// be there.
     pub(super) fn check(&self, key: u64, offset: u64, found: &[u8]) -> Result<(), Mismatch> {
         let pattern = Pattern::new(self.facts.seed, key);
-        let mut at = offset;
-        for (start, block) in (0..).step_by(BLOCK_BYTES).zip(found.chunks(BLOCK_BYTES)) {
-            let stamp = match self.facts.stamped {
-                true => block.len().min(STAMP_BYTES),
-                false => 0,
-            };
-            let shift = |mismatch: Mismatch, by: usize| Mismatch {
-                at: start + by + mismatch.at,
-                ..mismatch
-            };
-            pattern
-                .check(at, &block[..stamp])
-                .map_err(|mismatch| shift(mismatch, 0))?;
-            let from = (at % self.facts.source_bytes) as usize + stamp;
-            let expected = &self.source[from..from + block.len() - stamp];
-            if *expected != block[stamp..] {
-                let pairs = expected.iter().zip(&block[stamp..]);
-                let differs = pairs.clone().position(|(a, b)| a != b).unwrap_or(0);
-                let mismatch = Mismatch {
-                    at: differs,
-                    expected: expected[differs],
-                    found: block[stamp + differs],
-                };
-                return Err(shift(mismatch, stamp));
+        let mut expected = [0; SECTOR_BYTES];
+        for (start, sector) in (0..).step_by(SECTOR_BYTES).zip(found.chunks(SECTOR_BYTES)) {
+            let at = offset + start as u64;
+            let from = (at % self.facts.source_bytes) as usize;
+            let expected = &mut expected[..sector.len()];
+            expected.copy_from_slice(&self.source[from..from + sector.len()]);
+            if self.facts.stamped {
+                let len = sector.len().min(STAMP_BYTES);
+                expected[..len].copy_from_slice(&stamp_at(pattern, at)[..len]);
             }
-            at += BLOCK_BYTES as u64;
+            if expected == sector {
+                continue;
+            }
+            let mut pairs = expected.iter().zip(sector);
+            if let Some(place) = pairs.position(|(wanted, found)| wanted != found) {
+                return Err(Mismatch {
+                    at: start + place,
+                    expected: expected[place],
+                    found: sector[place],
+                });
+            }
         }
         Ok(())
     }
+}
+
+/// The stamp of the sector at byte `at` of the file that `pattern` belongs to.
+#[inline]
+fn stamp_at(pattern: Pattern, at: u64) -> [u8; STAMP_BYTES] {
+    pattern.word(at / STAMP_BYTES as u64)
 }
 
 #[cfg(test)]
@@ -96,7 +104,7 @@ mod tests {
     fn content(stamped: bool) -> Content {
         Content::new(ContentFacts {
             seed: 7,
-            source_bytes: 4 * BLOCK_BYTES as u64,
+            source_bytes: 32 * SECTOR_BYTES as u64,
             stamped,
         })
     }
@@ -108,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_blocks_are_alike() {
+    fn no_two_sectors_of_files_ranks_and_checkpoints_are_alike() {
         let content = content(true);
         let mut seen = std::collections::HashSet::new();
         for key in [
@@ -119,11 +127,12 @@ mod tests {
         ] {
             for chunk in 0..8u64 {
                 let chunk = buffer(&content, key, chunk * content.facts.source_bytes, 16384);
-                for block in chunk.chunks(BLOCK_BYTES) {
-                    assert!(seen.insert(block.to_vec()));
+                for sector in chunk.chunks(SECTOR_BYTES) {
+                    assert!(seen.insert(sector.to_vec()));
                 }
             }
         }
+        assert_eq!(seen.len(), 4 * 8 * 32);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What can be typed after `stormlp checkpoint`, and the request it makes.
 
 use std::fs;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -91,7 +92,8 @@ struct OrderArgs {
     #[arg(long, value_name = "N")]
     writes: Option<u32>,
 
-    /// Checkpoints to restore [default: 10; 2 when scaled; never more than there are]
+    /// Checkpoints to restore: of those this run saves or, with --writes 0, that are there
+    /// [default: 10; 2 when scaled; never more than those]
     #[arg(long, value_name = "N")]
     reads: Option<u32>,
 
@@ -157,9 +159,9 @@ struct MoveArgs {
     #[arg(long, value_name = "SIZE")]
     chunk_size: Option<ByteSize>,
 
-    /// Seed of the content
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
+    /// Seed of the content [default: another for each run]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
 }
 
 /// Where results go.
@@ -177,6 +179,16 @@ pub(super) struct OutputArgs {
     /// Folder for saved reports
     #[arg(long, value_name = "DIR", default_value = "stormlp-results")]
     pub(super) results_dir: PathBuf,
+}
+
+/// A seed of its own for each run, so that storage has seen none of its content before; always
+/// the same for a dry run, which has no content.
+fn fresh_seed(dry_run: bool) -> u64 {
+    match dry_run {
+        true => 0,
+        // 32 bits, which every reader of JSON keeps exactly. The report has it for `--seed`.
+        false => RandomState::new().build_hasher().finish() >> 32,
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -240,7 +252,7 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
         keep: args.order.keep,
         cold: args.order.cold,
         verify: args.order.verify,
-        seed: args.moves.seed,
+        seed: args.moves.seed.unwrap_or_else(|| fresh_seed(args.dry_run)),
         profile: args.order.profile,
     })
 }
