@@ -257,6 +257,53 @@ fn accelerator_memory_without_a_gpu_is_called_emulated() {
 }
 
 #[test]
+fn a_second_run_replaces_the_first_at_any_scale_and_says_so() {
+    let folder = folder();
+    let counts = ["--writes", "1", "--reads", "1", "--verify"];
+    tiny(folder.path(), &counts).assert().success();
+    let smaller = [&counts[..], &["--scale", "0.3"]].concat();
+    let assert = tiny(folder.path(), &smaller).assert().success();
+    let said = "checkpoint 1 of an earlier run in stormlp-data/checkpoint/tiny is replaced";
+    let output = assert.get_output();
+    for stream in [&output.stderr, &output.stdout] {
+        let text = String::from_utf8_lossy(stream);
+        assert!(text.contains(said), "{text}");
+    }
+}
+
+#[test]
+fn a_save_leaves_checkpoints_of_another_model_alone() {
+    let folder = folder();
+    let counts = ["--writes", "1", "--reads", "0", "--dir", "d"];
+    tiny(folder.path(), &counts).assert().success();
+    let marker = folder
+        .path()
+        .join("d/global_epoch1_step1/.stormlp-checkpoint.json");
+    let before = fs::read(&marker).unwrap();
+    let other = TINY.replace("name: tiny", "name: other");
+    fs::write(folder.path().join("tiny.yaml"), other).unwrap();
+    let message = stderr(tiny(folder.path(), &counts).assert().code(4));
+    assert!(
+        message.contains("is of another model: tiny, not other") && message.contains("--clean"),
+        "{message}"
+    );
+    assert_eq!(fs::read(&marker).unwrap(), before);
+}
+
+#[test]
+fn what_was_not_synced_is_restored_with_a_warning() {
+    let folder = folder();
+    let save = ["--writes", "1", "--reads", "0", "--fsync", "none"];
+    tiny(folder.path(), &save).assert().success();
+    let restore = ["--writes", "0", "--verify"];
+    let text = stdout(tiny(folder.path(), &restore).assert().success());
+    assert!(
+        text.contains("saved with --fsync none: not crash-safe"),
+        "{text}"
+    );
+}
+
+#[test]
 fn the_help_ends_with_worked_examples() {
     let assert = stormlp().args(["checkpoint", "--help"]).assert().success();
     assert!(stderr(assert).is_empty());

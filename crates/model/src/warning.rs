@@ -42,6 +42,8 @@ pub enum WarningKind {
     Dataset,
     /// A checkpoint that would not survive a crash.
     NotDurable,
+    /// Checkpoints of an earlier run were replaced, or left out of a restore.
+    EarlierCheckpoints,
     /// A setting that has no effect here.
     NoEffect,
     /// The kernel, a driver or a library is known to behave badly here.

@@ -114,6 +114,19 @@ pub fn temporary_name(path: &Path) -> PathBuf {
 /// # Errors
 /// When any of writing, syncing and renaming fails; the old file is then as it was.
 pub fn write_atomically(path: &Path, content: &[u8]) -> Result<(), TransferError> {
+    replace(path, content)?;
+    sync_folder(
+        path.parent()
+            .filter(|p| !p.as_os_str().is_empty())
+            .unwrap_or(Path::new(".")),
+    )
+}
+
+/// Writes a small file so that after a crash it is whole, though it may be the old one.
+///
+/// # Errors
+/// When any of writing, syncing and renaming fails; the old file is then as it was.
+pub fn replace(path: &Path, content: &[u8]) -> Result<(), TransferError> {
     let temporary = temporary_name(path);
     let write = || -> io::Result<()> {
         let mut file = File::create(&temporary)?;
@@ -125,12 +138,7 @@ pub fn write_atomically(path: &Path, content: &[u8]) -> Result<(), TransferError
         // What is left of the attempt is of no use to anyone.
         let _ = fs::remove_file(&temporary);
         TransferError::file("write", path, source)
-    })?;
-    sync_folder(
-        path.parent()
-            .filter(|p| !p.as_os_str().is_empty())
-            .unwrap_or(Path::new(".")),
-    )
+    })
 }
 
 /// Keeps other runs out of a data folder until it is dropped.

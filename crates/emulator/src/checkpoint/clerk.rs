@@ -10,7 +10,7 @@ use std::time::Instant;
 use stormlp_model::checkpoint::Parts;
 use stormlp_transfer::{TransferError, storage};
 
-use super::error::CheckpointError;
+use super::error::{CheckpointError, caught};
 use super::world::World;
 
 /// One file of a rank.
@@ -51,6 +51,43 @@ pub(super) enum Job {
     Close(File),
 }
 
+impl Job {
+    /// What it is, for messages.
+    fn what(&self) -> String {
+        match self {
+            Self::Create { task, .. } => format!("make {}", task.path.display()),
+            Self::Open { task, .. } => format!("open {}", task.path.display()),
+            Self::Finish { files, .. } => match files.last() {
+                Some((_, task)) => format!("finish {}", task.path.display()),
+                None => "finish no file".to_string(),
+            },
+            Self::Close(_) => "close a file".to_string(),
+        }
+    }
+
+    fn run(
+        self,
+        world: &dyn World,
+        parts: &mut Parts,
+    ) -> Result<Option<(File, File)>, CheckpointError> {
+        match self {
+            Self::Create { task, direct } => {
+                timed(&mut parts.open_seconds, || create(world, &task, direct)).map(Some)
+            }
+            Self::Open { task, direct } => {
+                timed(&mut parts.open_seconds, || open(world, &task, direct)).map(Some)
+            }
+            Self::Finish { files, sync, last } => {
+                finish(world, files, sync, last, parts).map(|()| None)
+            }
+            Self::Close(file) => {
+                timed(&mut parts.close_seconds, || drop(file));
+                Ok(None)
+            }
+        }
+    }
+}
+
 /// How an errand ended.
 pub(super) struct Answer {
     /// The mover's number of the rank.
@@ -72,21 +109,9 @@ pub(super) fn serve(world: &dyn World, errands: &Mutex<Receiver<Errand>>) {
             return;
         };
         let mut parts = Parts::default();
-        let result = match job {
-            Job::Create { task, direct } => {
-                timed(&mut parts.open_seconds, || create(world, &task, direct)).map(Some)
-            }
-            Job::Open { task, direct } => {
-                timed(&mut parts.open_seconds, || open(world, &task, direct)).map(Some)
-            }
-            Job::Finish { files, sync, last } => {
-                finish(world, files, sync, last, &mut parts).map(|()| None)
-            }
-            Job::Close(file) => {
-                timed(&mut parts.close_seconds, || drop(file));
-                Ok(None)
-            }
-        };
+        let who = format!("a clerk that was to {}", job.what());
+        // The mover waits for an answer to every errand, so a panic is one too.
+        let result = caught(&who, || job.run(world, &mut parts));
         // A mover that gave up no longer listens.
         let _ = reply.send(Answer {
             rank,
@@ -154,14 +179,11 @@ fn finish(
         let temporary = storage::temporary_name(&task.path);
         // Direct writes end on whole blocks; the file ends where it must.
         timed(&mut parts.transfer_seconds, || file.set_len(task.bytes))
-            .map_err(|source| TransferError::file("set the size of", &temporary, source))?;
+            .map_err(|source| TransferError::file("set the size of", &temporary, source))
+            .map_err(|error| CheckpointError::on(&task.path, error))?;
         if sync {
-            timed(&mut parts.fsync_seconds, || world.sync(&file, &temporary)).map_err(
-                |source| CheckpointError::DataLoss {
-                    path: task.path.clone(),
-                    source,
-                },
-            )?;
+            timed(&mut parts.fsync_seconds, || world.sync(&file, &temporary))
+                .map_err(|source| CheckpointError::on_sync(&task.path, source))?;
         }
         timed(&mut parts.close_seconds, || drop(file));
         timed(&mut parts.rename_seconds, || {

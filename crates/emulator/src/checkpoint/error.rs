@@ -1,5 +1,7 @@
 //! What ends a checkpoint run before its time.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 use stormlp_transfer::TransferError;
@@ -61,6 +63,22 @@ pub enum CheckpointError {
         /// What is in the way.
         path: PathBuf,
     },
+    /// A checkpoint of another job is where one is to be saved.
+    #[error("{path} is of {other}; a save would replace it")]
+    Another {
+        /// The checkpoint.
+        path: PathBuf,
+        /// In what it differs.
+        other: String,
+    },
+    /// A thread of the run panicked: a fault of stormlp, not of storage.
+    #[error("{who} panicked: {message}; this is a fault of stormlp")]
+    Panicked {
+        /// The thread, and what it was at.
+        who: String,
+        /// What it said.
+        message: String,
+    },
     /// The run was asked to drop files from the page cache, and they are still there.
     #[error(
         "{share:.0} % of checkpoint {step} is still in the page cache after it was dropped; a \
@@ -78,7 +96,12 @@ impl CheckpointError {
     /// What the user can do now.
     pub fn remedy(&self) -> &'static str {
         match self {
-            Self::Lock(_) => "wait for the other run, or use another --dir",
+            Self::Lock(LockError::Held { .. }) => "wait for the other run, or use another --dir",
+            Self::Lock(LockError::File(_)) => "change its permissions, or use another --dir",
+            Self::Transfer(error) if error.errno() == Some(ENOENT) => {
+                "something removed it during the run: keep others out of the directory, or use \
+                 another --dir"
+            }
             Self::Transfer(_) => {
                 "look at the kernel's log for the device, then run it again; `stormlp doctor` \
                  shows what is there"
@@ -97,9 +120,23 @@ impl CheckpointError {
                  else wrote to the file"
             }
             Self::InTheWay { .. } => "use another --dir, or move it away",
+            Self::Panicked { .. } => {
+                "please report it, with the command and what stormlp printed; the checkpoint is \
+                 marked incomplete, earlier ones are untouched"
+            }
+            Self::Another { .. } => "use another --dir, or remove it first with --clean",
             Self::StillCached { .. } => {
                 "use --path cpu to read around the page cache, or leave --cold out"
             }
+        }
+    }
+
+    /// What a failed `fsync` of `path` means: lost data, unless the disk was only full.
+    pub(super) fn on_sync(path: &std::path::Path, source: TransferError) -> Self {
+        let path = path.to_path_buf();
+        match source.errno() {
+            Some(ENOSPC | EDQUOT) => Self::NoSpace { path, source },
+            _ => Self::DataLoss { path, source },
         }
     }
 
@@ -118,6 +155,30 @@ impl CheckpointError {
     }
 }
 
-/// Linux's error numbers for a full disk and a full quota; the same on every architecture.
+/// Runs `work`; a panic of `who` in it becomes an error. What `work` had in its hands must not be
+/// used afterwards.
+pub(super) fn caught<T>(
+    who: &str,
+    work: impl FnOnce() -> Result<T, CheckpointError>,
+) -> Result<T, CheckpointError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        Err(CheckpointError::Panicked {
+            who: who.to_string(),
+            message: said(&*panic),
+        })
+    })
+}
+
+/// What a panic said; all that std promises is that it can be anything.
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("it said nothing")
+        .to_string()
+}
+
+/// Linux's error numbers for a name that is not there, a full disk and a full quota; the same on
+/// every architecture.
+const ENOENT: i32 = 2;
 const ENOSPC: i32 = 28;
 const EDQUOT: i32 = 122;

@@ -1,6 +1,8 @@
 //! The directories of a run: scanned before it, locked during it, markers written around every
 //! save, and removed only where a marker says that stormlp made what is there.
 
+use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -131,6 +133,7 @@ fn saved_parts(index: usize, directory: &Path) -> Result<Vec<SavedPart>, Transfe
         };
         let folder = entry.path();
         let marker = fs::read_to_string(folder.join(MARKER_NAME)).ok();
+        let marker = marker.map(|text| Marker::parse(&text));
         let mut files = Vec::new();
         if folder.is_dir() {
             for file in read(&folder)? {
@@ -148,7 +151,11 @@ fn saved_parts(index: usize, directory: &Path) -> Result<Vec<SavedPart>, Transfe
         parts.push(SavedPart {
             step,
             folder: index,
-            marker: marker.map(|text| Marker::parse(&text)),
+            foreign: match &marker {
+                Some(Ok(marker)) => foreign(&folder, marker)?,
+                _ => None,
+            },
+            marker,
             files,
         });
     }
@@ -196,17 +203,54 @@ fn marker(plan: &CheckpointPlan, folder: usize, complete: bool) -> Marker {
 }
 
 /// Makes the folders of checkpoint `step`, empty but for a marker that says "incomplete". A
-/// checkpoint of that number that stormlp made before goes away; anything else is in the way.
+/// checkpoint of that number that stormlp made before goes away; anything else is in the way, and
+/// then nothing at all is touched.
 pub(super) fn begin(plan: &CheckpointPlan, step: u32) -> Result<(), CheckpointError> {
+    for made in made_before(plan, step)? {
+        made.remove()?;
+    }
     for (index, directory) in plan.folders.iter().enumerate() {
         let folder = directory.join(step_folder(step));
-        if folder.exists() {
-            remove_folder(&folder)?;
-        }
-        fs::create_dir(&folder)
-            .map_err(|source| TransferError::file("make the folder", &folder, source))?;
-        write_marker(&folder, &marker(plan, index, false))?;
+        make_folder(&folder, &marker(plan, index, false))?;
         storage::sync_folder(directory)?;
+    }
+    Ok(())
+}
+
+/// Makes a checkpoint's folder with its marker in it. A folder of that name is never without:
+/// nobody could tell then who made it.
+fn make_folder(folder: &Path, marker: &Marker) -> Result<(), CheckpointError> {
+    let husk = storage::temporary_name(folder);
+    remove_husk(&husk)?;
+    let make = || -> Result<(), CheckpointError> {
+        fs::create_dir(&husk)
+            .map_err(|source| TransferError::file("make the folder", folder, source))?;
+        write_marker(&husk, marker)?;
+        fs::rename(&husk, folder)
+            .map_err(|source| TransferError::file("make the folder", folder, source))?;
+        Ok(())
+    };
+    make().inspect_err(|_| {
+        // What is left of the attempt is of no use to anyone.
+        let _ = remove_husk(&husk);
+    })
+}
+
+/// Removes a checkpoint's folder under its temporary name, in which there is a marker at most. A
+/// run that was killed may have left one.
+fn remove_husk(husk: &Path) -> Result<(), CheckpointError> {
+    let marker = husk.join(MARKER_NAME);
+    let removed = [storage::temporary_name(&marker), marker]
+        .into_iter()
+        .map(fs::remove_file)
+        .chain(std::iter::once_with(|| fs::remove_dir(husk)));
+    for result in removed {
+        match result {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(TransferError::file("remove", husk, error).into());
+            }
+            _ => {}
+        }
     }
     Ok(())
 }
@@ -222,10 +266,16 @@ pub(super) fn complete(plan: &CheckpointPlan, step: u32) -> Result<(), Checkpoin
     Ok(())
 }
 
+/// Writes a marker so that it survives a crash, unless it says that the files themselves need
+/// not: then "complete" is not made to last longer than they.
 fn write_marker(folder: &Path, marker: &Marker) -> Result<(), CheckpointError> {
     let path = folder.join(MARKER_NAME);
-    storage::write_atomically(&path, marker.to_json().as_bytes())
-        .map_err(|error| CheckpointError::on(&path, error))
+    let text = marker.to_json();
+    let written = match marker.complete && !marker.crash_safe {
+        true => storage::replace(&path, text.as_bytes()),
+        false => storage::write_atomically(&path, text.as_bytes()),
+    };
+    written.map_err(|error| CheckpointError::on(&path, error))
 }
 
 /// Removes what a save that did not end left under temporary names.
@@ -239,60 +289,122 @@ pub(super) fn sweep(plan: &CheckpointPlan, step: u32) {
     }
 }
 
-/// Removes checkpoint `step` from all directories of the plan.
+/// Removes checkpoint `step` from all directories of the plan; when something of others lies in
+/// one of them, nothing at all.
 pub(super) fn remove(plan: &CheckpointPlan, step: u32) -> Result<(), CheckpointError> {
-    for directory in &plan.folders {
-        let folder = directory.join(step_folder(step));
-        if folder.exists() {
-            remove_folder(&folder)?;
-        }
+    for made in made_before(plan, step)? {
+        made.remove()?;
     }
     Ok(())
 }
 
-/// Removes a checkpoint folder that a marker says stormlp made: the files it lists, under final
-/// and temporary names, the marker last. Whatever else lies there stays, and the folder with it.
+/// The folders of checkpoint `step` in all directories of the plan; nothing is touched.
 ///
 /// # Errors
-/// When there is no marker, or something cannot be removed.
-fn remove_folder(folder: &Path) -> Result<u64, CheckpointError> {
-    let in_the_way = || CheckpointError::InTheWay {
-        path: folder.to_path_buf(),
-    };
-    let path = folder.join(MARKER_NAME);
-    let text = fs::read_to_string(&path).map_err(|_| in_the_way())?;
-    let mut marker = Marker::parse(&text).map_err(|_| in_the_way())?;
-    if marker.complete {
-        // From here on it is not whole, whatever happens in between.
-        marker.complete = false;
-        write_marker(folder, &marker)?;
+/// When one of them, or something in it, was not made by stormlp, or belongs to another job.
+fn made_before(plan: &CheckpointPlan, step: u32) -> Result<Vec<Made>, CheckpointError> {
+    let mut all = Vec::new();
+    for directory in &plan.folders {
+        let folder = directory.join(step_folder(step));
+        if fs::symlink_metadata(&folder).is_err() {
+            continue;
+        }
+        let made = Made::look(&folder)?;
+        if let Some(name) = foreign(&folder, &made.marker)? {
+            return Err(CheckpointError::InTheWay {
+                path: folder.join(name),
+            });
+        }
+        if let Some(other) = plan.of_another_job(&made.marker) {
+            return Err(CheckpointError::Another {
+                path: folder,
+                other,
+            });
+        }
+        all.push(made);
     }
-    let mut removed_bytes = 0;
-    for file in &marker.files {
-        let path = folder.join(&file.name);
-        for path in [storage::temporary_name(&path), path] {
-            let bytes = fs::symlink_metadata(&path).map_or(0, |metadata| metadata.len());
-            match fs::remove_file(&path) {
-                Ok(()) => removed_bytes += bytes,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(source) => return Err(TransferError::file("remove", path, source).into()),
-            }
+    Ok(all)
+}
+
+/// Something in a checkpoint's folder that its marker does not list: by name.
+fn foreign(folder: &Path, marker: &Marker) -> Result<Option<String>, TransferError> {
+    let listed = marker.files.iter().map(|file| file.name.as_str());
+    let own: HashSet<OsString> = listed
+        .chain([MARKER_NAME])
+        .flat_map(|name| {
+            let name = Path::new(name);
+            [name.into(), storage::temporary_name(name).into_os_string()]
+        })
+        .collect();
+    let read = |error| TransferError::file("read the folder", folder, error);
+    for entry in fs::read_dir(folder).map_err(read)? {
+        let name = entry.map_err(read)?.file_name();
+        if !own.contains(&name) {
+            return Ok(Some(name.to_string_lossy().into_owned()));
         }
     }
-    let _ = fs::remove_file(storage::temporary_name(&path));
-    let foreign = fs::read_dir(folder)
-        .map(|entries| {
-            entries
-                .flatten()
-                .any(|entry| entry.file_name() != MARKER_NAME)
+    Ok(None)
+}
+
+/// A checkpoint's folder that a marker says stormlp made.
+struct Made {
+    folder: PathBuf,
+    marker: Marker,
+}
+
+impl Made {
+    /// Reads the marker of a folder.
+    ///
+    /// # Errors
+    /// When there is none, or none that can be used.
+    fn look(folder: &Path) -> Result<Self, CheckpointError> {
+        let in_the_way = || CheckpointError::InTheWay {
+            path: folder.to_path_buf(),
+        };
+        let text = fs::read_to_string(folder.join(MARKER_NAME)).map_err(|_| in_the_way())?;
+        Ok(Self {
+            folder: folder.to_path_buf(),
+            marker: Marker::parse(&text).map_err(|_| in_the_way())?,
         })
-        .map_err(|source| TransferError::file("read the folder", folder, source))?;
-    if foreign {
-        return Err(in_the_way());
     }
-    fs::remove_file(&path).map_err(|source| TransferError::file("remove", &path, source))?;
-    fs::remove_dir(folder).map_err(|source| TransferError::file("remove", folder, source))?;
-    Ok(removed_bytes)
+
+    /// Removes the files that the marker lists, under final and temporary names, and the folder
+    /// last. Whatever else lies there stays, and the folder and its marker with it.
+    ///
+    /// # Errors
+    /// When something else lies there, or something cannot be removed.
+    fn remove(mut self) -> Result<u64, CheckpointError> {
+        let folder = &self.folder;
+        if self.marker.complete {
+            // From here on it is not whole, whatever happens in between.
+            self.marker.complete = false;
+            write_marker(folder, &self.marker)?;
+        }
+        let mut removed_bytes = 0;
+        for file in &self.marker.files {
+            let path = folder.join(&file.name);
+            for path in [storage::temporary_name(&path), path] {
+                let bytes = fs::symlink_metadata(&path).map_or(0, |metadata| metadata.len());
+                match fs::remove_file(&path) {
+                    Ok(()) => removed_bytes += bytes,
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                    Err(source) => return Err(TransferError::file("remove", path, source).into()),
+                }
+            }
+        }
+        if let Some(name) = foreign(folder, &self.marker)? {
+            return Err(CheckpointError::InTheWay {
+                path: folder.join(name),
+            });
+        }
+        // A folder of this name is never without its marker, so it gets another name first.
+        let husk = storage::temporary_name(folder);
+        remove_husk(&husk)?;
+        fs::rename(folder, &husk)
+            .map_err(|source| TransferError::file("remove", folder, source))?;
+        remove_husk(&husk)?;
+        Ok(removed_bytes)
+    }
 }
 
 /// What was removed.
@@ -318,7 +430,8 @@ pub fn clean(directory: &Path) -> Result<Cleaned, CheckpointError> {
     }
     let lock = FolderLock::take(directory)?;
     for part in saved_parts(0, directory)? {
-        match remove_folder(&directory.join(step_folder(part.step))) {
+        let folder = directory.join(step_folder(part.step));
+        match Made::look(&folder).and_then(Made::remove) {
             Ok(bytes) => {
                 cleaned.checkpoints += 1;
                 cleaned.bytes += bytes;
@@ -326,6 +439,10 @@ pub fn clean(directory: &Path) -> Result<Cleaned, CheckpointError> {
             Err(CheckpointError::InTheWay { .. }) => cleaned.left += 1,
             Err(error) => return Err(error),
         }
+    }
+    for husk in husks(directory)? {
+        // One with something of others in it stays, as its folder would.
+        let _ = remove_husk(&husk);
     }
     drop(lock);
     if cleaned.left == 0 {
@@ -337,4 +454,20 @@ pub fn clean(directory: &Path) -> Result<Cleaned, CheckpointError> {
         }
     }
     Ok(cleaned)
+}
+
+/// Folders of checkpoints under their temporary names.
+fn husks(directory: &Path) -> Result<Vec<PathBuf>, TransferError> {
+    let read = |error| TransferError::file("read the folder", directory, error);
+    let mut husks = Vec::new();
+    for entry in fs::read_dir(directory).map_err(read)? {
+        let name = entry.map_err(read)?.file_name();
+        let inner = name
+            .to_str()
+            .and_then(|name| name.strip_prefix('.')?.strip_suffix(".partial"));
+        if inner.and_then(step_of).is_some() {
+            husks.push(directory.join(name));
+        }
+    }
+    Ok(husks)
 }

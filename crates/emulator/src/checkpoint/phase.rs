@@ -19,7 +19,7 @@ use stormlp_transfer::{
 
 use super::clerk::{self, Errand};
 use super::content::Content;
-use super::error::CheckpointError;
+use super::error::{CheckpointError, caught};
 use super::mover::{Mover, Orders, RankTask, Shared};
 use super::world::World;
 use crate::matrix::gate::Gate;
@@ -72,21 +72,15 @@ struct Common<'a> {
     found: Mutex<Vec<(Vec<RankResult>, Option<Evidence>)>>,
 }
 
-/// Counts a mover out when its thread ends, however it ends, so that nobody waits for it in vain.
+/// Counts a mover out when its thread ends, however it ends.
 struct Leaving<'a> {
-    common: &'a Common<'a>,
+    finished: &'a AtomicUsize,
     main: thread::Thread,
 }
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        if thread::panicking() {
-            // The others see the failure and end; the gate may still be waiting for this one.
-            let broken = std::io::Error::other("a thread that moves bytes broke");
-            self.common.shared.fail(no_thread(broken).into());
-            self.common.gate.wait();
-        }
-        self.common.finished.fetch_add(1, Ordering::Release);
+        self.finished.fetch_add(1, Ordering::Release);
         self.main.unpark();
     }
 }
@@ -126,10 +120,14 @@ impl Stage<'_> {
             self.spawn_clerks(scope, clerks, &queue)?;
             let mut movers = 0;
             for kit in kits {
-                let (common, errands, main) = (&common, errands.clone(), thread::current());
+                let (common, errands) = (&common, errands.clone());
+                let leaving = Leaving {
+                    finished: &common.finished,
+                    main: thread::current(),
+                };
                 let named = thread::Builder::new().name("mover".to_string());
                 let spawned = named.spawn_scoped(scope, move || {
-                    let _leaving = Leaving { common, main };
+                    let _leaving = leaving;
                     self.move_bytes(kit, orders, errands, moves, common);
                 });
                 if let Err(source) = spawned {
@@ -234,7 +232,8 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// The life of a mover's thread.
+    /// The life of a mover's thread. A panic in it is a failure like another: nobody waits for
+    /// the thread in vain, and what the run measured before is kept.
     fn move_bytes<'c>(
         &self,
         kit: Kit,
@@ -243,7 +242,38 @@ impl Stage<'_> {
         moves: &MovePlan,
         common: &'c Common<'c>,
     ) {
-        let max_files = kit.tasks.len();
+        let who = format!(
+            "the thread that moves the bytes of {}",
+            ranks_of(&kit.tasks)
+        );
+        let built = caught(&who, || self.mover(kit, orders, errands, moves, common));
+        common.gate.wait();
+        let start = *common.start.get_or_init(Instant::now);
+        let moved = built.and_then(|mut mover| {
+            caught(&who, || {
+                mover.run(start);
+                Ok((mover.results(), Some(mover.evidence())))
+            })
+        });
+        match moved {
+            Ok(result) => common
+                .found
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(result),
+            Err(error) => common.shared.fail(error),
+        }
+    }
+
+    /// Builds a mover on the thread that it will run on.
+    fn mover<'c>(
+        &self,
+        kit: Kit,
+        orders: Orders<'c>,
+        errands: Sender<Errand>,
+        moves: &MovePlan,
+        common: &'c Common<'c>,
+    ) -> Result<Mover<'c>, CheckpointError> {
         let spec = PathSpec {
             kind: self.plan.path,
             engine: moves.engine,
@@ -251,27 +281,18 @@ impl Stage<'_> {
             accelerator_buffers: kit.accelerator,
             accelerator: Arc::clone(&self.accelerator),
             submit_batch: 1,
-            max_files,
+            max_files: kit.tasks.len(),
             register_buffers: true,
         };
-        let built = self
-            .accelerator
-            .bind_thread()
-            .and_then(|()| self.world.path(spec))
-            .and_then(|path| Mover::new(path, kit.tasks, errands, orders, &common.shared));
-        common.gate.wait();
-        match built {
-            Ok(mut mover) => {
-                mover.run(*common.start.get_or_init(Instant::now));
-                let result = (mover.results(), Some(mover.evidence()));
-                common
-                    .found
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(result);
-            }
-            Err(error) => common.shared.fail(error.into()),
-        }
+        self.accelerator.bind_thread()?;
+        let path = self.world.path(spec)?;
+        Ok(Mover::new(
+            path,
+            kit.tasks,
+            errands,
+            orders,
+            &common.shared,
+        )?)
     }
 
     /// Opens the gate, then tells progress and samples until every mover is done.
@@ -334,6 +355,18 @@ impl Series {
             self.least_gap_seconds = gap;
         }
         self.samples.push(Sample { at_seconds, bytes });
+    }
+}
+
+/// The ranks of a thread, for messages.
+fn ranks_of(tasks: &[RankTask]) -> String {
+    const NAMED: usize = 4;
+    let mut names: Vec<String> = tasks.iter().map(|task| task.rank.to_string()).collect();
+    let more = names.len().saturating_sub(NAMED);
+    names.truncate(NAMED);
+    match more {
+        0 => format!("ranks {}", names.join(", ")),
+        more => format!("ranks {} and {more} more", names.join(", ")),
     }
 }
 

@@ -23,6 +23,9 @@ use stormlp_transfer::{
 
 use super::*;
 
+#[path = "folders_tests.rs"]
+mod folders;
+
 /// 4 layers on 2 × 2 × 2 ranks; sizes are no multiples of 4 KiB.
 const TINY: &str = "
 model:
@@ -219,25 +222,6 @@ fn saving_goes_on_beside_training() {
     );
 }
 
-#[test]
-fn clean_removes_what_stormlp_made_and_nothing_else() {
-    let folder = folder();
-    let request = request(folder.path());
-    run_on(plan(&request), &Disk, &StopToken::new());
-    let directory = &request.folders[0];
-    let foreign = directory.join(step_folder(2)).join("notes.txt");
-    fs::write(&foreign, "mine").unwrap();
-    fs::create_dir(directory.join(step_folder(7))).unwrap();
-    let cleaned = clean(directory).unwrap();
-    assert_eq!((cleaned.checkpoints, cleaned.left), (1, 2));
-    assert!(foreign.exists() && directory.join(step_folder(7)).exists());
-    assert_eq!(files(folder.path(), 2), ["notes.txt"]);
-    fs::remove_file(foreign).unwrap();
-    fs::remove_dir(directory.join(step_folder(7))).unwrap();
-    clean(directory).unwrap();
-    assert!(!directory.exists());
-}
-
 /// The disk, with faults that are set off by count.
 #[derive(Default)]
 struct Faulty {
@@ -251,6 +235,17 @@ struct Faulty {
     synced: Mutex<Vec<PathBuf>>,
     /// After so many writes on a path there is no space.
     writes_left: Option<usize>,
+    /// Where the next to come breaks.
+    panic_at: Option<Seam>,
+}
+
+/// Where a thread of a run calls something that can break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seam {
+    Create,
+    Sync,
+    Build,
+    Wait,
 }
 
 fn refused(errno: i32, path: &Path) -> TransferError {
@@ -260,6 +255,12 @@ fn refused(errno: i32, path: &Path) -> TransferError {
 impl World for Faulty {
     fn create(&self, path: &Path, bytes: u64, direct: bool) -> Result<File, TransferError> {
         let count = self.creates.fetch_add(1, Ordering::Relaxed);
+        // In the second checkpoint of eight ranks with two files or more.
+        assert!(
+            self.panic_at != Some(Seam::Create) || count < 40,
+            "broken {}",
+            "create"
+        );
         if self.full_from.is_some_and(|from| count >= from) {
             return Err(refused(28, path));
         }
@@ -277,6 +278,7 @@ impl World for Faulty {
 
     fn sync(&self, file: &File, path: &Path) -> Result<(), TransferError> {
         self.synced.lock().unwrap().push(path.to_path_buf());
+        assert!(self.panic_at != Some(Seam::Sync), "broken sync");
         match self.sync_fails_for {
             Some(part) if path.to_string_lossy().contains(part) => Err(refused(5, path)),
             _ => Disk.sync(file, path),
@@ -292,18 +294,25 @@ impl World for Faulty {
     }
 
     fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
+        assert!(self.panic_at != Some(Seam::Build), "broken build");
         let inner = Disk.path(spec)?;
-        Ok(match self.writes_left {
-            Some(writes_left) => Box::new(Failing { inner, writes_left }),
-            None => inner,
+        let panics = self.panic_at == Some(Seam::Wait);
+        Ok(match (self.writes_left, panics) {
+            (None, false) => inner,
+            (writes_left, panics) => Box::new(Failing {
+                inner,
+                writes_left: writes_left.unwrap_or(10),
+                panics,
+            }),
         })
     }
 }
 
-/// A path that runs out of space after some transfers.
+/// A path that runs out of space, or panics, after some transfers.
 struct Failing {
     inner: Box<dyn TransferPath>,
     writes_left: usize,
+    panics: bool,
 }
 
 impl TransferPath for Failing {
@@ -329,6 +338,7 @@ impl TransferPath for Failing {
         for completion in &mut done[known..] {
             match self.writes_left.checked_sub(1) {
                 Some(left) => self.writes_left = left,
+                None if self.panics => panic!("broken wait"),
                 None => {
                     completion.result = Err(TransferError::Io {
                         action: "the read or write",
@@ -400,6 +410,35 @@ fn check_full(world: &Faulty) {
     request.reads = Some(broken);
     let resolution = resolve(&request, &probe::host_facts(), &facts);
     assert!(format!("{:?}", resolution.problems).contains("incomplete"));
+}
+
+#[test]
+fn a_thread_that_panics_ends_the_run_with_an_error_and_keeps_what_was_measured() {
+    let cases = [
+        (Seam::Create, "a clerk that was to make", 1),
+        (Seam::Sync, "a clerk that was to finish", 0),
+        (Seam::Build, "the thread that moves the bytes of ranks", 0),
+        (Seam::Wait, "the thread that moves the bytes of ranks", 0),
+    ];
+    for (seam, who, whole) in cases {
+        let folder = folder();
+        let mut request = request(folder.path());
+        request.chunk_bytes = Some(4096);
+        let world = Faulty {
+            panic_at: Some(seam),
+            ..Faulty::default()
+        };
+        let report = run_on(plan(&request), &world, &StopToken::new());
+        let error = error(&report);
+        assert!(
+            error.contains(who) && error.contains("panicked: broken"),
+            "{seam:?}: {error}"
+        );
+        assert_eq!(report.saves.len(), whole, "{seam:?}");
+        let broken = whole as u32 + 1;
+        assert!(!marker(folder.path(), broken).complete, "{seam:?}");
+        assert_no_partial_files(folder.path(), broken);
+    }
 }
 
 #[test]

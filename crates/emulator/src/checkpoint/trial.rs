@@ -6,16 +6,16 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use stormlp_model::pattern::Pattern;
-use stormlp_transfer::TransferError;
+use stormlp_transfer::{TransferError, storage};
 
 /// Bytes of one write.
 const CHUNK_BYTES: usize = 4 << 20;
-/// Bytes the trial writes at most.
+/// Bytes the trial writes at most; never more than a quarter of what is free.
 const MOST_BYTES: u64 = 256 << 20;
 /// How long it writes at most.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Writes a file in `folder` for at most a second, syncs and removes it.
+/// Writes a file in `folder` for at most a second, syncs it; it is gone when this ends.
 ///
 /// # Returns
 /// Bytes per second, the sync included.
@@ -27,18 +27,19 @@ pub fn write_rate(folder: &Path) -> Result<f64, TransferError> {
     let fail = |source| TransferError::file("write", &path, source);
     let mut content = vec![0; CHUNK_BYTES];
     Pattern::new(0, 0).fill(0, &mut content);
+    let most_bytes = MOST_BYTES.min(storage::space(folder)?.free_bytes / 4);
     let write = || {
         let mut file = fs::File::create(&path)?;
+        // Without its name it is gone with this process, however that ends.
+        fs::remove_file(&path)?;
         let start = Instant::now();
         let mut bytes = 0;
-        while bytes < MOST_BYTES && start.elapsed() < LONGEST {
+        while bytes < most_bytes && start.elapsed() < LONGEST {
             file.write_all(&content)?;
             bytes += CHUNK_BYTES as u64;
         }
         file.sync_all()?;
         Ok(bytes as f64 / start.elapsed().as_secs_f64())
     };
-    let rate = write();
-    let _ = fs::remove_file(&path);
-    rate.map_err(fail)
+    write().map_err(fail)
 }

@@ -43,6 +43,8 @@ pub struct SavedPart {
     pub marker: Option<Result<Marker, MarkerError>>,
     /// The files in it.
     pub files: Vec<FoundFile>,
+    /// Something in it that its marker does not list, and that stormlp therefore did not make.
+    pub foreign: Option<String>,
 }
 
 impl SavedPart {

@@ -22,7 +22,7 @@ pub struct ContentFacts {
     pub seed: u64,
     /// Length of the source that content repeats, in bytes.
     pub source_bytes: u64,
-    /// Whether each block of 4 KiB bears a stamp of its file and position.
+    /// Whether each sector of 512 bytes bears a stamp of its file and position.
     pub stamped: bool,
 }
 
@@ -46,7 +46,8 @@ pub struct Marker {
     pub made_by: String,
     /// Whether every file is there, whole and under its final name.
     pub complete: bool,
-    /// Whether it was synced, so that it is whole even after a crash.
+    /// Whether it was synced, so that it is whole even after a crash. If not, "complete" holds
+    /// until the machine goes down: after that files may have lost bytes without losing length.
     pub crash_safe: bool,
     /// The model's name.
     pub model: String,

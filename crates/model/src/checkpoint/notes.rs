@@ -4,6 +4,7 @@ use super::choice::{CheckpointProfile, FsyncPolicy, ScaleChoice};
 use super::facts::CheckpointFacts;
 use super::plan::CheckpointPlan;
 use super::request::CheckpointRequest;
+use super::stored;
 use crate::matrix::DeviceId;
 use crate::units::ByteSize;
 use crate::warning::{Warning, WarningKind};
@@ -17,6 +18,7 @@ pub(super) fn of(
     let mut notes = on_scale(request, plan, facts);
     notes.extend(on_saves(plan));
     notes.extend(on_restores(plan));
+    notes.extend(stored::notes(request, plan, facts));
     notes.extend(on_the_workload(request, plan));
     notes.extend(on_options(request, plan));
     notes.extend(on_what_is_left_out(request, plan, facts));

@@ -353,7 +353,7 @@ fn assemble(
         true => 0.0,
         false => request.workload.pause_seconds.unwrap_or(5.0),
     });
-    let restores = stored::restores(request, facts, &counts, content);
+    let restores = stored::restores(request, facts, &counts, content, layout, &scaling);
     CheckpointPlan {
         model: request.workload.name.clone(),
         profile: request.profile,

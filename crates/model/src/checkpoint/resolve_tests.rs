@@ -8,6 +8,9 @@ use crate::checkpoint::{
 use crate::facts::Availability;
 use crate::path::{EngineKind, PathKind};
 
+#[path = "stored_tests.rs"]
+mod stored;
+
 const GIB: u64 = 1 << 30;
 
 fn host() -> HostFacts {
@@ -343,6 +346,7 @@ fn saved(plan: &CheckpointPlan, step: u32) -> SavedPart {
                 bytes: file.bytes,
             })
             .collect(),
+        foreign: None,
         marker: Some(Ok(Marker {
             format_version,
             made_by,
@@ -389,6 +393,7 @@ fn more_restores_than_checkpoints_is_an_error() {
         folder: 0,
         marker: None,
         files: Vec::new(),
+        foreign: None,
     });
     let problems = whats(&request, &facts);
     assert!(
@@ -440,6 +445,7 @@ fn what_stormlp_did_not_make_is_in_the_way() {
         folder: 0,
         marker: None,
         files: Vec::new(),
+        foreign: None,
     });
     assert!(whats(&request("llama3-8b"), &facts)[0].contains("was not made by stormlp"));
 }

@@ -1,13 +1,14 @@
 //! How many checkpoints are saved and restored, and whether those that are there can be.
 
 use super::choice::ScaleChoice;
-use super::facts::CheckpointFacts;
+use super::facts::{CheckpointFacts, SavedPart};
 use super::layout::Layout;
 use super::marker::{ContentFacts, Marker, step_folder};
 use super::plan::{CheckpointPlan, RestorePlan};
 use super::problem::Problem;
 use super::request::CheckpointRequest;
-use super::scale::Scaling;
+use super::scale::{Scaling, cut};
+use crate::warning::{Warning, WarningKind};
 
 /// Saves and restores that MLPerf asks for.
 const MLPERF_COUNT: u32 = 10;
@@ -58,10 +59,9 @@ impl Counts {
 
 /// What was asked, else what the workload says, else MLPerf's ten.
 pub(super) fn counts(request: &CheckpointRequest, facts: &CheckpointFacts) -> Counts {
-    let whole = |step: &u32| facts.parts(*step).all(|part| part.defects().is_empty());
     let steps = facts.steps();
     // Where none is whole they are still tried, so that what each lacks is named.
-    let there = match steps.iter().filter(|step| whole(step)).count() {
+    let there = match whole_of(facts, &steps) {
         0 => steps.len(),
         whole => whole,
     } as u32;
@@ -76,28 +76,54 @@ pub(super) fn counts(request: &CheckpointRequest, facts: &CheckpointFacts) -> Co
     }
 }
 
-/// The checkpoints to restore: the oldest that are there once the saves are done.
+/// How many of `steps` are whole.
+fn whole_of(facts: &CheckpointFacts, steps: &[u32]) -> usize {
+    let whole = |step: &&u32| facts.parts(**step).all(|part| part.defects().is_empty());
+    steps.iter().filter(whole).count()
+}
+
+/// The checkpoints to restore: the oldest of those this run saved, or, when it saves none, of
+/// those that are there. A run that saves never restores an older run's.
 pub(super) fn restores(
     request: &CheckpointRequest,
     facts: &CheckpointFacts,
     counts: &Counts,
     content: ContentFacts,
+    layout: &Layout,
+    scaling: &Scaling,
 ) -> Vec<RestorePlan> {
-    let kept = request.keep.unwrap_or(counts.writes).min(counts.writes);
-    let mut plans: Vec<RestorePlan> = (counts.writes - kept + 1..=counts.writes)
-        .map(|step| RestorePlan { step, content })
-        .collect();
-    if request.keep.is_none() || counts.writes == 0 {
-        for step in facts
-            .steps()
-            .into_iter()
-            .filter(|step| *step > counts.writes)
-        {
+    let mut plans: Vec<RestorePlan> = if counts.writes > 0 {
+        let kept = request.keep.unwrap_or(counts.writes).min(counts.writes);
+        (counts.writes - kept + 1..=counts.writes)
+            .map(|step| RestorePlan { step, content })
+            .collect()
+    } else {
+        let alike = |marker: &Marker| {
+            marker.model == request.workload.name
+                && marker.layout == *layout
+                && marker.ranks == scaling.ranks
+        };
+        let mut steps = facts.steps();
+        let like_this = |step: &u32| {
+            let mut markers = facts.parts(*step).filter_map(|part| part.readable_marker());
+            markers.all(alike)
+        };
+        let of_this: Vec<u32> = steps.iter().copied().filter(like_this).collect();
+        // Where none is like the plan, the plan says in what they differ.
+        if !of_this.is_empty() {
+            steps = of_this;
+        }
+        if request.reads.is_none() {
+            let whole = whole_of(facts, &steps);
+            steps.truncate(if whole == 0 { steps.len() } else { whole });
+        }
+        let saved = |step: u32| {
             let marker = facts.parts(step).find_map(|part| part.readable_marker());
             let content = marker.map_or(content, |marker| marker.content);
-            plans.push(RestorePlan { step, content });
-        }
-    }
+            RestorePlan { step, content }
+        };
+        steps.into_iter().map(saved).collect()
+    };
     plans.truncate(counts.reads as usize);
     plans
 }
@@ -112,9 +138,7 @@ pub(super) fn scaling_of(
     let markers = facts.saved.iter().filter_map(|part| part.readable_marker());
     let marker = markers
         .filter(|marker| marker.model == request.workload.name)
-        .find(|marker| {
-            super::scale::cut(layout, marker.layout.architecture.num_layers) == marker.layout
-        })?;
+        .find(|marker| cut(layout, marker.layout.architecture.num_layers) == marker.layout)?;
     if marker.ranks > ranks || marker.full_ranks != ranks {
         return None;
     }
@@ -135,80 +159,212 @@ pub(super) fn problems(
     plan: &CheckpointPlan,
     facts: &CheckpointFacts,
 ) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    let asked = request.reads.unwrap_or(plan.restores.len() as u32) as usize;
-    if asked > plan.restores.len() || (plan.writes == 0 && plan.restores.is_empty()) {
-        let there = plan.restores.len();
-        let what = format!(
-            "{} restores were asked for; {there} {} there{}{}",
-            asked.max(1),
-            if there == 1 {
-                "checkpoint is"
-            } else {
-                "checkpoints are"
-            },
-            where_looked(plan),
-            unmarked(plan, facts),
-        );
-        problems.push(if plan.writes > 0 {
-            Problem::plan(
-                what,
-                match plan.closed {
-                    true => "use 10 of both, as the closed rules want".to_string(),
-                    false => format!("use --reads {there}, or more --writes or --keep"),
-                },
-            )
-        } else {
-            let size = match (request.closed, request.scale) {
-                (true, _) => "--closed".to_string(),
-                (false, Some(ScaleChoice::Factor(factor))) => format!("--scale {factor}"),
-                (false, _) => "--scale auto".to_string(),
-            };
-            let command = request.command(&size);
-            let writes = asked.max(1);
-            Problem::machine(
-                what,
-                format!("save some first: `{command} --writes {writes} --reads 0`"),
-            )
-        });
-    }
-    for restore in plan
-        .restores
-        .iter()
-        .filter(|restore| restore.step > plan.writes)
-    {
-        problems.extend(restore_problems(request, plan, facts, restore.step));
-    }
-    for step in 1..=plan.writes {
-        for part in facts
-            .parts(step)
-            .filter(|part| part.readable_marker().is_none())
-        {
-            let folder = facts.folders[part.folder].path.join(step_folder(step));
-            problems.push(Problem::machine(
-                format!(
-                    "{} is in the way and was not made by stormlp",
-                    folder.display()
-                ),
-                "use another --dir, or move it away",
-            ));
+    let mut problems = Vec::from_iter(too_few(request, plan, facts));
+    if plan.writes == 0 {
+        for restore in &plan.restores {
+            problems.extend(restore_problems(request, plan, facts, restore.step));
         }
+    }
+    problems.extend(in_the_way(plan, facts));
+    problems
+}
+
+/// More restores than checkpoints.
+fn too_few(
+    request: &CheckpointRequest,
+    plan: &CheckpointPlan,
+    facts: &CheckpointFacts,
+) -> Option<Problem> {
+    let there = plan.restores.len();
+    let asked = request.reads.map_or(there, |reads| reads as usize);
+    let enough = asked <= there && (plan.writes > 0 || there > 0);
+    if enough {
+        return None;
+    }
+    let asked = asked.max(1);
+    let are = match there {
+        1 => "checkpoint is",
+        _ => "checkpoints are",
+    };
+    let what = format!("{asked} restores were asked for; {there} {are} there");
+    if plan.writes > 0 {
+        return Some(Problem::plan(
+            format!("{what}: a run that saves restores only what it saved itself"),
+            match plan.closed {
+                true => "use 10 of both, as the closed rules want".to_string(),
+                false => format!("use --reads {there}, or more --writes or --keep"),
+            },
+        ));
+    }
+    let size = match (request.closed, request.scale) {
+        (true, _) => "--closed".to_string(),
+        (false, Some(ScaleChoice::Factor(factor))) => format!("--scale {factor}"),
+        (false, _) => "--scale auto".to_string(),
+    };
+    let command = request.command(&size);
+    Some(Problem::machine(
+        format!("{what} in {}{}", folders_of(plan), unmarked(facts)),
+        format!("save some first: `{command} --writes {asked} --reads 0`"),
+    ))
+}
+
+/// What lies where checkpoints are to be saved and is not theirs to replace.
+fn in_the_way(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (index, folder) in facts.folders.iter().enumerate() {
+        let mut others: Vec<(String, Vec<u32>)> = Vec::new();
+        for part in replaced(plan, facts).filter(|part| part.folder == index) {
+            let name = folder.path.join(step_folder(part.step));
+            let name = name.display();
+            let mut blocks = |what: String| {
+                problems.push(Problem::machine(what, "use another --dir, or move it away"));
+            };
+            match (&part.marker, &part.foreign) {
+                (None, _) => blocks(format!("{name} is in the way and was not made by stormlp")),
+                (Some(Err(error)), _) => blocks(format!("{name} is in the way: {error}")),
+                (Some(Ok(_)), Some(foreign)) => blocks(format!(
+                    "{name}/{foreign} is in the way and was not made by stormlp"
+                )),
+                (Some(Ok(marker)), None) => {
+                    let Some(other) = plan.of_another_job(marker) else {
+                        continue;
+                    };
+                    match others.iter_mut().find(|(known, _)| *known == other) {
+                        Some((_, steps)) => steps.push(part.step),
+                        None => others.push((other, vec![part.step])),
+                    }
+                }
+            }
+        }
+        problems.extend(others.into_iter().map(|(other, steps)| {
+            let verb = if steps.len() == 1 { "is" } else { "are" };
+            Problem::machine(
+                format!(
+                    "{} in {} {verb} of {other}; a save would replace {}",
+                    named(&steps),
+                    folder.path.display(),
+                    if steps.len() == 1 { "it" } else { "them" },
+                ),
+                "use another --dir, or remove what is there first: the same command with --clean",
+            )
+        }));
     }
     problems
 }
 
-/// Where checkpoints were looked for.
-fn where_looked(plan: &CheckpointPlan) -> String {
+/// What lies under the names of the checkpoints to be saved.
+fn replaced<'a>(
+    plan: &CheckpointPlan,
+    facts: &'a CheckpointFacts,
+) -> impl Iterator<Item = &'a SavedPart> {
+    let writes = plan.writes;
+    facts.saved.iter().filter(move |part| part.step <= writes)
+}
+
+/// What the reader should know of the checkpoints that are there.
+pub(super) fn notes(
+    request: &CheckpointRequest,
+    plan: &CheckpointPlan,
+    facts: &CheckpointFacts,
+) -> Vec<Warning> {
+    let mut notes = Vec::new();
+    let mut old: Vec<u32> = replaced(plan, facts)
+        .filter(|part| part.readable_marker().is_some())
+        .map(|part| part.step)
+        .collect();
+    old.sort_unstable();
+    old.dedup();
+    if !old.is_empty() {
+        notes.push(Warning::new(
+            WarningKind::EarlierCheckpoints,
+            format!(
+                "{} of an earlier run in {} {} replaced",
+                named(&old),
+                folders_of(plan),
+                if old.len() == 1 { "is" } else { "are" },
+            ),
+            "use another --dir to keep what is there",
+        ));
+    }
+    if plan.writes == 0 {
+        notes.extend(on_left_out(request, plan, facts));
+        notes.extend(on_unsynced(plan, facts));
+    }
+    notes
+}
+
+/// Checkpoints that are there and not restored, though nobody said how many to restore.
+fn on_left_out(
+    request: &CheckpointRequest,
+    plan: &CheckpointPlan,
+    facts: &CheckpointFacts,
+) -> Option<Warning> {
+    let is_restored = |step: &u32| plan.restores.iter().any(|restore| restore.step == *step);
+    let mut left = facts.steps();
+    left.retain(|step| !is_restored(step));
+    let first = *left.first().filter(|_| request.reads.is_none())?;
+    let why = facts.parts(first).find_map(|part| {
+        let differs = part.readable_marker().and_then(|m| difference(plan, m));
+        differs
+            .map(|difference| format!("checkpoint {first} is of {difference}"))
+            .or_else(|| part.defects().into_iter().next())
+    });
+    Some(Warning::new(
+        WarningKind::EarlierCheckpoints,
+        format!(
+            "not restored: {} in {}{}",
+            named(&left),
+            folders_of(plan),
+            why.map_or(String::new(), |why| format!(" ({why})")),
+        ),
+        "use --reads to say how many are restored",
+    ))
+}
+
+/// Checkpoints to be restored that were saved without syncing.
+fn on_unsynced(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning> {
+    let unsynced = |step: &u32| {
+        let mut markers = facts.parts(*step).filter_map(|part| part.readable_marker());
+        markers.any(|marker| !marker.crash_safe)
+    };
+    let mut steps: Vec<u32> = plan.restores.iter().map(|restore| restore.step).collect();
+    steps.retain(unsynced);
+    (!steps.is_empty()).then(|| {
+        Warning::new(
+            WarningKind::NotDurable,
+            format!(
+                "{} {} saved with --fsync none: not crash-safe, so if the machine went down \
+                 since, bytes may be lost that no size shows",
+                named(&steps),
+                if steps.len() == 1 { "was" } else { "were" },
+            ),
+            "use --verify to check every byte",
+        )
+    })
+}
+
+/// Checkpoints in words; `steps` ascend.
+fn named(steps: &[u32]) -> String {
+    match steps {
+        [one] => format!("checkpoint {one}"),
+        [first, .., last] if (last - first) as usize == steps.len() - 1 => {
+            format!("checkpoints {first} to {last}")
+        }
+        _ => {
+            let all: Vec<String> = steps.iter().map(u32::to_string).collect();
+            format!("checkpoints {}", all.join(", "))
+        }
+    }
+}
+
+/// The directories of a plan.
+fn folders_of(plan: &CheckpointPlan) -> String {
     let folders: Vec<String> = plan
         .folders
         .iter()
         .map(|folder| folder.display().to_string())
         .collect();
-    if plan.writes > 0 {
-        String::new()
-    } else {
-        format!(" in {}", folders.join(", "))
-    }
+    folders.join(", ")
 }
 
 /// The command that saves checkpoints 1 to `last` at the plan's size.
@@ -227,12 +383,8 @@ fn saving(request: &CheckpointRequest, plan: &CheckpointPlan, last: u32) -> Stri
     format!("{} --writes {writes} --reads 0", request.command(&size))
 }
 
-/// Folders that look like checkpoints and have no marker, as a run leaves one that was killed
-/// before its first byte.
-fn unmarked(plan: &CheckpointPlan, facts: &CheckpointFacts) -> String {
-    if plan.writes > 0 {
-        return String::new();
-    }
+/// Folders that look like checkpoints and have no marker, so that stormlp cannot have made them.
+fn unmarked(facts: &CheckpointFacts) -> String {
     let parts = facts.saved.iter().filter(|part| part.marker.is_none());
     parts
         .flat_map(|part| part.defects())
@@ -279,6 +431,19 @@ fn restore_problems(
             ));
             continue;
         }
+        if part
+            .readable_marker()
+            .is_some_and(|m| !holds_files_of(plan, index, m))
+        {
+            problems.push(Problem::plan(
+                format!(
+                    "checkpoint {} holds the files of other ranks",
+                    name.display()
+                ),
+                "name the directories it was saved to, all of them and in the same order",
+            ));
+            continue;
+        }
         for defect in part.defects() {
             problems.push(Problem::machine(
                 format!("cannot restore from {}: {defect}", folder.path.display()),
@@ -289,31 +454,54 @@ fn restore_problems(
     problems
 }
 
+/// Whether a checkpoint's part in directory `folder` has the files that the plan's ranks have
+/// there; those of another spread over directories belong to another save.
+fn holds_files_of(plan: &CheckpointPlan, folder: usize, marker: &Marker) -> bool {
+    let ranks = plan.ranks.iter().filter(|rank| rank.folder == folder);
+    let planned = ranks.flat_map(|rank| rank.files.iter().map(|file| (rank.rank, &file.name)));
+    planned.eq(marker.files.iter().map(|file| (file.rank, &file.name)))
+}
+
+impl CheckpointPlan {
+    /// In what a checkpoint belongs to another job than the plan's: another model, or the same
+    /// under another parallelism. `None` for one that differs by its scale at most; such a one a
+    /// save replaces.
+    pub fn of_another_job(&self, marker: &Marker) -> Option<String> {
+        if marker.model != self.model {
+            return Some(format!(
+                "another model: {}, not {}",
+                marker.model, self.model
+            ));
+        }
+        let (there, wanted) = (&marker.layout.parallelism, &self.layout.parallelism);
+        if there.ranks() != wanted.ranks() {
+            return Some(format!(
+                "another number of ranks: {} of {}, not {} of {}",
+                marker.ranks,
+                there.ranks(),
+                self.scaling.ranks,
+                wanted.ranks()
+            ));
+        }
+        let layers = self.layout.architecture.num_layers;
+        let same = cut(&marker.layout, layers) == self.layout
+            && marker.full_layers == self.scaling.full_layers;
+        (!same).then(|| format!("another shape of {}", self.model))
+    }
+}
+
 /// In what a checkpoint differs from the plan's; `None` when it is the same.
 fn difference(plan: &CheckpointPlan, marker: &Marker) -> Option<String> {
-    if marker.model != plan.model {
-        return Some(format!(
-            "another model: {}, not {}",
-            marker.model, plan.model
-        ));
-    }
-    let (there, wanted) = (
-        marker.layout.parallelism.ranks(),
-        plan.layout.parallelism.ranks(),
-    );
-    if marker.ranks != plan.scaling.ranks || there != wanted {
-        return Some(format!(
-            "another number of ranks: {} of {there}, not {} of {wanted}",
-            marker.ranks, plan.scaling.ranks
-        ));
-    }
-    (marker.layout != plan.layout).then(|| {
-        format!(
-            "another shape: {} layers of {} parameters in all, not {} of {}",
-            marker.layout.architecture.num_layers,
-            marker.layout.architecture.parameters(),
-            plan.layout.architecture.num_layers,
-            plan.parameters
-        )
+    plan.of_another_job(marker).or_else(|| {
+        let same = marker.layout == plan.layout && marker.ranks == plan.scaling.ranks;
+        (!same).then(|| {
+            format!(
+                "another scale: {} layers on {} ranks, not {} on {}",
+                marker.layout.architecture.num_layers,
+                marker.ranks,
+                plan.layout.architecture.num_layers,
+                plan.scaling.ranks
+            )
+        })
     })
 }

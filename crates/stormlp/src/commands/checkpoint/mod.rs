@@ -65,6 +65,17 @@ fn carry_out(
     let outputs = Outputs::open(&args.output, &plan, session)?;
     if !session.quiet {
         eprint!("{}", marked(&plan, &opening(&plan)));
+        // What is about to go is said before it does; the report says it again.
+        let earlier = |note: &&Warning| note.kind == WarningKind::EarlierCheckpoints;
+        for note in plan.notes.iter().filter(earlier) {
+            eprint!("{}", marked(&plan, &format!("warning: {note}\n")));
+        }
+    }
+    if plan.path.needs_cufile() {
+        // Before the first thread. Where the answer is another place, the user chose it, or
+        // cuFile takes its own: the current directory.
+        let log = outputs.report_path().with_file_name("cufile.log");
+        let _ = stormlp_transfer::cufile::send_log_to(&log);
     }
     let report = emulate(plan, host, session)?;
     outputs.write(&report)?;

@@ -1,0 +1,90 @@
+//! What becomes of folders that are there already: replaced, refused, removed.
+
+use super::*;
+
+#[test]
+fn clean_removes_what_stormlp_made_and_nothing_else() {
+    let folder = folder();
+    let request = request(folder.path());
+    run_on(plan(&request), &Disk, &StopToken::new());
+    let directory = &request.folders[0];
+    let foreign = directory.join(step_folder(2)).join("notes.txt");
+    fs::write(&foreign, "mine").unwrap();
+    fs::create_dir(directory.join(step_folder(7))).unwrap();
+    let cleaned = clean(directory).unwrap();
+    assert_eq!((cleaned.checkpoints, cleaned.left), (1, 2));
+    assert!(foreign.exists() && directory.join(step_folder(7)).exists());
+    assert_eq!(files(folder.path(), 2), ["notes.txt"]);
+    fs::remove_file(foreign).unwrap();
+    fs::remove_dir(directory.join(step_folder(7))).unwrap();
+    clean(directory).unwrap();
+    assert!(!directory.exists());
+}
+
+/// Every file below a folder with its content.
+fn everything(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => all.extend(everything(&path)),
+            false => all.push((path.clone(), fs::read(&path).unwrap())),
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn a_save_that_may_not_replace_what_is_there_touches_none_of_it() {
+    let folder = folder();
+    let mut request = request(folder.path());
+    request.folders.push(folder.path().join("second"));
+    let plan_before = plan(&request);
+    let mut other = request.clone();
+    other.workload.name = "other".to_string();
+    let other_before = plan(&other);
+    run_on(plan_before.clone(), &Disk, &StopToken::new());
+    // The plans were made when nothing was there yet; what has come since is looked at again.
+    let saved = everything(folder.path());
+    let report = run_on(other_before, &Disk, &StopToken::new());
+    assert!(error(&report).contains("is of another model: tiny, not other"));
+    assert!(everything(folder.path()) == saved);
+    // In the second directory, so that the first is not emptied before it is seen.
+    let foreign = request.folders[1].join(step_folder(1)).join("notes.txt");
+    fs::write(&foreign, "mine").unwrap();
+    let saved = everything(folder.path());
+    let report = run_on(plan_before, &Disk, &StopToken::new());
+    assert!(error(&report).contains("notes.txt is in the way"));
+    assert!(everything(folder.path()) == saved);
+    let facts = scan(&request.folders, Look::Only).unwrap();
+    let problems = resolve(&request, &probe::host_facts(), &facts).problems;
+    assert!(
+        problems[0].what.contains("notes.txt is in the way"),
+        "{problems:?}"
+    );
+}
+
+#[test]
+fn what_a_killed_run_left_between_two_names_is_in_nobodys_way() {
+    let folder = folder();
+    let request = request(folder.path());
+    let directory = &request.folders[0];
+    let plan = plan(&request);
+    let leave = || {
+        for (step, marker) in [(1, true), (2, false)] {
+            let husk = storage::temporary_name(&directory.join(step_folder(step)));
+            fs::create_dir_all(&husk).unwrap();
+            if marker {
+                fs::write(husk.join(MARKER_NAME), "{").unwrap();
+            }
+        }
+    };
+    leave();
+    let report = run_on(plan, &Disk, &StopToken::new());
+    assert_eq!(report.ending, Ending::Done);
+    leave();
+    let cleaned = clean(directory).unwrap();
+    assert_eq!((cleaned.checkpoints, cleaned.left), (2, 0));
+    assert!(!directory.exists());
+}

@@ -1,0 +1,170 @@
+//! What becomes of checkpoints that are there already.
+
+use super::*;
+use crate::warning::WarningKind;
+
+/// Storage with checkpoints of `there` under steps 1 to `steps`.
+fn with_saved(there: &CheckpointRequest, steps: u32) -> CheckpointFacts {
+    let empty = facts(2_000 * GIB);
+    let plan = plan(there, &empty);
+    CheckpointFacts {
+        saved: (1..=steps).map(|step| saved(&plan, step)).collect(),
+        ..empty
+    }
+}
+
+#[test]
+fn a_save_replaces_the_same_model_at_any_scale_and_says_so() {
+    let mut small = request("llama3-8b");
+    small.scale = Some(ScaleChoice::Factor(0.02));
+    small.writes = Some(3);
+    let facts = with_saved(&small, 5);
+    small.scale = None;
+    let plan = plan(&small, &facts);
+    let said = plan
+        .notes
+        .iter()
+        .find(|note| note.kind == WarningKind::EarlierCheckpoints)
+        .expect("a note");
+    assert_eq!(
+        said.fact,
+        "checkpoints 1 to 3 of an earlier run in ckpt are replaced"
+    );
+}
+
+#[test]
+fn a_save_replaces_no_checkpoint_of_another_model_or_parallelism() {
+    let mut mine = request("llama3-8b");
+    mine.writes = Some(2);
+    let facts = with_saved(&mine, 5);
+    let resolution = resolve(
+        &CheckpointRequest {
+            ranks: Some(16),
+            ..mine.clone()
+        },
+        &host(),
+        &facts,
+    );
+    assert!(
+        !resolution.has_no_valid_plan(),
+        "it is the directory's fault"
+    );
+    let [problem] = &resolution.problems[..] else {
+        panic!("{:?}", resolution.problems)
+    };
+    assert_eq!(
+        problem.what,
+        "checkpoints 1 to 2 in ckpt are of another number of ranks: 8 of 8, not 16 of 16; a save \
+         would replace them"
+    );
+    assert!(problem.remedy.contains("--clean") && problem.remedy.contains("--dir"));
+    mine.workload.name = "mine".to_string();
+    assert!(whats(&mine, &facts)[0].contains("another model: llama3-8b, not mine"));
+    let mut other = request("llama3-8b");
+    other.workload.architecture.hidden_size *= 2;
+    other.writes = Some(1);
+    assert!(whats(&other, &facts)[0].contains("checkpoint 1 in ckpt is of another shape"));
+}
+
+#[test]
+fn a_run_that_saves_never_restores_an_older_runs() {
+    let mut mine = request("llama3-8b");
+    let facts = with_saved(&mine, 5);
+    mine.writes = Some(1);
+    mine.reads = Some(2);
+    let problems = whats(&mine, &facts);
+    assert!(
+        problems[0].contains("2 restores were asked for; 1 checkpoint is there"),
+        "{problems:?}"
+    );
+    mine.reads = None;
+    let steps: Vec<u32> = plan(&mine, &facts)
+        .restores
+        .iter()
+        .map(|r| r.step)
+        .collect();
+    assert_eq!(steps, [1]);
+}
+
+#[test]
+fn restoring_leaves_out_what_an_older_run_left_at_another_scale_and_says_so() {
+    let (mut request, mut facts) = after_a_scaled_save();
+    let mut full = request.clone();
+    full.scale = Some(ScaleChoice::Factor(0.02));
+    full.writes = Some(4);
+    facts
+        .saved
+        .push(saved(&plan(&full, &self::facts(20 * GIB)), 3));
+    let mixed = plan(&request, &facts);
+    assert_eq!(mixed.restores.len(), 2);
+    let note = mixed
+        .notes
+        .iter()
+        .find(|note| note.fact.contains("not restored"));
+    let fact = &note.expect("a note").fact;
+    assert!(
+        fact.starts_with("not restored: checkpoint 3 in ckpt (checkpoint 3 is of another scale"),
+        "{fact}"
+    );
+    request.reads = Some(3);
+    assert!(whats(&request, &facts)[0].contains("3 restores were asked for"));
+}
+
+#[test]
+fn one_that_is_not_whole_is_named_though_no_other_is_there() {
+    let (request, mut facts) = after_a_scaled_save();
+    facts.saved.truncate(1);
+    facts.saved[0].files.clear();
+    let problems = whats(&request, &facts);
+    assert!(problems[0].contains("is missing"), "{problems:?}");
+}
+
+#[test]
+fn a_checkpoint_that_was_not_synced_is_restored_with_a_warning() {
+    let (request, mut facts) = after_a_scaled_save();
+    let marker = facts.saved[1].marker.as_mut().and_then(|m| m.as_mut().ok());
+    marker.expect("a marker").crash_safe = false;
+    let plan = plan(&request, &facts);
+    let note = plan
+        .notes
+        .iter()
+        .find(|note| note.kind == WarningKind::NotDurable)
+        .expect("a note");
+    assert!(
+        note.fact
+            .starts_with("checkpoint 2 was saved with --fsync none: not crash-safe"),
+        "{}",
+        note.fact
+    );
+}
+
+#[test]
+fn parts_of_different_saves_make_no_checkpoint() {
+    // Saved to one directory; asked for from two, of which the other has a part of another save.
+    let (mut request, mut facts) = after_a_scaled_save();
+    request.folders.push("b".into());
+    facts.folders.push(folder("b", 20 * GIB));
+    let other = SavedPart {
+        folder: 1,
+        ..facts.saved[0].clone()
+    };
+    facts.saved.push(other);
+    let problems = whats(&request, &facts);
+    assert!(
+        problems[0].contains("holds the files of other ranks"),
+        "{problems:?}"
+    );
+}
+
+#[test]
+fn what_stormlp_did_not_make_inside_its_own_is_in_the_way_too() {
+    let mut mine = request("llama3-8b");
+    mine.writes = Some(1);
+    let mut facts = with_saved(&mine, 1);
+    facts.saved[0].foreign = Some("notes.txt".to_string());
+    let problems = whats(&mine, &facts);
+    assert!(
+        problems[0].contains("global_epoch1_step1/notes.txt is in the way"),
+        "{problems:?}"
+    );
+}
