@@ -266,12 +266,13 @@ fn scale(
         Some(ScaleChoice::Factor(factor)) => Scaling::by_factor(layout, ranks, factor),
         None if request.dry_run => full,
         None | Some(ScaleChoice::Auto) => {
-            let room = space::room(facts, request.writes.unwrap_or(1) > 0);
+            let room = space::room(facts, counts.writes);
             let open = moves::most_ranks(host);
             if room / counts.peak().max(1) >= full.full_bytes && ranks <= open {
                 return full;
             }
-            let half = room / 2 / counts.for_scaled(true).peak().max(1);
+            let counts = counts.for_scaled(true);
+            let half = space::room(facts, counts.writes) / 2 / counts.peak().max(1);
             let rate = facts
                 .trial_bytes_per_second
                 .unwrap_or(ASSUMED_BYTES_PER_SECOND);

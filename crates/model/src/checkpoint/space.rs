@@ -14,21 +14,16 @@ pub(super) fn free(facts: &CheckpointFacts) -> Option<u64> {
     (!facts.folders.is_empty()).then(|| facts.file_systems().iter().map(|(free, _)| free).sum())
 }
 
-/// Bytes that checkpoints spread over the directories can have in all, counting what is free and
-/// (when the run `replaces` them) the checkpoints that stormlp has there. The tightest file
-/// system decides, since ranks are spread evenly.
-pub(super) fn room(facts: &CheckpointFacts, replaces: bool) -> u64 {
+/// Bytes that checkpoints 1 to `writes` spread over the directories can have in all, counting what
+/// is free and what they replace; later ones of an earlier run stay. The tightest file system
+/// decides, since ranks are spread evenly.
+pub(super) fn room(facts: &CheckpointFacts, writes: u32) -> u64 {
     let folders = facts.folders.len().max(1) as u64;
     facts
         .file_systems()
         .iter()
         .map(|(free, members)| {
-            let usable = free.saturating_sub(RESERVE_BYTES)
-                + if replaces {
-                    replaced(facts, members, u32::MAX)
-                } else {
-                    0
-                };
+            let usable = free.saturating_sub(RESERVE_BYTES) + replaced(facts, members, writes);
             (u128::from(usable) * u128::from(folders) / members.len() as u128)
                 .min(u128::from(u64::MAX)) as u64
         })
@@ -93,7 +88,7 @@ fn remedy(request: &CheckpointRequest, plan: &CheckpointPlan, facts: &Checkpoint
     }
     let scaling = &plan.scaling;
     let mut ways = vec!["another --dir".to_string()];
-    let room = room(facts, true);
+    let room = room(facts, plan.writes);
     let fit = |copies: u64| plan.total_bytes <= room / copies;
     if plan.writes > 1 && fit(1) {
         ways.push("fewer --writes".to_string());

@@ -168,3 +168,21 @@ fn what_stormlp_did_not_make_inside_its_own_is_in_the_way_too() {
         "{problems:?}"
     );
 }
+
+#[test]
+fn what_a_scaled_run_leaves_in_place_is_no_room_for_it() {
+    // Ten checkpoints fill storage; a scaled run replaces two of them.
+    let mut ten = request("llama3-8b");
+    ten.scale = Some(ScaleChoice::Factor(0.1));
+    ten.writes = Some(10);
+    let mut facts = with_saved(&ten, 10);
+    facts.folders[0].free_bytes = 5 * GIB;
+    let one = plan(&ten, &facts).total_bytes;
+    let again = plan(&request("llama3-8b"), &facts);
+    assert!(again.is_scaled() && again.writes == 2);
+    assert!(
+        again.peak_bytes <= (5 * GIB + 2 * one) / 2,
+        "{}",
+        again.peak_bytes
+    );
+}
