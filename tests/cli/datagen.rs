@@ -98,6 +98,11 @@ fn what_cannot_be_made_leaves_no_trace() {
         ),
         (
             vec!["datagen", "unet3d", "--files", "0"],
+            2,
+            "invalid value '0' for '--files",
+        ),
+        (
+            vec!["datagen", "unet3d", "--params", "dataset.num_files_train=0"],
             3,
             "num_files_train must be 1 or more",
         ),

@@ -60,7 +60,19 @@ fn wrong_words_are_2() {
         ("unet3d --compute-time=-5", "compute-time"),
         ("unet3d --profile v9", "v9"),
         ("unet3d --storage tape", "tape"),
-        ("unet3d --storage null --device gpu --path gds", "gpu"),
+        ("unet3d --read-threads 1000000000", "1024"),
+        ("unet3d --prefetch 1000000000", "65536"),
+        ("unet3d --epochs 1000000000000", "1000000"),
+        ("unet3d -n -1", "-1 is not in 1"),
+        ("unet3d --transfer-size 0", "1 byte or more"),
+        (
+            "unet3d --storage null --path gds",
+            "--storage null reads nothing",
+        ),
+        (
+            "unet3d --storage null --cold",
+            "--cold would have no effect",
+        ),
     ] {
         let text = stderr(train(folder.path(), words).assert().failure());
         assert!(text.contains(said), "{words}: {text}");
@@ -76,6 +88,22 @@ fn workloads_that_make_no_plan_are_3() {
     check(folder.path(), unknown, 3, &["read_thread", "read_threads"]);
     let words = "unet3d --storage null --files 3 --accelerators 9";
     check(folder.path(), words, 3, &["3 samples", "--files"]);
+    let datagen = "model: {name: mine}\nworkflow: {generate_data: True, train: False}\n";
+    fs::write(folder.path().join("make.yaml"), datagen).unwrap();
+    check(
+        folder.path(),
+        "make.yaml",
+        3,
+        &["no training", "stormlp datagen make.yaml"],
+    );
+    let other = "my.yaml --accelerator b200 --storage null";
+    fs::write(folder.path().join("my.yaml"), "model: {name: mine}\n").unwrap();
+    check(
+        folder.path(),
+        other,
+        3,
+        &["accelerator custom", "--params stormlp.accelerator=b200"],
+    );
     fs::write(folder.path().join("bad.yaml"), "reader: [1").unwrap();
     check(folder.path(), "bad.yaml", 3, &["bad.yaml"]);
 }

@@ -120,6 +120,47 @@ fn names_that_are_wrong_have_the_codes_and_the_nearest() {
     let assert = stormlp()
         .args(["datasize", "unet3d", "-n", "0"])
         .assert()
-        .code(3);
+        .code(2);
     assert!(stderr(assert).contains("--accelerators"));
+}
+
+#[test]
+fn nothing_and_less_are_no_sizes() {
+    for words in [
+        ["-n", "0"],
+        ["-n", "-1"],
+        ["-n", "1000000000000"],
+        ["--hosts", "0"],
+        ["--host-memory", "0"],
+        ["--host-memory", "-1"],
+        ["--batch-size", "0"],
+        ["--samples-per-file", "abc"],
+    ] {
+        let text = stderr(
+            stormlp()
+                .args(["datasize", "unet3d"])
+                .args(words)
+                .assert()
+                .code(2),
+        );
+        assert!(text.contains("invalid value"), "{words:?}: {text}");
+    }
+}
+
+#[test]
+fn an_edition_that_nothing_tells_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("my.yaml");
+    std::fs::write(&file, "model: {name: mine}\n").unwrap();
+    let mut plain = stormlp();
+    let plain = plain.args(["datasize", file.to_str().unwrap()]);
+    let text = stderr(plain.assert().success());
+    assert!(
+        text.contains("no edition is named: native is taken"),
+        "{text}"
+    );
+    // Up to v1.0 the model was its name alone.
+    std::fs::write(&file, "model: mine\n").unwrap();
+    let old = json(&["datasize", file.to_str().unwrap()]);
+    assert_eq!(old["profile"], "v1");
 }

@@ -174,6 +174,12 @@ pub fn format_duration(seconds: f64) -> String {
     }
 }
 
+/// A count with its noun, in the plural where there is not just one: `1 file`, `12 files`.
+pub fn counted(count: u64, noun: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{ending}")
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

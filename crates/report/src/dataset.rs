@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use stormlp_model::dataset::{GenerateOutline, GenerateReport, Verification};
-use stormlp_model::units::{ByteSize, format_duration};
+use stormlp_model::units::{ByteSize, counted, format_duration};
 
 /// The outline of a run, as `--dry-run` prints it.
 #[must_use]
@@ -20,9 +20,12 @@ pub fn outline_text(outline: &GenerateOutline) -> String {
         "at most "
     };
     let mut text = format!(
-        "{} ({}): {train_files} training files, {valid_files} evaluation files, \
-         {samples_per_file} samples in each\n",
-        outline.workload, outline.format
+        "{} ({}): {}, {}, {} in each\n",
+        outline.workload,
+        outline.format,
+        counted(*train_files, "training file"),
+        counted(*valid_files, "evaluation file"),
+        counted(*samples_per_file, "sample")
     );
     // Writing to a string cannot fail.
     let _ = writeln!(text, "folder     {}", outline.folder.display());
@@ -157,7 +160,7 @@ mod tests {
             fits: Some(false),
         };
         insta::assert_snapshot!(outline_text(&outline), @r"
-        unet3d (npz): 168 training files, 0 evaluation files, 1 samples in each
+        unet3d (npz): 168 training files, 0 evaluation files, 1 sample in each
         folder     ./stormlp-data/unet3d
         bytes      23.55 GiB (25286065583 bytes)
         sizes      profile v2

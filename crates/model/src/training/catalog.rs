@@ -1,6 +1,6 @@
 //! The workloads that are built in: MLPerf Storage's, edition by edition.
 
-use super::keys::edit_distance;
+use super::keys::{edit_distance, may_mean};
 use super::workload::Workload;
 use super::yaml::WorkloadError;
 
@@ -60,14 +60,12 @@ const PREFERRED: [&str; 3] = ["h100", "b200", "v100"];
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
     /// No model of that name.
-    #[error(
-        "there is no workload `{name}`; did you mean `{nearest}`? `stormlp workloads` lists them"
-    )]
+    #[error("there is no workload `{name}`{}", meant.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default())]
     NoWorkload {
         /// What was asked for.
         name: String,
-        /// The nearest there is.
-        nearest: &'static str,
+        /// What was probably meant, if anything.
+        meant: Option<&'static str>,
     },
     /// The model has no such accelerator.
     #[error(
@@ -137,12 +135,12 @@ pub fn find(name: &str, accelerator: Option<&str>) -> Result<&'static Entry, Cat
 }
 
 fn no_workload(name: String) -> CatalogError {
-    let nearest = CATALOG
+    let meant = CATALOG
         .iter()
         .map(|entry| entry.name)
-        .min_by_key(|candidate| edit_distance(candidate, &name))
-        .unwrap_or("unet3d");
-    CatalogError::NoWorkload { name, nearest }
+        .filter(|candidate| may_mean(&name, candidate))
+        .min_by_key(|candidate| edit_distance(candidate, &name));
+    CatalogError::NoWorkload { name, meant }
 }
 
 /// The accelerators that model `name` is built in for.
@@ -219,7 +217,8 @@ mod tests {
             find("unet3d_a100", Some("b200")).unwrap().accelerator,
             "b200"
         );
-        insta::assert_snapshot!(find("unet", None).unwrap_err(), @"there is no workload `unet`; did you mean `unet3d`? `stormlp workloads` lists them");
+        insta::assert_snapshot!(find("unet", None).unwrap_err(), @"there is no workload `unet`; did you mean `unet3d`?");
+        insta::assert_snapshot!(find("gpt4", None).unwrap_err(), @"there is no workload `gpt4`");
         insta::assert_snapshot!(find("bert", Some("h100")).unwrap_err(), @"workload bert has no accelerator `h100`: it has v100; for another one say how long it computes with --compute-time or --accelerator-profile");
     }
 

@@ -6,6 +6,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// No step takes longer than a day.
+const MAX_SECONDS: f64 = 86_400.0;
+
 /// A time in seconds: a constant, or what is drawn at every step.
 ///
 /// A drawn value is used by its absolute value, as DLIO does.
@@ -101,6 +104,11 @@ impl Distribution {
         };
         if let Some((name, value)) = parts.iter().find(|(_, v)| !v.is_finite() || *v < 0.0) {
             return Some(format!("{name} is {value}, it must be 0 or more"));
+        }
+        if let Some((name, value)) = parts.iter().find(|(_, v)| *v > MAX_SECONDS) {
+            return Some(format!(
+                "{name} is {value}, it may be {MAX_SECONDS} at most (a day, in seconds)"
+            ));
         }
         match *self {
             Self::Uniform { min, max } if min > max => {

@@ -123,6 +123,9 @@ pub const KEYS: &[Key] = &[
     ignored("storage.storage_options", OBJECT),
     ignored("storage.storage_library", OBJECT),
     ignored("storage.post_generation_settle_seconds", OBJECT),
+    ignored("storage.endpoint_uris", OBJECT),
+    ignored("storage.load_balance_strategy", OBJECT),
+    ignored("storage.use_mpi_endpoint_distribution", OBJECT),
     used("dataset.data_folder", Kind::Text),
     used("dataset.format", Kind::Text),
     used("dataset.file_prefix", Kind::Text),
@@ -149,6 +152,15 @@ pub const KEYS: &[Key] = &[
         Kind::Number,
         "dataset.record_length_bytes_resize",
     ),
+    // DLIO 1.0.0 had them here; later they moved to `reader`.
+    alias("dataset.batch_size", Kind::Count, "reader.batch_size"),
+    alias(
+        "dataset.batch_size_eval",
+        Kind::Count,
+        "reader.batch_size_eval",
+    ),
+    ignored("dataset.file_access", "DLIO ignores it too"),
+    ignored("dataset.record-length", UNREAD),
     used("dataset.record_dims", Kind::Counts),
     used("dataset.record_element_type", Kind::Text),
     used("dataset.record_element_bytes", Kind::Count),
@@ -208,6 +220,15 @@ pub const KEYS: &[Key] = &[
     ignored("reader.data_loader_root", UNREAD),
     ignored("reader.shuffle", UNREAD),
     ignored("reader.checkpoint_folder", UNREAD),
+    ignored("reader.seed", UNREAD),
+    ignored("reader.protocol", OBJECT),
+    ignored("reader.storage_type", OBJECT),
+    ignored("reader.storage_root", OBJECT),
+    ignored("reader.storage_options", OBJECT),
+    ignored("reader.storage_library", OBJECT),
+    ignored("reader.endpoint_uris", OBJECT),
+    ignored("reader.load_balance_strategy", OBJECT),
+    ignored("reader.use_mpi_endpoint_distribution", OBJECT),
     used("train.epochs", Kind::Count),
     used("train.total_training_steps", Kind::OptionalCount),
     used("train.computation_time", Kind::Time),
@@ -218,6 +239,7 @@ pub const KEYS: &[Key] = &[
     used("evaluation.eval_time_stdev", Kind::Number),
     used("evaluation.eval_after_epoch", Kind::Count),
     used("evaluation.epochs_between_evals", Kind::Count),
+    ignored("evaluation.steps_between_evals", UNREAD),
     used("checkpoint.checkpoint_folder", Kind::Text),
     used("checkpoint.checkpoint_after_epoch", Kind::OptionalCount),
     used("checkpoint.epochs_between_checkpoints", Kind::OptionalCount),
@@ -260,6 +282,9 @@ pub const KEYS: &[Key] = &[
     ignored("output.log_file", OUTPUT),
     ignored("profiling.profiler", PROFILER),
     ignored("profiling.iostat_devices", PROFILER),
+    ignored("data_loader", UNREAD),
+    ignored("generator", UNREAD),
+    ignored("logging", UNREAD),
     ignored("defaults", "stormlp composes no files"),
     ignored("hydra", "stormlp has no Hydra"),
 ];
@@ -319,29 +344,41 @@ pub(super) fn join(section: &str, name: &str) -> String {
     }
 }
 
-/// The known key nearest to `path`: by edits of its last part, those of the same section first.
-pub(super) fn nearest(path: &str) -> &'static str {
+/// The known key that `path` was probably meant to be: by edits of its last part, those of the
+/// same section first. `None` where every key is too far away to have been meant.
+pub(super) fn nearest(path: &str) -> Option<&'static str> {
     let (section, name) = path.rsplit_once('.').unwrap_or(("", path));
-    let cost = |key: &Key| {
+    let used = KEYS
+        .iter()
+        .filter(|key| !matches!(key.effect, Effect::Alias(_)));
+    let keys = used.filter_map(|key| {
         let (of, last) = key.path.rsplit_once('.').unwrap_or(("", key.path));
         let section_cost = if of == section { 0 } else { 2 };
-        edit_distance(name, last) + section_cost
-    };
+        may_mean(name, last).then(|| (edit_distance(name, last) + section_cost, key.path))
+    });
     // Sections count as well, so that `readr` finds `reader`.
     let sections = KEYS
         .iter()
-        .filter_map(|key| key.path.split_once('.').map(|(first, _)| first));
-    let best_key = KEYS.iter().min_by_key(|key| cost(key));
-    let best_section = sections.min_by_key(|first| edit_distance(name, first));
-    match (best_key, best_section) {
-        (Some(key), Some(first))
-            if section.is_empty() && edit_distance(name, first) < cost(key) =>
-        {
-            first
-        }
-        (Some(key), _) => key.path,
-        (None, _) => "",
-    }
+        .filter_map(|key| key.path.split_once('.').map(|(first, _)| first))
+        .filter(|first| section.is_empty() && may_mean(name, first))
+        .map(|first| (edit_distance(name, first), first));
+    sections
+        .chain(keys)
+        .min_by_key(|(cost, _)| *cost)
+        .map(|(_, path)| path)
+}
+
+/// Whether somebody who typed `typed` may have meant `known`: that begins so, a third of the
+/// characters at most is wrong, or half of them behind the same beginning.
+pub(super) fn may_mean(typed: &str, known: &str) -> bool {
+    let length = typed.chars().count();
+    let alike = typed
+        .chars()
+        .zip(known.chars())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let wrong = if alike >= 4 { length / 2 } else { length / 3 };
+    (length >= 3 && known.starts_with(typed)) || edit_distance(typed, known) <= wrong.max(1)
 }
 
 /// Levenshtein's distance in characters.
@@ -376,10 +413,23 @@ mod tests {
 
     #[test]
     fn the_nearest_key_is_what_was_meant() {
-        assert_eq!(nearest("reader.batchsize"), "reader.batch_size");
-        assert_eq!(nearest("readr"), "reader");
-        assert_eq!(nearest("train.compute_time"), "train.computation_time");
-        assert_eq!(nearest("dataset.num_file_train"), "dataset.num_files_train");
+        for (typed, meant) in [
+            ("reader.batchsize", "reader.batch_size"),
+            ("readr", "reader"),
+            ("train.compute_time", "train.computation_time"),
+            ("dataset.num_file_train", "dataset.num_files_train"),
+            ("train.batch_size", "reader.batch_size"),
+            ("reader.batch", "reader.batch_size"),
+        ] {
+            assert_eq!(nearest(typed), Some(meant), "{typed}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_like_none_is_given_no_meaning() {
+        for typed in ["dataset.colour", "version", "handlers", "root", "x"] {
+            assert_eq!(nearest(typed), None, "{typed}");
+        }
     }
 
     #[test]

@@ -1,10 +1,15 @@
 //! From values to a [`Workload`]: DLIO's defaults, and what cannot be emulated.
 
+use std::collections::BTreeSet;
+
 use serde_yaml::Value;
 
 use super::distribution::Distribution;
+use super::edition::{self, EditionFrom};
 use super::keys::{Effect, KEYS};
+use super::params;
 use super::profile::Profile;
+use super::request::{MAX_EPOCHS, MAX_PREFETCH, MAX_READ_THREADS};
 use super::values;
 use super::workload::{
     CheckpointSpec, DataFormat, DataLoader, DatasetSpec, EvaluationSpec, KeyNote, MetricSpec,
@@ -23,22 +28,12 @@ impl Workload {
     /// # Errors
     /// With everything that is wrong with it, line by line.
     pub fn parse(text: &str, source_name: &str, params: &[String]) -> Result<Self, WorkloadError> {
-        let mut values = yaml::read(text, source_name)?;
-        let mut faults = Vec::new();
-        for param in params {
-            if let Err(error) = yaml::set_param(&mut values, param) {
-                faults.extend(error.faults);
-            }
-        }
-        if !faults.is_empty() {
-            return Err(WorkloadError {
-                source_name: "--params".to_string(),
-                faults,
-            });
-        }
+        let mut contents = yaml::read(text, source_name)?;
+        params::set(&mut contents.values, params)?;
         let (stem_name, stem_accelerator) = names_of(source_name);
         Builder {
-            values: &values,
+            values: &contents.values,
+            written: &contents.written,
             faults: Vec::new(),
         }
         .workload(&stem_name, stem_accelerator.as_deref())
@@ -56,20 +51,23 @@ impl Workload {
     }
 }
 
-/// Model and accelerator of `…/unet3d_h100.yaml`.
+/// Model and accelerator of `…/unet3d_h100.yaml`, and of `…/unet3d_h100_s3.yaml`.
 fn names_of(source_name: &str) -> (String, Option<String>) {
     let base = source_name.rsplit('/').next().unwrap_or(source_name);
     let stem = base.rsplit_once('.').map_or(base, |(stem, _)| stem);
-    match stem.rsplit_once('_') {
-        Some((name, accelerator)) if Profile::of_accelerator(accelerator).is_some() => {
-            (name.to_string(), Some(accelerator.to_string()))
-        }
+    let parts: Vec<&str> = stem.split('_').collect();
+    match parts
+        .iter()
+        .rposition(|part| Profile::of_accelerator(part).is_some())
+    {
+        Some(at) if at > 0 => (parts[..at].join("_"), Some(parts[at].to_string())),
         _ => (stem.to_string(), None),
     }
 }
 
 struct Builder<'a> {
     values: &'a Values,
+    written: &'a BTreeSet<&'static str>,
     faults: Vec<String>,
 }
 
@@ -83,12 +81,19 @@ impl Builder<'_> {
     }
 
     fn small(&mut self, path: &str, default: u32) -> u32 {
+        self.up_to(u32::MAX, path, default)
+    }
+
+    fn up_to(&mut self, most: u32, path: &str, default: u32) -> u32 {
         let count = self.count(path, u64::from(default));
-        u32::try_from(count).unwrap_or_else(|_| {
-            self.faults
-                .push(format!("`{path}` is {count}: more than {}", u32::MAX));
-            default
-        })
+        match u32::try_from(count) {
+            Ok(small) if small <= most => small,
+            _ => {
+                self.faults
+                    .push(format!("`{path}` is {count}: it may be {most} at most"));
+                default
+            }
+        }
     }
 
     fn number(&self, path: &str, default: f64) -> f64 {
@@ -136,20 +141,22 @@ impl Builder<'_> {
             .text("stormlp.accelerator")
             .or_else(|| accelerator.map(str::to_string))
             .unwrap_or_else(|| "custom".to_string());
-        let edition = self
-            .parsed("stormlp.profile")
-            .or_else(|| Profile::of_accelerator(&accelerator))
-            .unwrap_or(Profile::Native);
+        let dataset = self.dataset();
+        let (edition, edition_from) = match self.parsed("stormlp.profile") {
+            Some(profile) => (profile, EditionFrom::Name),
+            None => edition::of_file(&accelerator, self.written, dataset.format),
+        };
         let workload = Workload {
             name: self.text("model.name").unwrap_or_else(|| name.to_string()),
             accelerator,
             edition,
+            edition_from,
             workflow: Workflow {
                 train: self.flag("workflow.train", true),
                 evaluation: self.flag("workflow.evaluation", false),
                 checkpoint: self.flag("workflow.checkpoint", false),
             },
-            dataset: self.dataset(),
+            dataset,
             reader: self.reader(),
             train: self.train(),
             evaluation: EvaluationSpec {
@@ -200,7 +207,7 @@ impl Builder<'_> {
             num_files_eval: self.count("dataset.num_files_eval", 0),
             num_subfolders_train: self.count("dataset.num_subfolders_train", 0),
             num_subfolders_eval: self.count("dataset.num_subfolders_eval", 0),
-            num_samples_per_file: self.count("dataset.num_samples_per_file", 1),
+            num_samples_per_file: u64::from(self.small("dataset.num_samples_per_file", 1)),
             record_length_bytes: self.number("dataset.record_length_bytes", 65_536.0),
             record_length_bytes_stdev: self.number("dataset.record_length_bytes_stdev", 0.0),
             record_length_bytes_resize: self.number("dataset.record_length_bytes_resize", 0.0),
@@ -241,9 +248,9 @@ impl Builder<'_> {
             data_loader,
             batch_size: self.small("reader.batch_size", 1),
             batch_size_eval: self.small("reader.batch_size_eval", 1),
-            read_threads: self.small("reader.read_threads", 1),
+            read_threads: self.up_to(MAX_READ_THREADS, "reader.read_threads", 1),
             computation_threads: self.small("reader.computation_threads", 1),
-            prefetch_size: self.small("reader.prefetch_size", 2),
+            prefetch_size: self.up_to(MAX_PREFETCH, "reader.prefetch_size", 2),
             file_shuffle: self.shuffle("reader.file_shuffle"),
             sample_shuffle: self.shuffle("reader.sample_shuffle"),
             shuffle_size: self.count("reader.shuffle_size", 1024),
@@ -255,7 +262,7 @@ impl Builder<'_> {
 
     fn train(&mut self) -> TrainSpec {
         TrainSpec {
-            epochs: self.small("train.epochs", 1),
+            epochs: self.up_to(MAX_EPOCHS, "train.epochs", 1),
             total_training_steps: self
                 .get("train.total_training_steps")
                 .and_then(values::count)

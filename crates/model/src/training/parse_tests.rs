@@ -86,7 +86,7 @@ fn every_fault_is_told_with_its_place_and_the_nearest_key() {
     insta::assert_snapshot!(error(text), @r"
     my.yaml:2:3: unknown key `reader.batchsize`; did you mean `reader.batch_size`?
     my.yaml:3:17: `reader.read_threads` is `many`: write a whole number from 0
-    my.yaml:6:3: unknown key `dataset.colour`; did you mean `dataset.format`?
+    my.yaml:6:3: unknown key `dataset.colour`: neither MLPerf Storage nor DLIO has one like it
     my.yaml:8:11: `train.epochs` is `-3`: write a whole number from 0
     ");
 }
@@ -149,6 +149,60 @@ fn parameters_win_over_the_file() {
     --params: unknown key `reader.batch_siz`; did you mean `reader.batch_size`?
     --params: `train.epochs` is not key=value
     ");
+}
+
+#[test]
+fn times_may_be_set_by_their_parts() {
+    let time = |file: &str, params: &[&str]| {
+        let params: Vec<String> = params
+            .iter()
+            .map(|part| format!("train.computation_time{part}"))
+            .collect();
+        let text = format!("train:\n  computation_time: {file}\n");
+        Workload::parse(&text, "my.yaml", &params).map(|w| w.train.computation_time)
+    };
+    let normal = |mean, stdev| Distribution::Normal { mean, stdev };
+    assert_eq!(
+        time("0.3", &[".mean=0.1"]).unwrap(),
+        Distribution::constant(0.1)
+    );
+    assert_eq!(time("0.3", &[".stdev=0.02"]).unwrap(), normal(0.3, 0.02));
+    assert_eq!(
+        time("0.3", &[".stdev=0.02", ".mean=0.1"]).unwrap(),
+        normal(0.1, 0.02)
+    );
+    let drawn = "{type: normal, mean: 0.3, stdev: 0.02}";
+    assert_eq!(time(drawn, &[".mean=0.1"]).unwrap(), normal(0.1, 0.02));
+    // Parts of another distribution replace all of it, in any order.
+    assert_eq!(
+        time(drawn, &[".scale=0.1", ".shape=2", ".type=gamma"]).unwrap(),
+        Distribution::Gamma {
+            shape: 2.0,
+            scale: 0.1
+        }
+    );
+    assert_eq!(
+        time(drawn, &[".mean=0.1", "=0.7"]).unwrap(),
+        Distribution::constant(0.7)
+    );
+    insta::assert_snapshot!(time("0.3", &[".type=gamma", ".shape=2"]).unwrap_err(), @"--params: `train.computation_time`: gamma needs the number `scale`");
+    insta::assert_snapshot!(time("0.3", &[".mean=-1"]).unwrap_err(), @"--params: `train.computation_time`: value is -1, it must be 0 or more");
+    insta::assert_snapshot!(time("0.3", &[".median=1"]).unwrap_err(), @"--params: unknown key `train.computation_time.median`: neither MLPerf Storage nor DLIO has one like it");
+}
+
+#[test]
+fn numbers_beyond_reason_are_refused() {
+    insta::assert_snapshot!(error("reader: {read_threads: 1000000000, prefetch_size: 70000}\ntrain: {epochs: 2000000}"), @r"
+    my.yaml: `reader.read_threads` is 1000000000: it may be 1024 at most
+    my.yaml: `reader.prefetch_size` is 70000: it may be 65536 at most
+    my.yaml: `train.epochs` is 2000000: it may be 1000000 at most
+    ");
+    insta::assert_snapshot!(error("train: {computation_time: 1e30}"), @"my.yaml:1:27: `train.computation_time`: value is 1000000000000000000000000000000, it may be 86400 at most (a day, in seconds)");
+}
+
+#[test]
+fn what_is_no_yaml_is_told_alone() {
+    insta::assert_snapshot!(error("colour: red\nreader:\n  batch_size: 7\n epochs: 3\n"), @"my.yaml:4:2: did not find expected key");
 }
 
 #[test]

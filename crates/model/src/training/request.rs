@@ -8,6 +8,15 @@ use super::distribution::Distribution;
 use super::profile::Profile;
 use crate::path::PathKind;
 
+/// Reading workers that one accelerator may have: more than any host has CPUs for.
+pub const MAX_READ_THREADS: u32 = 1024;
+/// Batches that may be read ahead.
+pub const MAX_PREFETCH: u32 = 65_536;
+/// Epochs of a run: each of them is kept in the report.
+pub const MAX_EPOCHS: u32 = 1_000_000;
+/// Runs of a command.
+pub const MAX_RUNS: u32 = 1000;
+
 /// Where the bytes of a run come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::distribution::Distribution;
 use super::inventory::Inventory;
+use super::memory;
 use super::plan::{
     CheckpointPlan, DataPlan, EvaluationPlan, LoaderPlan, MetricPlan, ReadPattern, ShufflePlan,
     TrainPlan,
@@ -16,19 +17,13 @@ use super::warnings;
 use super::workload::{DataFormat, Shuffle, Workload};
 use crate::facts::HostFacts;
 use crate::path::PathKind;
-use crate::units::ByteSize;
+use crate::units::counted;
 use crate::warning::Warning;
 
 /// One read of TensorFlow's record reader when `transfer_size` is not set (dlio.md §1.7).
 pub const DEFAULT_TRANSFER_BYTES: u64 = 256 << 10;
 /// Row groups that v3.0's parquet reader keeps in flight for each worker (dlio.md §1.10).
 const ROW_GROUPS_IN_FLIGHT: u32 = 64;
-/// Buffers of a run, whatever the number of accelerators: payload is dropped as it lands.
-const POOL_BYTES: u64 = 256 << 20;
-/// Loader, recorder and deadlines of one accelerator, generously.
-const ACCELERATOR_BYTES: u64 = 256 << 10;
-/// Name, length and place in the order of one file.
-const FILE_BYTES: u64 = 160;
 /// The paths a training run can take.
 const PATHS: [PathKind; 6] = [
     PathKind::Buffered,
@@ -67,9 +62,10 @@ impl TrainPlan {
             problems: Vec::new(),
         };
         let plan = resolver.plan();
-        resolver.check_memory(&plan, host);
+        let problem = memory::check(&plan, request, host);
+        resolver.problems.extend(problem);
         if resolver.problems.is_empty() {
-            let warnings = warnings::of(&plan, workload, inventory, host);
+            let warnings = warnings::of(&plan, workload, request, inventory, host);
             Ok(Resolved { plan, warnings })
         } else {
             Err(Problems(resolver.problems))
@@ -115,10 +111,7 @@ impl Resolver<'_> {
             "--compute-time",
             request.compute.unwrap_or(workload.train.computation_time),
         );
-        let memory_bytes = POOL_BYTES
-            + u64::from(accelerators) * ACCELERATOR_BYTES
-            + (data.files + data.eval_files).saturating_mul(FILE_BYTES);
-        TrainPlan {
+        let mut plan = TrainPlan {
             workload: workload.name.clone(),
             accelerator: request
                 .accelerator
@@ -154,9 +147,11 @@ impl Resolver<'_> {
             cold: request.cold && storage == StorageKind::Real,
             threads: request.threads,
             keep_step_times: request.keep_step_times,
-            memory_bytes,
+            memory_bytes: 0,
             data,
-        }
+        };
+        plan.memory_bytes = memory::estimate(&plan);
+        plan
     }
 
     /// `value`, or a problem when it is 0.
@@ -337,8 +332,8 @@ impl Resolver<'_> {
         {
             self.problems.push(Problem::plan(
                 format!(
-                    "the files in {folder} hold {in_file} samples each, the workload says \
-                     {samples_per_file}"
+                    "the files in {folder} hold {} each, the workload says {samples_per_file}",
+                    counted(in_file, "sample")
                 ),
                 format!("set --samples-per-file {in_file}"),
             ));
@@ -354,7 +349,10 @@ impl Resolver<'_> {
         }
         if wanted > found {
             self.problems.push(Problem::plan(
-                format!("{folder} has {found} training files, the workload says {wanted}"),
+                format!(
+                    "{folder} has {}, the workload says {wanted}",
+                    counted(found, "training file")
+                ),
                 format!("set --files {found}, or make more with `stormlp datagen`"),
             ));
         }
@@ -368,9 +366,12 @@ impl Resolver<'_> {
         if most == 0 {
             self.problems.push(Problem::plan(
                 format!(
-                    "{samples} samples in {} files are less than one step of {} accelerators with \
-                     batches of {}, {step} samples",
-                    split.files, split.accelerators, split.batch_size
+                    "{} in {} are less than one step of {} with batches of {}, {}",
+                    counted(samples, "sample"),
+                    counted(split.files, "file"),
+                    counted(u64::from(split.accelerators), "accelerator"),
+                    split.batch_size,
+                    counted(step, "sample")
                 ),
                 "use more files (--files) or fewer accelerators (--accelerators)",
             ));
@@ -388,7 +389,10 @@ impl Resolver<'_> {
             && wanted > most
         {
             self.problems.push(Problem::plan(
-                format!("{wanted} steps are asked for, the data have {most} in an epoch"),
+                format!(
+                    "{} in an epoch are asked for, the data have {most}",
+                    counted(wanted, "step")
+                ),
                 format!("set --steps {most}, or use more files"),
             ));
         }
@@ -408,8 +412,9 @@ impl Resolver<'_> {
         if steps < needed {
             self.problems.push(Problem::plan(
                 format!(
-                    "an epoch has {steps} steps, AU by profile {profile}, which leaves out \
-                     {excluded}, needs {needed}"
+                    "an epoch has {}, AU by profile {profile}, which leaves out {excluded}, needs \
+                     {needed}",
+                    counted(steps, "step")
                 ),
                 "use more files (--files), fewer accelerators or a smaller --batch-size",
             ));
@@ -556,23 +561,6 @@ impl Resolver<'_> {
             epochs_between: spec.epochs_between_checkpoints.max(1),
             steps_between,
         })
-    }
-
-    fn check_memory(&mut self, plan: &TrainPlan, host: &HostFacts) {
-        let limit = self
-            .request
-            .memory_limit_bytes
-            .unwrap_or_else(|| host.usable_memory_bytes());
-        if plan.memory_bytes > limit {
-            self.problems.push(Problem::machine(
-                format!(
-                    "the run needs about {} of memory, {} may be used",
-                    ByteSize(plan.memory_bytes),
-                    ByteSize(limit)
-                ),
-                "use fewer accelerators or files, or raise the limit",
-            ));
-        }
     }
 }
 

@@ -188,10 +188,10 @@ fn all_problems_are_told_at_once() {
     path gds-batch is not for training; use --path buffered, cpu, page-cache, cpu-gpu, cpu-async-gpu, gds or null
     --accelerators is 0; it must be 1 or more
     --epochs is 0; it must be 1 or more
-    the files in /data/set hold 1 samples each, the workload says 4; set --samples-per-file 1
+    the files in /data/set hold 1 sample each, the workload says 4; set --samples-per-file 1
     /data/set has 10 training files, the workload says 12; set --files 10, or make more with `stormlp datagen`
     --compute-time: value is -1, it must be 0 or more
-    the run needs about 256.25 MiB of memory, 1 MiB may be used; use fewer accelerators or files, or raise the limit
+    the run needs about 256.26 MiB of memory, 1 MiB may be used; use fewer accelerators, files or steps, or raise --memory-limit
     ");
 }
 
@@ -213,12 +213,76 @@ fn too_many_accelerators_and_too_few_steps_are_told_with_their_numbers() {
     };
     insta::assert_snapshot!(resolve(&unet3d, &ask(100, None), &data).unwrap_err(), @"168 samples in 168 files are less than one step of 100 accelerators with batches of 7, 700 samples; use more files (--files) or fewer accelerators (--accelerators)");
     insta::assert_snapshot!(resolve(&unet3d, &ask(12, None), &data).unwrap_err(), @"an epoch has 2 steps, AU by profile v2, which leaves out 1, needs 3; use more files (--files), fewer accelerators or a smaller --batch-size");
-    insta::assert_snapshot!(resolve(&unet3d, &ask(1, Some(25)), &data).unwrap_err(), @"25 steps are asked for, the data have 24 in an epoch; set --steps 24, or use more files");
+    insta::assert_snapshot!(resolve(&unet3d, &ask(1, Some(25)), &data).unwrap_err(), @"25 steps in an epoch are asked for, the data have 24; set --steps 24, or use more files");
 }
 
 #[test]
-fn sizes_that_stray_are_warned_of() {
+fn an_edition_that_nothing_tells_is_warned_of() {
+    let text = "model: {name: mine}\ndataset: {format: npz, num_files_train: 5000}\n";
+    let mine = Workload::parse(text, "my.yaml", &[]).unwrap();
+    let null = TrainRequest {
+        storage: StorageKind::Null,
+        ..TrainRequest::default()
+    };
+    let got = resolve(&mine, &null, &Inventory::default()).unwrap();
+    insta::assert_snapshot!(warning_lines(&got), @r"
+    no edition is named: native is taken, stormlp's corrected definitions; choose one with --profile, or name it in the file (stormlp.profile)
+    npz files are read as PyTorch's workers read them, not as TensorFlow's generators
+    ");
+    let named = TrainRequest {
+        profile: Some(Profile::V2),
+        ..null
+    };
+    let got = resolve(&mine, &named, &Inventory::default()).unwrap();
+    assert!(!warning_lines(&got).contains("edition"));
+}
+
+#[test]
+fn too_few_steps_name_what_decided_them() {
     let unet3d = workload("unet3d", "h100");
-    let got = resolve(&unet3d, &TrainRequest::default(), &folder(168, 80_000_000)).unwrap();
-    assert!(warning_lines(&got).contains("the files have 76.29 MiB on average"));
+    let few = |request: TrainRequest| {
+        let got = resolve(&unet3d, &request, &folder(168, 146_600_628)).unwrap();
+        let few = got.warnings.iter().find(|w| w.fact.contains("MLPerf asks"));
+        few.unwrap().advice.clone()
+    };
+    let steps = Some(10);
+    let null = TrainRequest {
+        storage: StorageKind::Null,
+        ..TrainRequest::default()
+    };
+    assert_eq!(few(TrainRequest::default()), "use more files");
+    assert_eq!(few(null.clone()), "set --steps");
+    assert_eq!(few(TrainRequest { steps, ..null }), "set more --steps");
+}
+
+#[test]
+fn memory_grows_with_what_is_kept() {
+    let unet3d = workload("unet3d", "h100");
+    let bytes = |request: TrainRequest| {
+        let storage = StorageKind::Null;
+        let request = TrainRequest { storage, ..request };
+        let got = resolve(&unet3d, &request, &Inventory::default()).unwrap();
+        got.plan.memory_bytes
+    };
+    let base = bytes(TrainRequest::default());
+    for more in [
+        TrainRequest {
+            read_threads: Some(1024),
+            ..TrainRequest::default()
+        },
+        TrainRequest {
+            prefetch: Some(65_536),
+            ..TrainRequest::default()
+        },
+        TrainRequest {
+            epochs: Some(1_000_000),
+            ..TrainRequest::default()
+        },
+        TrainRequest {
+            keep_step_times: true,
+            ..TrainRequest::default()
+        },
+    ] {
+        assert!(bytes(more.clone()) > base, "{more:?}");
+    }
 }

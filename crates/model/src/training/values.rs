@@ -8,6 +8,11 @@ use super::distribution::Distribution;
 use super::keys::{Effect, Key, Kind};
 use super::workload::{ElementType, ParquetColumn, Shuffle};
 
+/// The parts that a time may have in DLIO's form.
+pub(super) const TIME_PARTS: [&str; 8] = [
+    "type", "mean", "stdev", "min", "max", "shape", "scale", "lam",
+];
+
 /// Checks `value` for `key` and brings it to the form the other functions here read. `Null`
 /// always passes: an empty value is one that was not given.
 pub(super) fn check(key: &Key, value: Value) -> Result<Value, String> {

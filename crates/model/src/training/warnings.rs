@@ -1,32 +1,31 @@
 //! What the user of a plan should know before trusting its result.
 
 use super::datasize::{MEMORY_MULTIPLE, MIN_STEPS};
+use super::edition::EditionFrom;
 use super::inventory::Inventory;
 use super::plan::TrainPlan;
 use super::profile::Profile;
-use super::request::StorageKind;
+use super::request::{StorageKind, TrainRequest};
 use super::workload::{DataLoader, Workload};
 use crate::facts::HostFacts;
-use crate::units::ByteSize;
+use crate::units::{ByteSize, counted};
 use crate::warning::{Warning, WarningKind};
-
-/// A mean file size may stray so far from the workload's before it is told.
-const SIZE_TOLERANCE: f64 = 0.25;
 
 /// The warnings of `plan`.
 pub(super) fn of(
     plan: &TrainPlan,
     workload: &Workload,
+    request: &TrainRequest,
     inventory: &Inventory,
     host: &HostFacts,
 ) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if plan.storage == StorageKind::Real {
         warnings.extend(memory(plan, host));
-        warnings.extend(sizes(plan));
         warnings.extend(extra_files(plan, inventory));
     }
-    warnings.extend(few_steps(plan));
+    warnings.extend(edition(workload, request.profile));
+    warnings.extend(few_steps(plan, request));
     warnings.extend(checkpoint_size(plan, workload));
     warnings.extend(loader(plan, workload));
     warnings.extend(no_effect(workload));
@@ -65,32 +64,36 @@ fn memory(plan: &TrainPlan, host: &HostFacts) -> Option<Warning> {
     })
 }
 
-fn few_steps(plan: &TrainPlan) -> Option<Warning> {
-    (plan.steps_per_epoch < MIN_STEPS - 1).then(|| {
+/// Of a workload whose edition nothing tells, neither its file nor `--profile` (`asked`).
+pub fn edition(workload: &Workload, asked: Option<Profile>) -> Option<Warning> {
+    let told = asked.is_some() || workload.edition_from != EditionFrom::Nothing;
+    (!told).then(|| {
         Warning::new(
             WarningKind::NotComparable,
             format!(
-                "an epoch has {} steps, MLPerf asks for {MIN_STEPS}",
-                plan.steps_per_epoch
+                "no edition is named: {} is taken, {}",
+                workload.edition,
+                workload.edition.describe()
             ),
-            "use more files",
+            "choose one with --profile, or name it in the file (stormlp.profile)",
         )
     })
 }
 
-fn sizes(plan: &TrainPlan) -> Option<Warning> {
-    let mean = plan.data.mean_file_bytes();
-    let nominal = plan.data.sample_bytes * plan.data.samples_per_file as f64;
-    ((mean / nominal - 1.0).abs() > SIZE_TOLERANCE).then(|| {
+fn few_steps(plan: &TrainPlan, request: &TrainRequest) -> Option<Warning> {
+    let advice = match request.steps {
+        Some(_) => "set more --steps",
+        None if plan.storage == StorageKind::Null => "set --steps",
+        None => "use more files",
+    };
+    (plan.steps_per_epoch < MIN_STEPS - 1).then(|| {
         Warning::new(
-            WarningKind::Dataset,
+            WarningKind::NotComparable,
             format!(
-                "the files have {} on average, the workload says {}: MiB/s by the record length \
-                 are off by that much",
-                ByteSize(mean as u64),
-                ByteSize(nominal as u64)
+                "an epoch has {}, MLPerf asks for {MIN_STEPS}",
+                counted(plan.steps_per_epoch, "step")
             ),
-            "set --params dataset.record_length_bytes, or --samples-per-file",
+            advice,
         )
     })
 }
@@ -101,8 +104,8 @@ fn extra_files(plan: &TrainPlan, inventory: &Inventory) -> Option<Warning> {
         return Some(Warning::new(
             WarningKind::Dataset,
             format!(
-                "{} files in the dataset folder are not of it, such as {name}",
-                inventory.foreign.len()
+                "the dataset folder has {} that are not of it, such as {name}",
+                counted(inventory.foreign.len() as u64, "file")
             ),
             "they are left out",
         ));

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::distribution::Distribution;
+use super::edition::EditionFrom;
 use super::profile::Profile;
 use crate::names::by_name;
 
@@ -21,6 +22,8 @@ pub struct Workload {
     pub accelerator: String,
     /// The edition the file belongs to.
     pub edition: Profile,
+    /// How that is known.
+    pub edition_from: EditionFrom,
     /// `workflow`: which phases run.
     pub workflow: Workflow,
     /// `dataset`.

@@ -60,16 +60,25 @@ impl fmt::Display for WorkloadError {
 /// Values by the path of their key, aliases resolved; ignored keys are kept with `Null`.
 pub(super) type Values = BTreeMap<&'static str, Value>;
 
+/// What a file says, and in which words: the words tell its edition.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    /// Its values.
+    pub(super) values: Values,
+    /// Its keys as they are written, aliases and all; `model` where that is a name alone.
+    pub(super) written: BTreeSet<&'static str>,
+}
+
 /// Reads `text`, the file `source_name`.
 ///
 /// # Errors
 /// With every unknown key and every value of a wrong kind, or the first fault of YAML itself.
-pub(super) fn read(text: &str, source_name: &str) -> Result<Values, WorkloadError> {
+pub(super) fn read(text: &str, source_name: &str) -> Result<Contents, WorkloadError> {
     let mut faults: Vec<Fault> = Vec::new();
     let mut tolerated = BTreeSet::new();
     loop {
         let walk = Walk {
-            values: RefCell::default(),
+            contents: RefCell::default(),
             fault: RefCell::default(),
             tolerated: &tolerated,
         };
@@ -80,11 +89,15 @@ pub(super) fn read(text: &str, source_name: &str) -> Result<Values, WorkloadErro
         let result = seed.deserialize(serde_yaml::Deserializer::from_str(text));
         let Err(error) = result else {
             if faults.is_empty() {
-                return Ok(walk.values.into_inner());
+                return Ok(walk.contents.into_inner());
             }
             break;
         };
         let noted = walk.fault.into_inner();
+        // What was read of a text that is no YAML is not worth a word.
+        if noted.is_none() && is_no_yaml(text) {
+            faults.clear();
+        }
         faults.push(fault_of(
             &error,
             noted.as_ref().map(|(_, message)| message.as_str()),
@@ -105,6 +118,10 @@ pub(super) fn read(text: &str, source_name: &str) -> Result<Values, WorkloadErro
     })
 }
 
+fn is_no_yaml(text: &str) -> bool {
+    serde::de::IgnoredAny::deserialize(serde_yaml::Deserializer::from_str(text)).is_err()
+}
+
 fn fault_of(error: &serde_yaml::Error, noted: Option<&str>) -> Fault {
     let location = error.location();
     Fault {
@@ -122,48 +139,16 @@ fn without_place(message: &str) -> String {
     }
 }
 
-/// Sets one `key=value` of `--params`.
-///
-/// # Errors
-/// When there is no `=`, the key is unknown or the value is of another kind.
-pub(super) fn set_param(values: &mut Values, param: &str) -> Result<(), WorkloadError> {
-    let fail = |message: String| {
-        Err(WorkloadError {
-            source_name: "--params".to_string(),
-            faults: vec![Fault {
-                line: None,
-                column: None,
-                message,
-            }],
-        })
-    };
-    let Some((path, text)) = param.split_once('=') else {
-        return fail(format!("`{param}` is not key=value"));
-    };
-    let Some(key) = keys::by_path(path.trim()) else {
-        return fail(unknown(path.trim()));
-    };
-    let value: Value = match serde_yaml::from_str(text) {
-        Ok(value) => value,
-        Err(error) => return fail(format!("`{param}`: {error}")),
-    };
-    match values::check(key, value) {
-        Ok(value) => {
-            store(values, key, value);
-            Ok(())
-        }
-        Err(message) => fail(message),
+/// What to say of a key that is none.
+pub(super) fn unknown(path: &str) -> String {
+    match keys::nearest(path) {
+        Some(meant) => format!("unknown key `{path}`; did you mean `{meant}`?"),
+        None => format!("unknown key `{path}`: neither MLPerf Storage nor DLIO has one like it"),
     }
 }
 
-fn unknown(path: &str) -> String {
-    format!(
-        "unknown key `{path}`; did you mean `{}`?",
-        keys::nearest(path)
-    )
-}
-
-fn store(values: &mut Values, key: &'static Key, value: Value) {
+/// Sets `key` to a value that was checked.
+pub(super) fn store(values: &mut Values, key: &'static Key, value: Value) {
     let path = match key.effect {
         Effect::Alias(of) => of,
         _ => key.path,
@@ -174,7 +159,7 @@ fn store(values: &mut Values, key: &'static Key, value: Value) {
 }
 
 struct Walk<'a> {
-    values: RefCell<Values>,
+    contents: RefCell<Contents>,
     /// Where the walk stopped and why.
     fault: RefCell<Option<(String, String)>>,
     /// Places whose faults are known already.
@@ -229,7 +214,9 @@ impl<'de> Visitor<'de> for Section<'_> {
         // Up to v1.0 the model was its name alone.
         if self.path == "model" {
             let name = Value::String(text.to_string());
-            self.walk.values.borrow_mut().insert("model.name", name);
+            let mut contents = self.walk.contents.borrow_mut();
+            contents.values.insert("model.name", name);
+            contents.written.insert("model");
             return Ok(());
         }
         let message = format!("found `{text}`, expected {}", ExpectedOf(&self));
@@ -319,7 +306,9 @@ impl Leaf<'_> {
     fn take<E: serde::de::Error>(&self, value: Value) -> Result<(), E> {
         match values::check(self.key, value) {
             Ok(value) => {
-                store(&mut self.walk.values.borrow_mut(), self.key, value);
+                let mut contents = self.walk.contents.borrow_mut();
+                contents.written.insert(self.key.path);
+                store(&mut contents.values, self.key, value);
                 Ok(())
             }
             Err(message) => self.walk.stop(self.key.path, message),

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use stormlp_model::training::datasize::{Binding, DataSize, MEMORY_MULTIPLE, MIN_STEPS};
 use stormlp_model::training::profile::Profile;
-use stormlp_model::units::{ByteSize, format_duration};
+use stormlp_model::units::{ByteSize, counted, format_duration};
 
 /// The answer of `stormlp datasize`; its JSON is these fields.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -39,14 +39,14 @@ pub fn datasize_text(answer: &SizeAnswer) -> String {
     let size = &answer.size;
     let why = match size.binding {
         Binding::Memory => format!(
-            "{MEMORY_MULTIPLE} times the memory of {} host(s) with {} (the steps alone would need {} files)",
-            answer.hosts,
+            "{MEMORY_MULTIPLE} times the memory of {} with {} (the steps alone would need {})",
+            counted(answer.hosts, "host"),
             ByteSize(answer.host_memory_bytes),
-            size.files_for_steps
+            counted(size.files_for_steps, "file")
         ),
         Binding::Steps => format!(
-            "{MIN_STEPS} steps an epoch (the memory alone would need {} files)",
-            size.files_for_memory
+            "{MIN_STEPS} steps an epoch (the memory alone would need {})",
+            counted(size.files_for_memory, "file")
         ),
     };
     let subfolders = match size.subfolders {
@@ -59,7 +59,7 @@ pub fn datasize_text(answer: &SizeAnswer) -> String {
         (None, _) => "free space unknown".to_string(),
     };
     format!(
-        "{} on {} {} on {} host(s), profile {} ({})\n\
+        "{} on {} {} on {}, profile {} ({})\n\
          files       {}\n\
          bytes       {} ({})\n\
          decided by  {why}\n\
@@ -70,7 +70,7 @@ pub fn datasize_text(answer: &SizeAnswer) -> String {
         answer.workload,
         answer.accelerators,
         answer.accelerator,
-        answer.hosts,
+        counted(answer.hosts, "host"),
         answer.profile,
         answer.profile.describe(),
         size.files,

@@ -88,6 +88,7 @@ fn epoch(plan: &TrainPlan, number: u32, step: f64) -> EpochReport {
     };
     let mut measures = metrics::epoch_measures(&rule, &[&blocks, &blocks]);
     measures.read_mib_per_second = 4001.5;
+    measures.preread_share = Some(0.34);
     measures.waiting_seconds = WaitingSeconds {
         storage: 1.25,
         cpu: 0.25,
@@ -193,7 +194,8 @@ fn a_run_reads_from_epochs_to_verdict() {
     AU          90.00 % by profile v2 (nominal compute 90.00 %, measured 90.00 %, including start-up 65.12 %)
     throughput  35.46 samples/s, 4958.05 MiB/s by the record length; 4001.50 MiB/s were read
     spread      AU 5.00 points, 1.97 samples/s (standard deviation over epochs)
-    fetch wait  p50 12 us, p99 41.00 ms, max 1.30 s
+    read ahead  34 % of an epoch's samples, before its counted steps began
+    fetch wait  p50 12 us, p99 41.00 ms, max 1.30 s (first step of each epoch left out)
     host        CPU 1.50 s user, 3.25 s system, 0.104 s for each GiB read; peak memory 300 MiB; 2 I/O threads, 16 chunks of 256 KiB each
     bytes       45.87 GiB read by the loaders; from the device 40 GiB by vda
     device      busy 97 %, queue depth 7.5, 256 KiB per read request (last epoch)
@@ -254,10 +256,10 @@ fn a_size_says_what_decided() {
         fits: Some(true),
     };
     insta::assert_snapshot!(datasize_text(&answer), @r"
-    unet3d on 8 h100 on 2 host(s), profile v2 (MLPerf Storage v2.0)
+    unet3d on 8 h100 on 2 hosts, profile v2 (MLPerf Storage v2.0)
     files       73682
     bytes       10801827472296 (9.82 TiB)
-    decided by  5 times the memory of 2 host(s) with 1006 GiB (the steps alone would need 28000 files)
+    decided by  5 times the memory of 2 hosts with 1006 GiB (the steps alone would need 28000 files)
     subfolders  7 advised (--params dataset.num_subfolders_train=7)
     steps       1315 an epoch
     run         at least 16 m 40 s of compute

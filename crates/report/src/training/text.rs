@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use stormlp_model::histogram::LatencyUs;
 use stormlp_model::training::report::{EpochReport, Measures, RunEnding, RunReport, TrainReport};
-use stormlp_model::units::{ByteSize, format_duration};
+use stormlp_model::units::{ByteSize, counted, format_duration};
 
 use super::table;
 
@@ -55,10 +55,9 @@ fn heading(report: &TrainReport) -> String {
     };
     let _ = writeln!(
         out,
-        "{} {} files, {from}; {} steps of {} x {} samples, compute {}",
-        plan.data.files,
-        plan.data.format,
-        plan.steps_per_epoch,
+        "{}, {from}; {} of {} x {} samples, compute {}",
+        counted(plan.data.files, &format!("{} file", plan.data.format)),
+        counted(plan.steps_per_epoch, "step"),
         report.accelerators,
         plan.batch_size,
         plan.compute
@@ -127,6 +126,14 @@ fn utilisation(report: &TrainReport) -> String {
         "spread      AU {:.2} points, {:.2} samples/s (standard deviation over epochs)",
         spread.au_percent, spread.samples_per_second
     );
+    let share = report.mean.preread_share;
+    if let Some(share) = share.filter(|_| report.plan.data.folder.is_some()) {
+        let _ = writeln!(
+            out,
+            "read ahead  {:.0} % of an epoch's samples, before its counted steps began",
+            share * 100.0
+        );
+    }
     if let Some(calibration) = &report.calibration {
         let _ = writeln!(
             out,
@@ -147,7 +154,12 @@ fn details(report: &TrainReport) -> String {
     ];
     for (name, latency) in waits {
         if let Some(latency) = latency {
-            let _ = writeln!(out, "{name:<11} {}", percentiles(latency));
+            let of = if name == "fetch wait" {
+                " (first step of each epoch left out)"
+            } else {
+                ""
+            };
+            let _ = writeln!(out, "{name:<11} {}{of}", percentiles(latency));
         }
     }
     let cost = &report.cost;

@@ -20,14 +20,17 @@ use crate::session::Session;
 
 /// Arguments of `stormlp datagen`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    allow_negative_numbers = true,
+    after_help = "\
 Examples:
   stormlp datagen unet3d --files 14000 --data-dir /mnt/nvme/unet3d
       write unet3d's training set, with the sizes that DLIO would give it
   stormlp datagen unet3d --files 14000 --data-dir /mnt/nvme/unet3d --resume
       continue a run that was stopped or killed; mend files that were cut off or altered
   stormlp datagen unet3d --files 14000 --data-dir /mnt/nvme/unet3d --verify
-      read everything back and name each bad file; writes nothing")]
+      read everything back and name each bad file; writes nothing"
+)]
 pub(crate) struct Args {
     /// A built-in workload (see `stormlp workloads`) or a YAML file.
     #[arg(value_name = "WORKLOAD")]
@@ -43,11 +46,11 @@ pub(crate) struct Args {
     data_dir: Option<PathBuf>,
 
     /// Training files.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     files: Option<u64>,
 
     /// Samples in each file.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
     samples_per_file: Option<u64>,
 
     /// Subfolders of the training files.
@@ -169,6 +172,7 @@ fn print<T: Serialize>(
 /// Everything decided: the workload, what the options change in it, and where it goes.
 fn plan(args: &Args, session: &Session) -> Result<GeneratePlan, Failure> {
     let mut workload = workloads::load(&args.workload, args.accelerator.as_deref(), &args.params)?;
+    workloads::tell_edition(&workload, args.profile, session);
     let dataset = &mut workload.dataset;
     if let Some(files) = args.files {
         dataset.num_files_train = files;

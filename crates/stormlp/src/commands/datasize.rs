@@ -16,11 +16,14 @@ use crate::session::Session;
 
 /// Arguments of `stormlp datasize`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    allow_negative_numbers = true,
+    after_help = "\
 Examples:
   stormlp datasize unet3d                                      one H100, this host's memory
   stormlp datasize unet3d --accelerator b200 -n 16 --hosts 2 --host-memory 512G
-  stormlp datasize resnet50 -n 8 --profile v1 --format json    keys: files, bytes, fits, …")]
+  stormlp datasize resnet50 -n 8 --profile v1 --format json    keys: files, bytes, fits, …"
+)]
 pub(crate) struct Args {
     /// A built-in workload (see `stormlp workloads`) or a YAML file of MLPerf Storage or DLIO
     #[arg(value_name = "WORKLOAD")]
@@ -31,15 +34,15 @@ pub(crate) struct Args {
     accelerator: Option<String>,
 
     /// Accelerators in all
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 1)]
-    accelerators: u64,
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    accelerators: u32,
 
     /// Hosts that train together
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    hosts: u64,
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    hosts: u32,
 
     /// Memory of one host [default: this host's, or its control group's limit when lower]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = workloads::parse_some_bytes)]
     host_memory: Option<ByteSize>,
 
     /// Whose rounding: v1 and v2 down, v3 and native up [default: the workload's own edition]
@@ -47,12 +50,12 @@ pub(crate) struct Args {
     profile: Option<Profile>,
 
     /// Samples of one step of one accelerator
-    #[arg(long, value_name = "N")]
-    batch_size: Option<u64>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    batch_size: Option<u32>,
 
     /// Samples in each file
-    #[arg(long, value_name = "N")]
-    samples_per_file: Option<u64>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    samples_per_file: Option<u32>,
 
     /// Where the dataset is to lie; nothing is written
     /// [default: ./stormlp-data/WORKLOAD]
@@ -81,28 +84,31 @@ enum Format {
 ///
 /// # Errors
 /// With exit code 3 when the workload or a number is wrong.
-pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
-    let answer = answer(&args)?;
+pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+    let answer = answer(&args, session)?;
     match args.format {
         Format::Text => output::print(&datasize_text(&answer)),
         Format::Json => output::print(&output::json(&answer)?),
     }
 }
 
-fn answer(args: &Args) -> Result<SizeAnswer, Failure> {
+fn answer(args: &Args, session: &Session) -> Result<SizeAnswer, Failure> {
     let workload = workloads::load(&args.workload, args.accelerator.as_deref(), &args.params)?;
+    workloads::tell_edition(&workload, args.profile, session);
     let profile = args.profile.unwrap_or(workload.edition);
     let host_memory_bytes = args.host_memory.map_or_else(
         || probe::host_facts().usable_memory_bytes(),
         ByteSize::bytes,
     );
     let mut request = SizeRequest {
-        hosts: args.hosts,
+        hosts: u64::from(args.hosts),
         host_memory_bytes,
-        ..SizeRequest::of(&workload, profile, args.accelerators)
+        ..SizeRequest::of(&workload, profile, u64::from(args.accelerators))
     };
-    request.batch_size = args.batch_size.unwrap_or(request.batch_size);
-    request.samples_per_file = args.samples_per_file.unwrap_or(request.samples_per_file);
+    request.batch_size = args.batch_size.map_or(request.batch_size, u64::from);
+    request.samples_per_file = args
+        .samples_per_file
+        .map_or(request.samples_per_file, u64::from);
     let size = datasize(&request).map_err(Failure::no_plan)?;
     let folder = args
         .data_dir
@@ -113,8 +119,8 @@ fn answer(args: &Args) -> Result<SizeAnswer, Failure> {
     Ok(SizeAnswer {
         workload: workload.name,
         accelerator: workload.accelerator,
-        accelerators: args.accelerators,
-        hosts: args.hosts,
+        accelerators: u64::from(args.accelerators),
+        hosts: u64::from(args.hosts),
         host_memory_bytes,
         profile,
         size,

@@ -5,7 +5,10 @@ use std::path::Path;
 use anyhow::Context;
 use clap::{Subcommand, ValueEnum};
 use stormlp_model::training::catalog::{self, CATALOG};
+use stormlp_model::training::profile::Profile;
+use stormlp_model::training::warnings::edition;
 use stormlp_model::training::workload::Workload;
+use stormlp_model::units::{ByteSize, UnitError};
 use stormlp_report::training;
 
 use crate::exit::Failure;
@@ -77,6 +80,22 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     }
 }
 
+/// Says when nothing tells which edition a workload belongs to: sizes and rounding follow it.
+pub(crate) fn tell_edition(workload: &Workload, asked: Option<Profile>, session: &Session) {
+    if let Some(warning) = edition(workload, asked).filter(|_| !session.quiet) {
+        eprintln!("warning: {warning}");
+    }
+}
+
+/// A size that is not nothing.
+pub(crate) fn parse_some_bytes(text: &str) -> Result<ByteSize, String> {
+    let size: ByteSize = text.parse().map_err(|error: UnitError| error.to_string())?;
+    match size.bytes() {
+        0 => Err("it must be 1 byte or more".to_string()),
+        _ => Ok(size),
+    }
+}
+
 /// The workload called `name`: a built-in one, or a YAML file of MLPerf Storage or DLIO; `params`
 /// win over it.
 ///
@@ -104,5 +123,18 @@ pub(crate) fn load(
             Failure::machine(error)
                 .with_help("`stormlp workloads show NAME` prints a workload to start from")
         })?;
-    Workload::parse(&text, name, params).map_err(Failure::no_plan)
+    let workload = Workload::parse(&text, name, params).map_err(Failure::no_plan)?;
+    match accelerator {
+        Some(other) if !other.eq_ignore_ascii_case(&workload.accelerator) => {
+            Err(Failure::no_plan(anyhow::anyhow!(
+                "{name} describes a workload on accelerator {}, --accelerator says {other}",
+                workload.accelerator
+            ))
+            .with_help(format!(
+                "--accelerator chooses among the built-in workloads; for a file set --params \
+                 stormlp.accelerator={other} and --compute-time"
+            )))
+        }
+        _ => Ok(workload),
+    }
 }

@@ -9,11 +9,13 @@ use serde::Deserialize;
 use stormlp_model::path::{EngineKind, PathKind};
 use stormlp_model::training::distribution::Distribution;
 use stormlp_model::training::profile::Profile;
-use stormlp_model::training::request::{StorageKind, TrainRequest};
+use stormlp_model::training::request::{
+    MAX_EPOCHS, MAX_PREFETCH, MAX_READ_THREADS, MAX_RUNS, StorageKind, TrainRequest,
+};
 use stormlp_model::training::workload::Workload;
 use stormlp_model::units::{ByteSize, parse_duration};
 
-use crate::commands::workloads;
+use crate::commands::workloads::{self, parse_some_bytes};
 use crate::exit::Failure;
 
 /// What is emulated.
@@ -51,7 +53,7 @@ pub(crate) struct WorkloadArgs {
     batch_size: Option<u32>,
 
     /// Epochs of a run
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_EPOCHS)))]
     epochs: Option<u32>,
 
     /// Steps of each epoch [default: as many as the dataset holds]
@@ -59,7 +61,7 @@ pub(crate) struct WorkloadArgs {
     steps: Option<u64>,
 
     /// Runs; 6 is MLPerf's one warm-up and five scored ones
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_RUNS)))]
     runs: Option<u32>,
 
     /// Seed of the shuffles
@@ -85,7 +87,7 @@ pub(crate) struct DataArgs {
     files: Option<u64>,
 
     /// Samples in each file
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
     samples_per_file: Option<u64>,
 
     /// Make the dataset if the folder is empty, wherever it is
@@ -101,8 +103,9 @@ pub(crate) struct DataArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Reading")]
 pub(crate) struct ReadArgs {
-    /// The path: buffered and cpu end in host memory, page-cache, cpu-gpu and gds in accelerator
-    /// memory [default: buffered, or cpu where the workload sets odirect]
+    /// The path: buffered and cpu end in host memory; page-cache, cpu-gpu and cpu-async-gpu in a
+    /// GPU's, or in host memory that stands in for it; gds needs libcufile (see `stormlp doctor`)
+    /// [default: buffered, or cpu where the workload sets odirect]
     #[arg(long, value_name = "PATH")]
     path: Option<PathKind>,
 
@@ -119,16 +122,16 @@ pub(crate) struct ReadArgs {
     #[arg(long)]
     cold: bool,
 
-    /// Reading workers of each accelerator
-    #[arg(long, value_name = "N")]
+    /// Reading workers of each accelerator; with 0 it reads inline, as PyTorch does
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_READ_THREADS)))]
     read_threads: Option<u32>,
 
     /// Batches that are read ahead
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_PREFETCH)))]
     prefetch: Option<u32>,
 
     /// Bytes of one read of a record file
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_some_bytes)]
     transfer_size: Option<ByteSize>,
 
     /// I/O engine: auto, uring, tokio-uring, psync
@@ -140,12 +143,26 @@ pub(crate) struct ReadArgs {
     threads: Option<u32>,
 
     /// Memory the run may use [default: this host's, or its control group's limit]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_some_bytes)]
     memory_limit: Option<ByteSize>,
 
     /// Folder for checkpoints that training writes
     #[arg(long, value_name = "DIR")]
     checkpoint_folder: Option<PathBuf>,
+}
+
+impl ReadArgs {
+    /// Null storage reads nothing: what says how to read would be said in vain.
+    fn check_null(&self) -> Result<(), Failure> {
+        let vain = match self.path {
+            Some(path) if path != PathKind::Null => format!("--path {path}"),
+            _ if self.cold => "--cold".to_string(),
+            _ => return Ok(()),
+        };
+        Err(Failure::usage(format!(
+            "--storage null reads nothing, so {vain} would have no effect: leave out one of them"
+        )))
+    }
 }
 
 /// Where the bytes of a run come from.
@@ -218,7 +235,7 @@ fn parse_compute(text: &str) -> Result<Distribution, String> {
         return compute.checked();
     }
     let time: Duration = parse_duration(text).map_err(|error| error.to_string())?;
-    Ok(Distribution::constant(time.as_secs_f64()))
+    Compute::Seconds(time.as_secs_f64()).checked()
 }
 
 /// The workload that was named, with `--params` applied.
@@ -239,6 +256,9 @@ pub(crate) fn request(
     data: &DataArgs,
     read: &ReadArgs,
 ) -> Result<TrainRequest, Failure> {
+    if read.storage == Storage::Null {
+        read.check_null()?;
+    }
     let mut request = TrainRequest {
         profile: workload.profile,
         accelerators: workload.accelerators,

@@ -12,7 +12,7 @@ use stormlp_model::training::inventory::Inventory as PlanInventory;
 use stormlp_model::training::profile::Profile;
 use stormlp_model::training::request::TrainRequest;
 use stormlp_model::training::workload::Workload;
-use stormlp_model::units::{ByteSize, format_duration};
+use stormlp_model::units::{ByteSize, counted, format_duration};
 use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::storage;
 
@@ -208,8 +208,9 @@ fn make(
         let bytes = dataset.total_bytes();
         let kind = if args.full { "the full" } else { "a starter" };
         eprintln!(
-            "no dataset in {}: making {kind} one of {files} files, {}, in about {}",
+            "no dataset in {}: making {kind} one of {}, {}, in about {}",
             folder.display(),
+            counted(files, "file"),
             ByteSize(bytes),
             format_duration((bytes as f64 / WRITE_BYTES_PER_SECOND).max(1.0))
         );

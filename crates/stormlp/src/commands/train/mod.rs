@@ -17,6 +17,7 @@ use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::problem::{ProblemKind, Problems};
 use stormlp_model::training::request::{StorageKind, TrainRequest};
 use stormlp_model::training::resolve::Resolved;
+use stormlp_model::training::workload::Workload;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{FolderLock, LockError};
 
@@ -26,7 +27,9 @@ use crate::session::Session;
 
 /// Arguments of `stormlp train`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    allow_negative_numbers = true,
+    after_help = "\
 Examples:
   stormlp train unet3d
       a starter dataset in ./stormlp-data/unet3d and one emulated H100, in about a minute
@@ -36,7 +39,8 @@ Examples:
       what this host could reach if storage took no time
 
 Exit code 0 says that AU reached the workload's threshold, 6 that it did not. Sizes: K, M, G are
-powers of 1024, kB, MB, GB powers of 1000.")]
+powers of 1024, kB, MB, GB powers of 1000."
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     workload: args::WorkloadArgs,
@@ -84,6 +88,7 @@ enum Format {
 /// Runs the workload.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let mut workload = args::workload(&args.workload)?;
+    check_phases(&workload, &args.workload.workload)?;
     let mut request = args::request(&args.workload, &args.data, &args.read)?;
     request.keep_step_times = args.output.mlperf_output.is_some();
     let facts = facts(&request, session)?;
@@ -118,6 +123,28 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     };
     let done = execute::execute(run, session)?;
     finish::finish(done, &workload, &args.output, session)
+}
+
+/// A file of DLIO's may only make a dataset, or only write checkpoints.
+fn check_phases(workload: &Workload, name: &str) -> Result<(), Failure> {
+    if workload.workflow.train {
+        return Ok(());
+    }
+    let (does, command) = if workload.workflow.checkpoint {
+        (
+            "writes checkpoints",
+            "`stormlp checkpoint` runs those".to_string(),
+        )
+    } else {
+        (
+            "makes a dataset",
+            format!("`stormlp datagen {name}` does that"),
+        )
+    };
+    let error = anyhow::anyhow!("{name} has no training (workflow.train is False): it {does}");
+    Err(Failure::no_plan(error).with_help(format!(
+        "{command}; --params workflow.train=True trains all the same"
+    )))
 }
 
 fn is_null(request: &TrainRequest) -> bool {
