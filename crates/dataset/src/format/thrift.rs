@@ -3,6 +3,10 @@
 //! The decoder skips fields it does not know. A list of booleans takes it no bytes there, so a
 //! damaged footer of eight bytes can claim two billion of them and keep it busy for
 //! minutes. Footers have no such lists, so one that has is refused.
+//!
+//! This is no proof against every damage: the decoder takes a field that it knows by its number,
+//! whatever its type, so the two can come to read the same bytes differently. Such a footer can
+//! still cost it seconds.
 
 /// Structs and lists within each other, as deep as the decoder goes.
 const MOST_NESTED: u32 = 64;
