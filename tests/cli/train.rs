@@ -151,6 +151,22 @@ fn null_storage_needs_no_dataset() {
 }
 
 #[test]
+fn null_storage_takes_one_sample_of_an_indexed_file_at_a_time() {
+    let folder = folder();
+    let yaml = "model: {name: mine}\n\
+                dataset: {format: indexed_binary, num_samples_per_file: 4096, \
+                record_length_bytes: 1024}\n\
+                reader: {data_loader: pytorch, batch_size: 8}\n\
+                train: {computation_time: 0.001}\nmetric: {au: 0.001}\n";
+    std::fs::write(folder.path().join("mine.yaml"), yaml).unwrap();
+    let words = "mine.yaml --profile v2 --storage null --steps 3 --epochs 1";
+    let report = report(folder.path(), words);
+    // Steps, and what was read ahead when the last one ended; not a file for each sample.
+    let bytes = report["bytes_read"].as_u64().unwrap();
+    assert!((24 * 1024..=4096 * 1024).contains(&bytes), "{bytes}");
+}
+
+#[test]
 fn a_cold_run_proves_it_or_says_that_it_was_not() {
     let folder = folder();
     let words = format!("unet3d --files 21 --epochs 2 --compute-time 1ms --cold {SMALL}");

@@ -81,6 +81,11 @@ pub enum Pattern {
         /// Bytes of one read.
         transfer_bytes: u64,
     },
+    /// Samples that lie nowhere, each at its place in a file.
+    NullSamples {
+        /// Bytes of a sample.
+        sample_bytes: u64,
+    },
     /// Row groups that lie nowhere.
     NullGroups {
         /// Bytes of a row group.
@@ -146,6 +151,10 @@ impl DatasetSource {
                 let span = self.framing.sample(&self.files[file], position)?;
                 Extents::One(extent(span))
             }
+            Pattern::NullSamples { sample_bytes } => Extents::One(Extent {
+                offset: position.saturating_mul(*sample_bytes),
+                bytes: *sample_bytes,
+            }),
             Pattern::WholeFile { marks: known } => {
                 marks = known;
                 Extents::One(whole)

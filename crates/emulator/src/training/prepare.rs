@@ -321,7 +321,10 @@ fn pattern(plan: &TrainPlan, workers: u64) -> Pattern {
                 workers,
             }
         }
-        ReadPattern::IndexedSample if !null => Pattern::Indexed,
+        ReadPattern::IndexedSample if null => Pattern::NullSamples {
+            sample_bytes: data.sample_bytes as u64,
+        },
+        ReadPattern::IndexedSample => Pattern::Indexed,
         ReadPattern::NumpyLoad if !null => Pattern::NumpyLoad,
         _ => Pattern::WholeFile {
             marks: if null { &[] } else { marks(data.format) },
