@@ -67,7 +67,8 @@ impl Progress {
         let took = phase.started.elapsed();
         if !self.terminal && took >= QUIET_FOR {
             let took = format_duration(took.as_secs_f64());
-            eprintln!("{}: done in {took}", phase.label);
+            // Not "done": it may have been stopped.
+            eprintln!("{}: took {took}", phase.label);
         }
     }
 }

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
+use stormlp_model::checkpoint::Fault;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::LockError;
 
@@ -93,8 +94,16 @@ pub enum CheckpointError {
 }
 
 impl CheckpointError {
-    /// What the user can do now.
-    pub fn remedy(&self) -> &'static str {
+    /// Whose fault it was.
+    pub(super) fn fault(&self) -> Fault {
+        match self {
+            Self::Panicked { .. } => Fault::Internal,
+            _ => Fault::Storage,
+        }
+    }
+
+    /// What the user can do now; in a closed run only what its rules permit.
+    pub fn remedy(&self, closed: bool) -> &'static str {
         match self {
             Self::Lock(LockError::Held { .. }) => "wait for the other run, or use another --dir",
             Self::Lock(LockError::File(_)) => "change its permissions, or use another --dir",
@@ -105,6 +114,10 @@ impl CheckpointError {
             Self::Transfer(_) => {
                 "look at the kernel's log for the device, then run it again; `stormlp doctor` \
                  shows what is there"
+            }
+            Self::NoSpace { .. } if closed => {
+                "free some space or use another --dir; the checkpoint is marked incomplete, \
+                 earlier ones are untouched"
             }
             Self::NoSpace { .. } => {
                 "free some space or use --scale, --keep or another --dir; the checkpoint is \
@@ -125,6 +138,9 @@ impl CheckpointError {
                  marked incomplete, earlier ones are untouched"
             }
             Self::Another { .. } => "use another --dir, or remove it first with --clean",
+            Self::StillCached { .. } if closed => {
+                "use a directory on a file system that gives up its cached pages"
+            }
             Self::StillCached { .. } => {
                 "use --path cpu to read around the page cache, or leave --cold out"
             }

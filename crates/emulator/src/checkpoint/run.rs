@@ -78,7 +78,8 @@ pub fn run(
         .and_then(|()| run.restore_all(&mut region));
     let ending = match ended {
         Err(error) => Ending::Failed {
-            remedy: error.remedy().to_string(),
+            fault: error.fault(),
+            remedy: error.remedy(plan.closed).to_string(),
             error: error.to_string(),
         },
         Ok(()) if surroundings.stop.is_stopped() => Ending::Stopped,
@@ -250,11 +251,11 @@ impl Run<'_> {
     fn announce(&self, verb: &str, step: u32, of: u32) {
         let plan = self.stage.plan;
         let scaled = match plan.is_scaled() {
-            true => format!(" (SCALED to {:.4})", plan.scale),
+            true => format!("SCALED {}  ", plan.scaling.shown()),
             false => String::new(),
         };
         self.stage.observer.event(&Event::PhaseStarted {
-            label: format!("{verb} checkpoint {step} of {of}{scaled}"),
+            label: format!("{scaled}{verb} checkpoint {step} of {of}"),
             total: Some(plan.total_bytes),
             unit: Unit::Bytes,
         });

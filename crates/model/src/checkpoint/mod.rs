@@ -45,7 +45,7 @@ pub use parallelism::{Parallelism, Position, ZeroStage};
 pub use plan::{CheckpointPlan, MovePlan, OverlapPlan, RankPlan, RestorePlan};
 pub use problem::{Problem, ProblemKind};
 pub use report::{
-    CacheBefore, CheckpointReport, CheckpointResult, DeviceBytes, DurationSeconds, Ending,
+    CacheBefore, CheckpointReport, CheckpointResult, DeviceBytes, DurationSeconds, Ending, Fault,
     GibPerSecond, OverlapResult, Parts, RankResult, Sample,
 };
 pub use request::CheckpointRequest;

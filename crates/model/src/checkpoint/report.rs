@@ -164,13 +164,25 @@ pub enum Ending {
     Done,
     /// The user stopped it; what is here was measured before.
     Stopped,
-    /// Storage failed, or gave back wrong data; what is here was measured before.
+    /// Something failed; what is here was measured before.
     Failed {
+        /// Whose fault it was.
+        fault: Fault,
         /// What failed, where, and what it means.
         error: String,
         /// What to do now.
         remedy: String,
     },
+}
+
+/// What ended a run that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// Storage refused, filled up, or gave back wrong data.
+    Storage,
+    /// stormlp itself.
+    Internal,
 }
 
 /// A checkpoint run.

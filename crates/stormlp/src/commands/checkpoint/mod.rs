@@ -6,7 +6,7 @@ mod outputs;
 use anyhow::Context;
 use stormlp_emulator::checkpoint::{Cleaned, Disk, Look, Surroundings, clean, scan, write_rate};
 use stormlp_model::checkpoint::{
-    CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, Ending, Problem,
+    CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, Ending, Fault, Problem,
     ScaleChoice, resolve,
 };
 use stormlp_model::facts::HostFacts;
@@ -179,6 +179,7 @@ fn emulate(
         ));
     }
     let progress = session.progress();
+    let closed = plan.closed;
     let surroundings = Surroundings {
         world: &Disk,
         accelerator,
@@ -186,7 +187,7 @@ fn emulate(
         stop: &session.stop,
     };
     stormlp_emulator::checkpoint::run(plan, head, &surroundings).map_err(|error| {
-        let remedy = error.remedy();
+        let remedy = error.remedy(closed);
         Failure::machine(error).with_help(remedy)
     })
 }
@@ -199,8 +200,16 @@ fn ending(report: &CheckpointReport, outputs: &Outputs) -> Result<(), Failure> {
             "stopped; what was measured is in {}",
             outputs.report_path().display()
         ))),
-        Ending::Failed { error, remedy } => {
-            Err(Failure::storage(anyhow::anyhow!("{error}")).with_help(remedy.clone()))
+        Ending::Failed {
+            fault,
+            error,
+            remedy,
+        } => {
+            let code = match fault {
+                Fault::Storage => Code::Storage,
+                Fault::Internal => Code::Bug,
+            };
+            Err(Failure::new(code, anyhow::anyhow!("{error}")).with_help(remedy.clone()))
         }
     }
 }
@@ -214,7 +223,7 @@ fn clean_folders(request: &CheckpointRequest) -> Result<(), Failure> {
             bytes,
             left,
         } = clean(folder).map_err(|error| {
-            let remedy = error.remedy();
+            let remedy = error.remedy(false);
             Failure::machine(error).with_help(remedy)
         })?;
         let mut line = format!(
