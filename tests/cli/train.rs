@@ -267,6 +267,24 @@ fn a_dry_run_prints_the_plan_and_reads_nothing() {
     assert!(!folder.path().join("stormlp-results").exists());
 }
 
+#[test]
+fn a_dry_run_plans_with_the_set_that_a_run_would_make() {
+    let folder = folder();
+    let words = format!("unet3d --files 28 --epochs 1 --compute-time 2ms {SMALL} --dry-run");
+    let planned = train(folder.path(), &words).assert().success();
+    let said = stderr(planned);
+    assert!(
+        said.contains("a run would first make a starter one of 28 files"),
+        "{said}"
+    );
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+
+    let planned = stdout(train(folder.path(), &words).assert().success());
+    report(folder.path(), words.trim_end_matches("--dry-run"));
+    let real = stdout(train(folder.path(), &words).assert().success());
+    assert_eq!(planned, real);
+}
+
 /// What the warnings of a report say.
 fn warnings(report: &Value) -> Vec<String> {
     let warnings = report["warnings"].as_array().unwrap().iter();

@@ -17,6 +17,7 @@ use crate::manifest::{ManifestError, Record};
 use crate::names::Split;
 
 pub use check::{Finding, FindingKind, check, inspect};
+pub use plan::planned;
 
 /// A data file that was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

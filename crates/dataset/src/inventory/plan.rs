@@ -1,12 +1,42 @@
 //! The inventory as a training plan wants it: plain data, from the folder and its manifest.
 
+use std::path::Path;
+
 use stormlp_model::training::inventory as plan;
 
-use super::{FoundSplit, Inventory, inspect};
+use super::{FoundSplit, Inventory, base_name, inspect};
 use crate::dataset::Dataset;
+use crate::names::Split;
 
 /// Names of foreign files that a plan is told.
 const MAX_FOREIGN: usize = 10;
+
+/// The inventory of a folder as it will be once `dataset` is made in it; sizes of formats that
+/// are known only when written are estimated.
+#[must_use]
+pub fn planned(folder: &Path, dataset: &Dataset) -> plan::Inventory {
+    let files = |wanted: Split| {
+        let indices = (0..dataset.files()).filter(|index| dataset.place(*index).0 == wanted);
+        let mut files: Vec<plan::DataFile> = indices
+            .map(|index| plan::DataFile {
+                name: dataset.path(index),
+                bytes: dataset.expected_bytes(index),
+            })
+            .collect();
+        files.sort_by(|a, b| base_name(&a.name).cmp(base_name(&b.name)));
+        files
+    };
+    plan::Inventory {
+        folder: folder.to_path_buf(),
+        train: files(Split::Train),
+        valid: files(Split::Valid),
+        foreign: Vec::new(),
+        samples_per_file: Some(dataset.recipe().samples_per_file),
+        manifest_files: Some(dataset.recipe().train_files),
+        unfinished: false,
+        free_bytes: None,
+    }
+}
 
 impl Inventory {
     /// What `TrainPlan::resolve` needs to know. `dataset` tells how to read the first file when

@@ -241,7 +241,8 @@ impl IoThread {
     /// Takes what is over, waiting for `min`, and goes on with those reads for as long as their
     /// chunks come at once.
     fn reap(&mut self, mut min: usize) -> Result<(), TrainError> {
-        while min > 0 || std::mem::take(&mut self.submitted) {
+        // A large file may be chunks for minutes; what is over does not wait for its end.
+        while !self.shared.is_over() && (min > 0 || std::mem::take(&mut self.submitted)) {
             self.submitted = false;
             self.polls = self.polls.wrapping_add(1);
             if self.polls.is_multiple_of(POLLS_BETWEEN_WAITS) && self.flying > 1 {

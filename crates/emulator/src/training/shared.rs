@@ -3,7 +3,7 @@
 //! I/O threads hand in what they finished and take the next read in one turn of the lock; the
 //! pacer ends computations. Nobody wakes a thread while holding the lock.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -67,6 +67,8 @@ pub(super) struct Shared {
     moved: Condvar,
     epoch: Instant,
     bytes: AtomicU64,
+    /// The same as `State::quit`, for threads that have no time for the lock.
+    over: AtomicBool,
 }
 
 /// Who is to be woken once the lock is free.
@@ -94,6 +96,7 @@ impl Shared {
             moved: Condvar::new(),
             epoch: Instant::now(),
             bytes: AtomicU64::new(0),
+            over: AtomicBool::new(false),
         }
     }
 
@@ -231,10 +234,16 @@ impl Shared {
         self.lock().failure.is_some()
     }
 
+    /// Whether every thread is to end.
+    pub(super) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
     /// Lets every thread end.
     pub(super) fn quit(&self) {
         let mut state = self.lock();
         state.quit = true;
+        self.over.store(true, Ordering::Relaxed);
         let pacer = state.pacer.take();
         let sleepers: Vec<_> = state.sleepers.iter_mut().filter_map(Option::take).collect();
         drop(state);

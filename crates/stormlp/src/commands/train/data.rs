@@ -42,7 +42,8 @@ struct Place {
 }
 
 /// Finds the dataset, or makes a starter set, and holds it against the workload, whose number of
-/// files becomes what the run will use.
+/// files becomes what the run will use. With `only_look` a set that would be made is planned
+/// with, not made.
 ///
 /// # Errors
 /// With exit code 4 when there is no dataset, 5 when it is damaged, 3 when it does not fit the
@@ -52,6 +53,7 @@ pub(crate) fn find(
     request: &mut TrainRequest,
     args: &DataArgs,
     facts: &HostFacts,
+    only_look: bool,
     session: &Session,
 ) -> Result<Data, Failure> {
     let place = place(workload, args);
@@ -69,15 +71,27 @@ pub(crate) fn find(
         if !may_generate {
             return Err(nothing_there(&place.folder, workload));
         }
-        make(
-            workload,
-            request,
-            args,
-            facts,
-            &place.folder,
-            found,
-            session,
-        )?;
+        let begun = found.as_ref().and_then(|found| found.record.as_ref());
+        let files = match begun {
+            Some(record) => record.head.train_files,
+            None => files_to_make(workload, request, args, facts, &place.folder)?,
+        };
+        workload.dataset.num_files_train = files;
+        if !args.full && begun.is_none() {
+            make_starter_of(workload, files);
+        }
+        let dataset = dataset_to_make(workload, profile, &place.folder, session)?;
+        announce(&dataset, &place.folder, args.full, only_look, session);
+        if only_look {
+            request.files = Some(files);
+            let inventory = inventory::planned(&place.folder, &dataset);
+            request.data_dir = Some(place.folder);
+            return Ok(Data {
+                inventory,
+                warnings,
+            });
+        }
+        make(workload, profile, dataset, &place.folder, session)?;
         found = scan(&place.folder, workload)?;
     }
     let Some(found) = found else {
@@ -172,49 +186,70 @@ fn dataset(workload: &Workload, profile: Profile) -> Result<Dataset, Failure> {
     Dataset::new(recipe).map_err(Failure::no_plan)
 }
 
-/// Makes a starter set, or the full one, or goes on with one that was cut short.
-fn make(
-    workload: &mut Workload,
+/// Training files of the set that is to be made.
+fn files_to_make(
+    workload: &Workload,
     request: &TrainRequest,
     args: &DataArgs,
     facts: &HostFacts,
     folder: &Path,
-    found: Option<Inventory>,
-    session: &Session,
-) -> Result<(), Failure> {
-    let profile = request.profile.unwrap_or(workload.edition);
-    let begun = found.and_then(|found| found.record);
-    let files = match &begun {
-        Some(record) => record.head.train_files,
-        None if args.full => full_files(workload, request, facts)?,
-        None => match request.files {
-            Some(files) => files,
-            None => starter_files(workload, request, folder)?,
-        },
-    };
-    workload.dataset.num_files_train = files;
-    if !args.full && begun.is_none() {
-        // A starter set has no subfolders and as many files for evaluation as it can spare.
-        let evaluated = workload.dataset.num_files_eval;
-        workload.dataset.num_files_eval = evaluated.min(files.div_ceil(8));
-        workload.dataset.num_subfolders_train = 0;
-        workload.dataset.num_subfolders_eval = 0;
+) -> Result<u64, Failure> {
+    match request.files {
+        _ if args.full => full_files(workload, request, facts),
+        Some(files) => Ok(files),
+        None => starter_files(workload, request, folder),
     }
+}
+
+/// A starter set has no subfolders and as many files for evaluation as it can spare.
+fn make_starter_of(workload: &mut Workload, files: u64) {
+    let evaluated = workload.dataset.num_files_eval;
+    workload.dataset.num_files_eval = evaluated.min(files.div_ceil(8));
+    workload.dataset.num_subfolders_train = 0;
+    workload.dataset.num_subfolders_eval = 0;
+}
+
+/// The dataset that the workload describes by now, if `folder` has room for it.
+fn dataset_to_make(
+    workload: &Workload,
+    profile: Profile,
+    folder: &Path,
+    session: &Session,
+) -> Result<Dataset, Failure> {
     let recipe = spec::recipe(&workload.dataset, Making::of(profile));
     generate::check_room(&recipe, folder, Existing::Resume)
         .map_err(|error| generation(error, session))?;
-    let dataset = dataset(workload, profile)?;
-    if !session.quiet {
-        let bytes = dataset.total_bytes();
-        let kind = if args.full { "the full" } else { "a starter" };
-        eprintln!(
-            "no dataset in {}: making {kind} one of {}, {}, in about {}",
-            folder.display(),
-            counted(files, "file"),
-            ByteSize(bytes),
-            format_duration((bytes as f64 / WRITE_BYTES_PER_SECOND).max(1.0))
-        );
+    dataset(workload, profile)
+}
+
+fn announce(dataset: &Dataset, folder: &Path, full: bool, only_look: bool, session: &Session) {
+    if session.quiet {
+        return;
     }
+    let bytes = dataset.total_bytes();
+    eprintln!(
+        "no dataset in {}: {} {} one of {}, {}, in about {}",
+        folder.display(),
+        if only_look {
+            "a run would first make"
+        } else {
+            "making"
+        },
+        if full { "the full" } else { "a starter" },
+        counted(dataset.recipe().train_files, "file"),
+        ByteSize(bytes),
+        format_duration((bytes as f64 / WRITE_BYTES_PER_SECOND).max(1.0))
+    );
+}
+
+/// Makes a dataset, or goes on with one that was cut short.
+fn make(
+    workload: &Workload,
+    profile: Profile,
+    dataset: Dataset,
+    folder: &Path,
+    session: &Session,
+) -> Result<(), Failure> {
     let plan = GeneratePlan {
         existing: Existing::Resume,
         ..GeneratePlan::new(

@@ -54,7 +54,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     output: OutputArgs,
 
-    /// Print the plan and stop; a dataset must be there, or --storage null
+    /// Print the plan and stop: nothing is read and no dataset is made
     #[arg(long)]
     dry_run: bool,
 }
@@ -96,7 +96,14 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let inventory = if is_null(&request) {
         Inventory::default()
     } else {
-        let data = data::find(&mut workload, &mut request, &args.data, &facts, session)?;
+        let data = data::find(
+            &mut workload,
+            &mut request,
+            &args.data,
+            &facts,
+            args.dry_run,
+            session,
+        )?;
         warnings.extend(data.warnings);
         data.inventory
     };
