@@ -133,10 +133,10 @@ def accelerators(args):
         print(f"{name}: holds {low} accelerators (wanted {TARGET[name]})")
 
 
-def fio(files):
+def fio(folder):
     command = ["fio", "--name=read", "--ioengine=psync", "--rw=read", "--bs=1M", "--invalidate=0",
                "--numjobs=1", "--thread", "--output-format=json",
-               "--filename=" + ":".join(files)]
+               "--opendir=" + os.path.join(folder, "train")]
     done, _ = run(command)
     if done.returncode != 0:
         sys.exit(f"fio failed: {done.stderr}")
@@ -149,7 +149,6 @@ def fio(files):
 def cpu(args):
     for name in args.workloads:
         folder = folder_of(args, name)
-        files = files_of(folder)
         words = [name, "--accelerator", "h100", "--profile", "v2", "--data-dir", folder,
                  "--files", str(FILES[name]), "--samples-per-file", str(SAMPLES[name]),
                  "--compute-time", "1us", "--epochs", "3", "--params",
@@ -157,7 +156,7 @@ def cpu(args):
         ours, theirs, direct = [], [], []
         for _ in range(max(3, args.rounds)):
             warm(folder)
-            theirs.append(fio(files[:200]))
+            theirs.append(fio(folder))
             report = stormlp(args, *words)
             spent = report["cpu_user_seconds"] + report["cpu_system_seconds"]
             ours.append(spent / (report["bytes_read"] / (1 << 30)))
