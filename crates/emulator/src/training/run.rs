@@ -266,7 +266,11 @@ impl Runner<'_> {
             }
         }
         self.observer.event(&Event::PhaseFinished);
-        let bytes_read = self.crew.shared.bytes() - first_bytes;
+        // What null storage was asked for, nobody read.
+        let bytes_read = match self.spec.crew.path {
+            PathKind::Null => 0,
+            _ => self.crew.shared.bytes() - first_bytes,
+        };
         let measured = self.measured(epoch, kind, &first, &last, waiting, bytes_read, cached);
         (self.after_phase)(&measured);
         self.phases.push(measured);

@@ -32,6 +32,14 @@ pub(super) fn verdict(
             sentence: "nothing was measured".to_string(),
         };
     }
+    if plan.compute.mean_seconds() < 1e-9 {
+        return Verdict {
+            bound: Bound::Unknown,
+            sentence: "no compute is emulated, so AU says nothing; samples/s is what the loaders \
+                       reach"
+                .to_string(),
+        };
+    }
     let au = mean.au_percent.profile;
     let waiting = sum(epochs);
     let ahead = read_ahead_share(plan, mean).filter(|share| *share > READ_AHEAD_SHARE);

@@ -30,6 +30,7 @@ pub fn text(report: &TrainReport) -> String {
         out.push_str(&runs(&report.runs));
     }
     out.push_str(&utilisation(report));
+    out.push_str(&between_epochs(report));
     out.push_str(&details(report));
     for warning in &report.head.warnings {
         let _ = writeln!(out, "warning: {warning}");
@@ -115,10 +116,14 @@ fn utilisation(report: &TrainReport) -> String {
          start-up {:.2} %)\n",
         au.profile, report.profile, au.nominal, au.measured, au.including_startup
     );
+    let read = match report.plan.data.folder {
+        Some(_) => format!("{:.2} MiB/s were read", report.mean.read_mib_per_second),
+        None => "nothing was read".to_string(),
+    };
     let _ = writeln!(
         out,
-        "throughput  {:.2} samples/s, {:.2} MiB/s by the record length; {:.2} MiB/s were read",
-        report.mean.samples_per_second, report.mean.mib_per_second, report.mean.read_mib_per_second
+        "throughput  {:.2} samples/s, {:.2} MiB/s by the record length; {read}",
+        report.mean.samples_per_second, report.mean.mib_per_second
     );
     let spread = &report.stdev;
     let _ = writeln!(
@@ -139,6 +144,35 @@ fn utilisation(report: &TrainReport) -> String {
             out,
             "ceiling     AU {:.2} %, {:.1} samples/s on this host with storage that takes no time",
             calibration.au_percent.profile, calibration.samples_per_second
+        );
+    }
+    out
+}
+
+/// Evaluations and checkpoints: no part of AU, but of the run.
+fn between_epochs(report: &TrainReport) -> String {
+    let mut out = String::new();
+    for epoch in &report.epochs {
+        if let Some(evaluation) = epoch.evaluation {
+            let _ = writeln!(
+                out,
+                "evaluation  after epoch {}: {}, AU {:.2} % by measured compute, {:.2} samples/s, \
+                 {}",
+                epoch.epoch,
+                counted(evaluation.steps, "step"),
+                evaluation.au_percent,
+                evaluation.samples_per_second,
+                format_duration(evaluation.duration_seconds)
+            );
+        }
+    }
+    if let (Some(first), count) = (report.checkpoints.first(), report.checkpoints.len() as u64) {
+        let seconds: f64 = report.checkpoints.iter().map(|c| c.duration_seconds).sum();
+        let _ = writeln!(
+            out,
+            "checkpoints {count} of {}, {} each at the mean",
+            ByteSize(first.bytes),
+            format_duration(seconds / count as f64)
         );
     }
     out
