@@ -5,9 +5,12 @@
 //! after the last file is durable under its final name. Without a marker nothing is stormlp's: it
 //! is neither overwritten nor removed.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
+use super::moves::is_chunk;
 
 /// The name of the marker in the folder of a checkpoint.
 pub const MARKER_NAME: &str = ".stormlp-checkpoint.json";
@@ -77,6 +80,9 @@ pub enum MarkerError {
     /// An entry points out of its folder.
     #[error("its marker names `{0}`, which is not a plain file name")]
     Name(String),
+    /// It says what no save can have written: it was damaged, or changed by something else.
+    #[error("its marker cannot be used: {0}")]
+    Absurd(String),
 }
 
 impl Marker {
@@ -85,10 +91,12 @@ impl Marker {
         (FORMAT_VERSION, "checkpoint".to_string())
     }
 
-    /// Reads a marker and refuses one that could lead out of its folder.
+    /// Reads a marker and refuses one that could lead out of its folder, or that says what no
+    /// save can have written, so that whoever uses it can take its numbers as they are.
     ///
     /// # Errors
-    /// When the text is no marker, is newer, or names something else than plain files.
+    /// When the text is no marker, is newer, names something else than plain files, or has a
+    /// number out of bounds.
     pub fn parse(text: &str) -> Result<Self, MarkerError> {
         let marker: Self =
             serde_json::from_str(text).map_err(|e| MarkerError::Malformed(e.to_string()))?;
@@ -96,12 +104,77 @@ impl Marker {
             return Err(MarkerError::Newer(marker.format_version));
         }
         let plain = |name: &str| {
-            !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0'])
+            let reserved = ["", ".", "..", MARKER_NAME];
+            !reserved.contains(&name) && !name.contains(['/', '\0'])
         };
-        match marker.files.iter().find(|file| !plain(&file.name)) {
-            Some(file) => Err(MarkerError::Name(file.name.clone())),
+        if let Some(file) = marker.files.iter().find(|file| !plain(&file.name)) {
+            return Err(MarkerError::Name(file.name.clone()));
+        }
+        match marker.absurdity() {
+            Some(what) => Err(MarkerError::Absurd(what)),
             None => Ok(marker),
         }
+    }
+
+    /// A number, in words, that no save can have written.
+    fn absurdity(&self) -> Option<String> {
+        let (model, spread) = (&self.layout.architecture, &self.layout.parallelism);
+        let full = model.with_layers(self.full_layers);
+        let shape = [model.problems(), full.problems(), spread.problems()];
+        if let Some(problem) = shape.into_iter().flatten().next() {
+            return Some(problem);
+        }
+        let (layers, source) = (model.num_layers, self.content.source_bytes);
+        let heads = model.num_attention_heads;
+        let must = [
+            (
+                spread.tensor <= heads,
+                format!(
+                    "it has {} tensor-parallel ranks for {heads} heads",
+                    spread.tensor
+                ),
+            ),
+            (
+                layers <= self.full_layers,
+                format!("it has {layers} of {} layers", self.full_layers),
+            ),
+            (
+                (1..=self.full_ranks).contains(&self.ranks) && self.full_ranks <= spread.ranks(),
+                format!(
+                    "it has {} of {} ranks of a job of {}",
+                    self.ranks,
+                    self.full_ranks,
+                    spread.ranks()
+                ),
+            ),
+            (
+                is_chunk(source),
+                format!("its content repeats every {source} bytes"),
+            ),
+        ];
+        let broken = must.into_iter().find(|(holds, _)| !holds);
+        broken.map(|(_, what)| what).or_else(|| self.odd_files())
+    }
+
+    /// What is wrong with the list of files. The ranks must be sane.
+    fn odd_files(&self) -> Option<String> {
+        let mut names = HashSet::new();
+        let mut bytes = 0u64;
+        for file in &self.files {
+            if file.rank >= self.ranks {
+                return Some(format!(
+                    "{} is of rank {}; there are {}",
+                    file.name, file.rank, self.ranks
+                ));
+            }
+            if !names.insert(file.name.as_str()) {
+                return Some(format!("it names {} twice", file.name));
+            }
+            bytes = bytes.saturating_add(file.bytes);
+        }
+        let most = self.layout.first_ranks_bytes(self.ranks);
+        (bytes > most)
+            .then(|| format!("its files have {bytes} bytes; a checkpoint of its layout has {most}"))
     }
 
     /// The text of the marker.
@@ -154,11 +227,79 @@ mod tests {
         }
     }
 
+    /// The text of a marker whose number `path` is `value`.
+    fn with_number(path: &str, value: u64) -> String {
+        let mut json: serde_json::Value =
+            serde_json::from_str(&marker("model_0_model_states.pt").to_json()).unwrap();
+        *json.pointer_mut(path).unwrap() = value.into();
+        json.to_string()
+    }
+
+    /// Where a marker has its numbers.
+    const NUMBERS: [&str; 15] = [
+        "/layout/architecture/vocab_size",
+        "/layout/architecture/hidden_size",
+        "/layout/architecture/ffn_hidden_size",
+        "/layout/architecture/num_layers",
+        "/layout/architecture/num_attention_heads",
+        "/layout/architecture/num_kv_heads",
+        "/layout/parallelism/tensor",
+        "/layout/parallelism/pipeline",
+        "/layout/parallelism/data",
+        "/full_layers",
+        "/ranks",
+        "/full_ranks",
+        "/content/source_bytes",
+        "/files/0/rank",
+        "/files/0/bytes",
+    ];
+
+    #[test]
+    fn numbers_that_no_save_can_have_written_are_refused_by_name() {
+        for path in NUMBERS {
+            let error = Marker::parse(&with_number(path, u64::MAX)).unwrap_err();
+            assert!(matches!(error, MarkerError::Absurd(_)), "{path}: {error}");
+        }
+        for source in [0, 1000, 5000, (1 << 30) + 4096, 9_000_000_000_000_000_000] {
+            let error = Marker::parse(&with_number("/content/source_bytes", source)).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!("its marker cannot be used: its content repeats every {source} bytes")
+            );
+        }
+        let cases = [
+            ("/full_layers", 31, "it has 32 of 31 layers"),
+            ("/full_layers", 0, "model.num_layers is 0"),
+            (
+                "/layout/parallelism/tensor",
+                33,
+                "it has 33 tensor-parallel ranks for 32 heads",
+            ),
+            ("/ranks", 0, "it has 0 of 8 ranks of a job of 8"),
+            ("/ranks", 9, "it has 9 of 8 ranks of a job of 8"),
+            ("/full_ranks", 9, "it has 8 of 9 ranks of a job of 8"),
+            ("/files/0/rank", 8, "is of rank 8; there are 8"),
+            (
+                "/files/0/bytes",
+                1 << 40,
+                "its files have 1099511627776 bytes",
+            ),
+        ];
+        for (path, value, part) in cases {
+            let error = Marker::parse(&with_number(path, value)).unwrap_err();
+            assert!(error.to_string().contains(part), "{path}: {error}");
+        }
+        let mut twice = marker("x");
+        twice.files.push(twice.files[0].clone());
+        let error = Marker::parse(&twice.to_json()).unwrap_err();
+        assert_eq!(error, MarkerError::Absurd("it names x twice".to_string()));
+    }
+
     #[test]
     fn a_marker_reads_back_and_cannot_lead_out_of_its_folder() {
         let good = marker("model_0_model_states.pt");
         assert_eq!(Marker::parse(&good.to_json()).unwrap(), good);
-        for name in ["../x", "/etc/passwd", "..", "", "a/b"] {
+        for name in ["../x", "/etc/passwd", "..", "", "a/b", MARKER_NAME] {
             let error = Marker::parse(&marker(name).to_json()).unwrap_err();
             assert_eq!(error, MarkerError::Name(name.to_string()));
         }
@@ -183,6 +324,18 @@ mod tests {
         #[test]
         fn reading_never_panics(text in ".{0,200}") {
             let _ = Marker::parse(&text);
+        }
+
+        #[test]
+        fn whatever_number_is_read_can_be_reckoned_with(
+            field in 0..NUMBERS.len(), value: u64, bits in 0u32..64
+        ) {
+            if let Ok(marker) = Marker::parse(&with_number(NUMBERS[field], value >> bits)) {
+                let all = marker.layout.first_ranks_bytes(marker.ranks);
+                prop_assert!(marker.files.iter().map(|file| file.bytes).sum::<u64>() <= all);
+                prop_assert!(marker.content.source_bytes.is_multiple_of(4096));
+                prop_assert!(marker.content.source_bytes > 0);
+            }
         }
     }
 }

@@ -43,6 +43,11 @@ pub(super) fn default_chunk_bytes(path: PathKind) -> u64 {
     if path.uses_page_cache() { MIB } else { 4 * MIB }
 }
 
+/// Whether a transfer can have this length: whole pages, up to a GiB.
+pub(super) fn is_chunk(bytes: u64) -> bool {
+    (4096..=1 << 30).contains(&bytes) && bytes.is_multiple_of(4096)
+}
+
 /// Decides how bytes are moved for `ranks` ranks.
 pub(super) fn decide(request: &CheckpointRequest, host: &HostFacts, ranks: u64) -> Moves {
     let path = request.path;

@@ -139,7 +139,7 @@ fn number_problems(request: &CheckpointRequest) -> Vec<Problem> {
         "use --streams 1 to 256",
     );
     must(
-        chunk.is_none_or(|n| (4096..=1 << 30).contains(&n) && n.is_multiple_of(4096)),
+        chunk.is_none_or(moves::is_chunk),
         format!("a chunk of {}", ByteSize(chunk.unwrap_or(0))),
         "use --chunk-size with a multiple of 4K, from 4K to 1G",
     );

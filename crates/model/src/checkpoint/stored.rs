@@ -138,6 +138,7 @@ pub(super) fn scaling_of(
     let markers = facts.saved.iter().filter_map(|part| part.readable_marker());
     let marker = markers
         .filter(|marker| marker.model == request.workload.name)
+        .filter(|marker| marker.full_layers == layout.architecture.num_layers)
         .find(|marker| cut(layout, marker.layout.architecture.num_layers) == marker.layout)?;
     if marker.ranks > ranks || marker.full_ranks != ranks {
         return None;
@@ -268,10 +269,8 @@ pub(super) fn notes(
     facts: &CheckpointFacts,
 ) -> Vec<Warning> {
     let mut notes = Vec::new();
-    let mut old: Vec<u32> = replaced(plan, facts)
-        .filter(|part| part.readable_marker().is_some())
-        .map(|part| part.step)
-        .collect();
+    let of_earlier = || replaced(plan, facts).filter(|part| part.readable_marker().is_some());
+    let mut old: Vec<u32> = of_earlier().map(|part| part.step).collect();
     old.sort_unstable();
     old.dedup();
     if !old.is_empty() {
@@ -280,7 +279,7 @@ pub(super) fn notes(
             format!(
                 "{} of an earlier run in {} {} replaced",
                 named(&old),
-                folders_of(plan),
+                those_of(plan, |index| of_earlier().any(|part| part.folder == index)),
                 if old.len() == 1 { "is" } else { "are" },
             ),
             "use another --dir to keep what is there",
@@ -359,10 +358,14 @@ fn named(steps: &[u32]) -> String {
 
 /// The directories of a plan.
 fn folders_of(plan: &CheckpointPlan) -> String {
-    let folders: Vec<String> = plan
-        .folders
-        .iter()
-        .map(|folder| folder.display().to_string())
+    those_of(plan, |_| true)
+}
+
+/// The directories of a plan that are `wanted`, by index.
+fn those_of(plan: &CheckpointPlan, wanted: impl Fn(usize) -> bool) -> String {
+    let folders: Vec<String> = (plan.folders.iter().enumerate())
+        .filter(|(index, _)| wanted(*index))
+        .map(|(_, folder)| folder.display().to_string())
         .collect();
     folders.join(", ")
 }
@@ -399,6 +402,9 @@ fn restore_problems(
     facts: &CheckpointFacts,
     step: u32,
 ) -> Vec<Problem> {
+    if let Some(problem) = mixed(facts, step) {
+        return vec![problem];
+    }
     let mut problems = Vec::new();
     let again = format!(
         "checkpoint {step} is not whole and cannot be mended; `{}` saves it again",
@@ -452,6 +458,32 @@ fn restore_problems(
         }
     }
     problems
+}
+
+/// Parts of checkpoint `step` that different runs saved. Each may be whole, but together they are
+/// no checkpoint. Every run has content of its own, so its content tells a run's parts.
+fn mixed(facts: &CheckpointFacts, step: u32) -> Option<Problem> {
+    let mut parts = facts
+        .parts(step)
+        .filter_map(|part| Some((part.folder, part.readable_marker()?)))
+        .filter(|(_, marker)| !marker.files.is_empty());
+    let (first, of_first) = parts.next()?;
+    let (other, _) = parts.find(|(_, marker)| marker.content != of_first.content)?;
+    let name = |folder: usize| {
+        let folder = facts.folders.get(folder).map(|folder| &folder.path);
+        folder.map_or(step_folder(step), |path| {
+            path.join(step_folder(step)).display().to_string()
+        })
+    };
+    Some(Problem::machine(
+        format!(
+            "checkpoint {step} is not of one save: {} and {} were saved by different runs",
+            name(first),
+            name(other)
+        ),
+        "name the directories that one run saved to, all of them and in the same order, or save \
+         it again",
+    ))
 }
 
 /// Whether a checkpoint's part in directory `folder` has the files that the plan's ranks have

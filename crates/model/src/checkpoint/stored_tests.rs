@@ -33,6 +33,23 @@ fn a_save_replaces_the_same_model_at_any_scale_and_says_so() {
 }
 
 #[test]
+fn what_is_replaced_is_said_of_the_directories_it_lies_in() {
+    let mut mine = request("llama3-8b");
+    mine.writes = Some(1);
+    let mut facts = with_saved(&mine, 1);
+    facts.folders.push(folder("empty", 2_000 * GIB));
+    mine.folders.push("empty".into());
+    let notes = plan(&mine, &facts).notes;
+    let said = notes
+        .iter()
+        .find(|note| note.kind == WarningKind::EarlierCheckpoints);
+    assert_eq!(
+        said.expect("a note").fact,
+        "checkpoint 1 of an earlier run in ckpt is replaced"
+    );
+}
+
+#[test]
 fn a_save_replaces_no_checkpoint_of_another_model_or_parallelism() {
     let mut mine = request("llama3-8b");
     mine.writes = Some(2);
@@ -154,6 +171,57 @@ fn parts_of_different_saves_make_no_checkpoint() {
         problems[0].contains("holds the files of other ranks"),
         "{problems:?}"
     );
+}
+
+#[test]
+fn parts_of_two_saves_with_the_same_files_are_refused_with_both_folders() {
+    let (mut request, mut facts) = after_a_scaled_save();
+    request.folders.push("b".into());
+    facts.folders.push(folder("b", 20 * GIB));
+    facts.saved.clear();
+    request.writes = Some(1);
+    let plan = plan(&request, &facts);
+    for index in 0..2 {
+        let mut part = saved(&plan, 1);
+        part.folder = index;
+        let marker = part.marker.as_mut().and_then(|m| m.as_mut().ok());
+        let marker = marker.expect("a marker");
+        let here = |rank: u64| rank % 2 == index as u64;
+        marker.files.retain(|file| here(file.rank));
+        marker.content.seed = index as u64;
+        facts.saved.push(part);
+    }
+    request.writes = Some(0);
+    let resolution = resolve(&request, &host(), &facts);
+    assert!(!resolution.has_no_valid_plan(), "it is what lies there");
+    let [problem] = &resolution.problems[..] else {
+        panic!("{:?}", resolution.problems)
+    };
+    assert_eq!(
+        problem.what,
+        "checkpoint 1 is not of one save: ckpt/global_epoch1_step1 and b/global_epoch1_step1 were \
+         saved by different runs"
+    );
+    // The same two with the content of one run are a checkpoint.
+    for part in &mut facts.saved {
+        if let Some(Ok(marker)) = &mut part.marker {
+            marker.content.seed = 7;
+        }
+    }
+    assert_eq!(resolve(&request, &host(), &facts).problems, []);
+}
+
+#[test]
+fn a_marker_gives_no_layers_that_its_model_never_had() {
+    let (request, mut facts) = after_a_scaled_save();
+    for part in &mut facts.saved {
+        if let Some(Ok(marker)) = &mut part.marker {
+            marker.layout.architecture.num_layers = u64::from(u32::MAX);
+            marker.full_layers = u64::from(u32::MAX);
+        }
+    }
+    let problems = whats(&request, &facts);
+    assert!(problems[0].contains("another shape of"), "{problems:?}");
 }
 
 #[test]
