@@ -77,6 +77,19 @@ impl TransferError {
         }
     }
 
+    /// Why it failed, without what was tried: for messages that have said that already.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::File { source, .. } | Self::Io { source, .. } | Self::Memory { source, .. } => {
+                source.to_string()
+            }
+            Self::CuFile { explanation, .. } | Self::Cuda { explanation, .. } => {
+                explanation.clone()
+            }
+            Self::Unavailable { reason, .. } => reason.clone(),
+        }
+    }
+
     /// The kernel's error number, where there is one.
     pub fn errno(&self) -> Option<i32> {
         match self {

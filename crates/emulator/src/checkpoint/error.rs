@@ -18,17 +18,18 @@ pub enum CheckpointError {
     #[error(transparent)]
     Transfer(#[from] TransferError),
     /// The disk filled up.
-    #[error("no space left while saving {path}: {source}")]
+    #[error("no space left while saving {path}: {}", .source.reason())]
     NoSpace {
         /// The file.
         path: PathBuf,
-        /// The kernel's answer.
+        /// What was refused.
         source: TransferError,
     },
     /// `fsync` failed: the kernel may have dropped what it could not write.
     #[error(
-        "data loss: fsync of {path} failed ({source}); what was written may be lost, and asking \
-         again would hide that, so it was not retried"
+        "data loss: fsync of {path} failed ({}); what was written may be lost, and asking again \
+         would hide that, so it was not retried",
+        .source.reason()
     )]
     DataLoss {
         /// The file.
@@ -134,8 +135,8 @@ impl CheckpointError {
             }
             Self::InTheWay { .. } => "use another --dir, or move it away",
             Self::Panicked { .. } => {
-                "please report it, with the command and what stormlp printed; the checkpoint is \
-                 marked incomplete, earlier ones are untouched"
+                "please report it, with the command and what stormlp printed; a checkpoint that \
+                 was being saved is marked incomplete, others are untouched"
             }
             Self::Another { .. } => "use another --dir, or remove it first with --clean",
             Self::StillCached { .. } if closed => {

@@ -74,6 +74,19 @@ pub(super) struct Orders<'a> {
     pub(super) content: &'a Content,
 }
 
+impl Orders<'_> {
+    /// Host memory for one transfer, beside buffers that the CPU cannot reach: a save stamps the
+    /// content's source in it. What is restored may have been saved in shorter transfers, or
+    /// longer ones, than this run's.
+    fn scratch(&self) -> Vec<u8> {
+        let mut scratch = vec![0; self.chunk_bytes as usize];
+        if self.direction == Direction::Write {
+            scratch.copy_from_slice(&self.content.source()[..self.chunk_bytes as usize]);
+        }
+        scratch
+    }
+}
+
 /// A rank and its files.
 #[derive(Debug)]
 pub(super) struct RankTask {
@@ -163,7 +176,7 @@ impl<'a> Mover<'a> {
             orders,
             shared,
             scratch: match needs_scratch {
-                true => orders.content.source().to_vec(),
+                true => orders.scratch(),
                 false => Vec::new(),
             },
             start: Instant::now(),

@@ -44,6 +44,14 @@ pub struct Surroundings<'a> {
     pub stop: &'a StopToken,
 }
 
+/// Seconds of CPU over all phases; zero, not the `-0.0` of an empty sum, when there was none.
+fn cpu_seconds<'r>(
+    results: impl Iterator<Item = &'r CheckpointResult>,
+    pick: fn(&CheckpointResult) -> f64,
+) -> f64 {
+    results.map(pick).fold(0.0, |sum, seconds| sum + seconds)
+}
+
 /// Runs the plan. What was measured before a failure or a stop is in the report, whose `ending`
 /// says which it was.
 ///
@@ -104,8 +112,8 @@ pub fn run(
         },
         elapsed_seconds,
         verified_bytes,
-        cpu_user_seconds: both().map(|result| result.cpu_user_seconds).sum(),
-        cpu_system_seconds: both().map(|result| result.cpu_system_seconds).sum(),
+        cpu_user_seconds: cpu_seconds(both(), |result| result.cpu_user_seconds),
+        cpu_system_seconds: cpu_seconds(both(), |result| result.cpu_system_seconds),
         peak_rss_bytes: peak_rss_bytes(),
         save_evidence,
         restore_evidence,
@@ -177,9 +185,12 @@ impl Run<'_> {
         let started_at_seconds = self.started.elapsed().as_secs_f64();
         self.free(region)?;
         let tasks = self.tasks(step, 0);
-        let (measured, trained) = overlap::beside(plan.overlap, || {
-            self.stage.run(Direction::Write, content, tasks, region)
-        });
+        let (measured, trained) = overlap::beside(
+            plan.overlap,
+            self.stage.stop,
+            || self.stage.run(Direction::Write, content, tasks, region),
+            |saved| saved.as_ref().is_ok_and(|measured| measured.complete),
+        );
         let mut measured = measured?;
         self.stage.observer.event(&Event::PhaseFinished);
         self.save_evidence = measured.evidence.take().or(self.save_evidence.take());

@@ -17,12 +17,14 @@ use stormlp_model::matrix::{DeviceId, EngineChoice};
 use stormlp_model::path::PathKind;
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::{
-    Completion, FileId, HostStandIn, PathSpec, Rejected, Slot, Transfer, TransferError,
-    TransferPath, probe, storage,
+    Accelerator, Completion, FileId, HostStandIn, PathSpec, Rejected, Slot, Transfer,
+    TransferError, TransferPath, probe, storage,
 };
 
 use super::*;
 
+#[path = "device_tests.rs"]
+mod device;
 #[path = "folders_tests.rs"]
 mod folders;
 
@@ -60,6 +62,15 @@ fn plan(request: &CheckpointRequest) -> CheckpointPlan {
 }
 
 fn run_on(plan: CheckpointPlan, world: &dyn World, stop: &StopToken) -> CheckpointReport {
+    run_with(plan, world, Arc::new(HostStandIn), stop)
+}
+
+fn run_with(
+    plan: CheckpointPlan,
+    world: &dyn World,
+    accelerator: Arc<dyn Accelerator>,
+    stop: &StopToken,
+) -> CheckpointReport {
     let head = ReportHead::new(
         ReportKind::Checkpoint,
         "stormlp checkpoint".to_string(),
@@ -68,7 +79,7 @@ fn run_on(plan: CheckpointPlan, world: &dyn World, stop: &StopToken) -> Checkpoi
     );
     let surroundings = Surroundings {
         world,
-        accelerator: Arc::new(HostStandIn),
+        accelerator,
         observer: &Silent,
         stop,
     };
@@ -192,6 +203,9 @@ fn a_changed_byte_is_found_on_restore() {
         "{error}"
     );
     assert!(report.restores.is_empty());
+    // Nothing was measured: zero, which JSON and text would show as -0.0 otherwise.
+    assert!(report.cpu_user_seconds.is_sign_positive());
+    assert!(report.cpu_system_seconds.is_sign_positive());
 }
 
 #[test]
@@ -396,7 +410,13 @@ fn check_full(world: &Faulty) {
     request.chunk_bytes = Some(4096);
     let report = run_on(plan(&request), world, &StopToken::new());
     let error = error(&report);
-    assert!(error.contains("no space left"), "{error}");
+    assert!(error.contains("no space left while saving"), "{error}");
+    assert!(
+        error.ends_with(".pt: No space left on device (os error 28)")
+            || error.ends_with(".partial: No space left on device (os error 28)"),
+        "{error}"
+    );
+    assert_eq!(error.matches(".pt").count(), 1, "{error}");
     assert_no_partial_files(folder.path(), 1);
     let facts = scan(&request.folders, Look::Only).unwrap();
     let broken = facts.steps().len() as u32;
@@ -434,6 +454,10 @@ fn a_thread_that_panics_ends_the_run_with_an_error_and_keeps_what_was_measured()
             error.contains(who) && error.contains("panicked: broken"),
             "{seam:?}: {error}"
         );
+        let Ending::Failed { remedy, .. } = &report.ending else {
+            panic!("{:?}", report.ending)
+        };
+        assert!(remedy.contains("that was being saved"), "{remedy}");
         assert_eq!(report.saves.len(), whole, "{seam:?}");
         let broken = whole as u32 + 1;
         assert!(!marker(folder.path(), broken).complete, "{seam:?}");
