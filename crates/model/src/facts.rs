@@ -4,6 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::path::PathKind;
 
+/// Whether a type of file system keeps its files in memory: there is no storage behind it, and no
+/// page of a file can be dropped.
+pub fn keeps_files_in_memory(file_system: &str) -> bool {
+    matches!(file_system, "tmpfs" | "ramfs")
+}
+
 /// Whether something can be used on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "lowercase")]

@@ -12,8 +12,8 @@ use stormlp_model::checkpoint::{
     SavedPart, step_folder, step_of,
 };
 use stormlp_model::facts::Availability;
-use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{self, Access, FolderLock, LOCK_NAME};
+use stormlp_transfer::{TransferError, probe};
 
 use super::error::CheckpointError;
 
@@ -83,6 +83,9 @@ fn folder_facts(path: &Path, look: Look) -> Result<FolderFacts, TransferError> {
         writable,
         free_bytes: storage::space(&nearest)?.free_bytes,
         file_system_id: metadata.dev(),
+        file_system: probe::filesystem(&nearest)
+            .known()
+            .map(|fs| fs.kind.clone()),
     })
 }
 

@@ -14,6 +14,7 @@ use stormlp_model::event::{Event, Observer, Unit};
 use stormlp_model::head::ReportHead;
 use stormlp_model::operation::Direction;
 use stormlp_model::stop::StopToken;
+use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::page_cache::{self, Method};
 use stormlp_transfer::telemetry::{BlockDevices, peak_rss_bytes};
 use stormlp_transfer::{Accelerator, Region, TransferError, buffers_needed};
@@ -59,7 +60,7 @@ fn cpu_seconds<'r>(
 /// When the run cannot start: a directory in use, no memory for the buffers.
 pub fn run(
     plan: CheckpointPlan,
-    head: ReportHead,
+    mut head: ReportHead,
     surroundings: &Surroundings<'_>,
 ) -> Result<CheckpointReport, CheckpointError> {
     let _locks = folders::enter(&plan.folders)?;
@@ -102,6 +103,7 @@ pub fn run(
         verified_bytes,
         ..
     } = run;
+    head.warnings.extend(still_cached(&restores));
     let both = || saves.iter().chain(&restores);
     Ok(CheckpointReport {
         head,
@@ -120,6 +122,32 @@ pub fn run(
         saves,
         restores,
         plan,
+    })
+}
+
+/// Restores that were to be cold and were not: an O_DIRECT read passes cached pages by where the
+/// file system does as it is told, and nobody knows whether this one does.
+fn still_cached(restores: &[CheckpointResult]) -> Option<Warning> {
+    let cached = |restore: &&CheckpointResult| {
+        let before = restore.page_cache_before.as_ref();
+        before.is_some_and(|before| before.dropped && before.share > COLD_SHARE)
+    };
+    let steps: Vec<String> = restores
+        .iter()
+        .filter(cached)
+        .map(|restore| restore.step.to_string())
+        .collect();
+    (!steps.is_empty()).then(|| {
+        Warning::new(
+            WarningKind::CacheState,
+            format!(
+                "--cold: more than {:.0} % of checkpoint {} was still in the page cache after it \
+                 was dropped",
+                COLD_SHARE * 100.0,
+                steps.join(", ")
+            ),
+            "use a --dir on a file system that gives up its cached pages",
+        )
     })
 }
 

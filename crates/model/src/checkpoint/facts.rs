@@ -19,6 +19,8 @@ pub struct FolderFacts {
     pub free_bytes: u64,
     /// An identity of the file system, equal for directories that share its space.
     pub file_system_id: u64,
+    /// Type of the file system: `xfs`, `tmpfs`; `None` where that could not be found out.
+    pub file_system: Option<String>,
     /// Whether files here can be opened with `O_DIRECT`.
     pub direct: Availability,
 }

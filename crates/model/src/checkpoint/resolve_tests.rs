@@ -37,6 +37,7 @@ fn folder(path: &str, free_bytes: u64) -> FolderFacts {
         writable: Availability::Available,
         free_bytes,
         file_system_id: 1,
+        file_system: Some("xfs".to_string()),
         direct: Availability::Available,
     }
 }

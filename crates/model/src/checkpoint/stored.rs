@@ -1,13 +1,14 @@
 //! How many checkpoints are saved and restored, and whether those that are there can be.
 
 use super::choice::ScaleChoice;
-use super::facts::{CheckpointFacts, SavedPart};
+use super::facts::{CheckpointFacts, FolderFacts, SavedPart};
 use super::layout::Layout;
 use super::marker::{ContentFacts, Marker, step_folder};
 use super::plan::{CheckpointPlan, RestorePlan};
 use super::problem::Problem;
 use super::request::CheckpointRequest;
 use super::scale::{Scaling, cut};
+use crate::facts::keeps_files_in_memory;
 use crate::warning::{Warning, WarningKind};
 
 /// Saves and restores that MLPerf asks for.
@@ -167,7 +168,32 @@ pub(super) fn problems(
         }
     }
     problems.extend(in_the_way(plan, facts));
+    problems.extend(never_cold(plan, facts));
     problems
+}
+
+/// Cold restores from directories whose files are in memory and nowhere else: there is nothing to
+/// drop, whatever path reads them.
+fn never_cold(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Problem> {
+    if !plan.cold || plan.restores.is_empty() {
+        return Vec::new();
+    }
+    let in_memory = |folder: &FolderFacts| {
+        let kind = folder.file_system.as_deref();
+        let kind = kind.filter(|kind| keeps_files_in_memory(kind))?;
+        Some(Problem::machine(
+            format!(
+                "--cold: {} is on {kind}, which keeps its files in memory: no restore from there \
+                 is cold",
+                folder.path.display()
+            ),
+            match plan.closed {
+                true => "use a --dir on the storage in question",
+                false => "use a --dir on the storage in question, or leave --cold out",
+            },
+        ))
+    };
+    facts.folders.iter().filter_map(in_memory).collect()
 }
 
 /// More restores than checkpoints.

@@ -225,6 +225,33 @@ fn a_marker_gives_no_layers_that_its_model_never_had() {
 }
 
 #[test]
+fn no_restore_is_cold_from_files_that_are_in_memory() {
+    let mut cold = request("llama3-8b");
+    cold.cold = true;
+    let mut facts = facts(2_000 * GIB);
+    assert_eq!(whats(&cold, &facts), Vec::<String>::new());
+    facts.folders[0].file_system = Some("tmpfs".to_string());
+    for path in [PathKind::Buffered, PathKind::Cpu] {
+        cold.path = path;
+        let resolution = resolve(&cold, &host(), &facts);
+        assert!(
+            !resolution.has_no_valid_plan(),
+            "it is the directory's fault"
+        );
+        assert_eq!(
+            resolution.problems[0].what,
+            "--cold: ckpt is on tmpfs, which keeps its files in memory: no restore from there is \
+             cold"
+        );
+    }
+    cold.reads = Some(0);
+    assert_eq!(whats(&cold, &facts), Vec::<String>::new());
+    cold.reads = None;
+    cold.cold = false;
+    assert_eq!(whats(&cold, &facts), Vec::<String>::new());
+}
+
+#[test]
 fn what_stormlp_did_not_make_inside_its_own_is_in_the_way_too() {
     let mut mine = request("llama3-8b");
     mine.writes = Some(1);

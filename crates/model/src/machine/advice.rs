@@ -8,8 +8,6 @@ use crate::warning::{Warning, WarningKind};
 
 /// Locked memory below this cannot hold the buffers of a common matrix cell.
 const SMALL_LOCKED_LIMIT: u64 = 64 * MIB;
-/// File systems whose data never reaches a device.
-const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
 /// Everything worth changing on `machine`, the weightiest first.
 pub fn advice(machine: &Machine) -> Vec<Warning> {
@@ -48,7 +46,7 @@ fn build(machine: &Machine, found: &mut Vec<Warning>) {
 fn storage(machine: &Machine, found: &mut Vec<Warning>) {
     let storage = &machine.storage;
     if let Fact::Known(filesystem) = &storage.filesystem
-        && IN_MEMORY.contains(&filesystem.kind.as_str())
+        && crate::facts::keeps_files_in_memory(&filesystem.kind)
     {
         found.push(Warning::new(
             WarningKind::FitsInMemory,

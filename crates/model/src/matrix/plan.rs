@@ -50,7 +50,7 @@ impl FilePlan {
     /// The file system where it has no storage behind it, so that no cache can be dropped.
     pub fn file_system_in_memory(&self) -> Option<&str> {
         let kind = self.file_system.as_deref()?;
-        matches!(kind, "tmpfs" | "ramfs").then_some(kind)
+        crate::facts::keeps_files_in_memory(kind).then_some(kind)
     }
 }
 
