@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::checkpoint::{TINY, folder, tiny};
-use crate::{stderr, stormlp};
+use crate::{stderr, stdout, stormlp};
 
 /// Runs the small model and expects an exit code and a part of the error.
 fn refuses(folder: &Path, arguments: &[&str], code: i32, part: &str) {
@@ -338,4 +338,115 @@ fn a_killed_run_leaves_nothing_that_is_taken_for_whole() {
     );
     tiny(folder.path(), &["--clean"]).assert().success();
     assert!(!directory.exists());
+}
+
+#[test]
+fn a_stop_waits_for_no_training_beside_a_save() {
+    let folder = folder();
+    // A day of training: whoever waits for it does not end.
+    let mut child = start(folder.path(), &["--writes", "2", "--overlap", "24h"]);
+    let step = folder
+        .path()
+        .join("stormlp-data/checkpoint/tiny/global_epoch1_step1");
+    wait_for(&step);
+    signal(&child, "-INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn a_damaged_marker_is_refused_with_what_is_wrong_in_it() {
+    let folder = folder();
+    tiny(folder.path(), &["--writes", "1", "--reads", "0"])
+        .assert()
+        .success();
+    let marker = folder
+        .path()
+        .join("stormlp-data/checkpoint/tiny/global_epoch1_step1/.stormlp-checkpoint.json");
+    let text = fs::read_to_string(&marker).unwrap();
+    let numbers = [
+        ("source_bytes", "9000000000000000000"),
+        ("source_bytes", "0"),
+        ("source_bytes", "1000"),
+        ("num_layers", "18446744073709551615"),
+    ];
+    for (key, value) in numbers {
+        let (before, after) = text.split_once(&format!("\"{key}\":")).unwrap();
+        let rest = after.trim_start_matches(|c: char| c.is_ascii_digit());
+        fs::write(&marker, format!("{before}\"{key}\":{value}{rest}")).unwrap();
+        refuses(
+            folder.path(),
+            &["--writes", "0", "--reads", "1", "--verify"],
+            4,
+            "its marker cannot be used: ",
+        );
+    }
+}
+
+#[test]
+fn parts_of_two_saves_are_not_restored_as_one() {
+    let folder = folder();
+    let save = ["--writes", "1", "--reads", "0"];
+    for other in ["b", "c"] {
+        let run = [&["--dir", "a", "--dir", other][..], &save].concat();
+        tiny(folder.path(), &run).assert().success();
+    }
+    let restore = |other| ["--dir", "a", "--dir", other, "--writes", "0", "--verify"];
+    refuses(
+        folder.path(),
+        &restore("b"),
+        4,
+        "a/global_epoch1_step1 and b/global_epoch1_step1 were saved by different runs",
+    );
+    tiny(folder.path(), &restore("c")).assert().success();
+}
+
+#[test]
+fn clean_says_what_it_removed_and_what_it_left() {
+    let folder = folder();
+    let text = stdout(
+        tiny(
+            folder.path(),
+            &["--dir", "d", "--writes", "1", "--reads", "0"],
+        )
+        .assert()
+        .success(),
+    );
+    assert!(text.contains("Saves"), "{text}");
+    let step = folder.path().join("d/global_epoch1_step1");
+    // All but the marker.
+    let files = fs::read_dir(&step).unwrap().count() - 1;
+    fs::write(step.join("notes.txt"), "mine").unwrap();
+    let clean = ["--dir", "d", "--clean"];
+    let text = stdout(tiny(folder.path(), &clean).assert().success());
+    assert!(
+        text.starts_with(&format!(
+            "removed 0 checkpoints, {files} files of 59.49 MiB"
+        )),
+        "{text}"
+    );
+    assert!(
+        text.contains("left d/global_epoch1_step1/notes.txt, not made by stormlp"),
+        "{text}"
+    );
+    assert!(step.join("notes.txt").exists());
+}
+
+#[test]
+fn a_cold_restore_from_memory_is_refused_before_the_first_byte() {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let in_memory = mounts.contains(" /dev/shm tmpfs ");
+    let Some(memory) = in_memory.then(|| tempfile::tempdir_in("/dev/shm").unwrap()) else {
+        eprintln!("skipped: /dev/shm is no tmpfs");
+        return;
+    };
+    let folder = folder();
+    let directory = memory.path().join("d");
+    let directory = directory.to_str().unwrap();
+    for path in ["buffered", "cpu"] {
+        let run = [
+            "--dir", directory, "--writes", "1", "--cold", "--path", path,
+        ];
+        refuses(folder.path(), &run, 4, "keeps its files in memory");
+    }
+    assert!(!memory.path().join("d").exists());
 }

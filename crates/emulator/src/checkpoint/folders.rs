@@ -296,7 +296,9 @@ pub(super) fn sweep(plan: &CheckpointPlan, step: u32) {
 /// one of them, nothing at all.
 pub(super) fn remove(plan: &CheckpointPlan, step: u32) -> Result<(), CheckpointError> {
     for made in made_before(plan, step)? {
-        made.remove()?;
+        if let Some(path) = made.remove()?.left {
+            return Err(CheckpointError::InTheWay { path });
+        }
     }
     Ok(())
 }
@@ -375,30 +377,32 @@ impl Made {
     /// last. Whatever else lies there stays, and the folder and its marker with it.
     ///
     /// # Errors
-    /// When something else lies there, or something cannot be removed.
-    fn remove(mut self) -> Result<u64, CheckpointError> {
+    /// When something cannot be removed.
+    fn remove(mut self) -> Result<Removed, CheckpointError> {
         let folder = &self.folder;
         if self.marker.complete {
             // From here on it is not whole, whatever happens in between.
             self.marker.complete = false;
             write_marker(folder, &self.marker)?;
         }
-        let mut removed_bytes = 0;
+        let mut removed = Removed::default();
         for file in &self.marker.files {
             let path = folder.join(&file.name);
             for path in [storage::temporary_name(&path), path] {
                 let bytes = fs::symlink_metadata(&path).map_or(0, |metadata| metadata.len());
                 match fs::remove_file(&path) {
-                    Ok(()) => removed_bytes += bytes,
+                    Ok(()) => {
+                        removed.files += 1;
+                        removed.bytes += bytes;
+                    }
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                     Err(source) => return Err(TransferError::file("remove", path, source).into()),
                 }
             }
         }
         if let Some(name) = foreign(folder, &self.marker)? {
-            return Err(CheckpointError::InTheWay {
-                path: folder.join(name),
-            });
+            removed.left = Some(folder.join(name));
+            return Ok(removed);
         }
         // A folder of this name is never without its marker, so it gets another name first.
         let husk = storage::temporary_name(folder);
@@ -406,19 +410,31 @@ impl Made {
         fs::rename(folder, &husk)
             .map_err(|source| TransferError::file("remove", folder, source))?;
         remove_husk(&husk)?;
-        Ok(removed_bytes)
+        Ok(removed)
     }
 }
 
+/// What was removed of one checkpoint's folder.
+#[derive(Default)]
+struct Removed {
+    files: u64,
+    bytes: u64,
+    /// Something that stormlp did not make; the folder stayed for it.
+    left: Option<PathBuf>,
+}
+
 /// What was removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cleaned {
     /// Checkpoint folders.
     pub checkpoints: u64,
-    /// Bytes of their files.
+    /// Files of checkpoints, also of folders that stayed.
+    pub files: u64,
+    /// Bytes of those files.
     pub bytes: u64,
-    /// Checkpoint folders that stayed because they hold something stormlp did not make.
-    pub left: u64,
+    /// What stormlp did not make, for each checkpoint folder that stayed: the folder itself where
+    /// nothing says that stormlp made it.
+    pub left: Vec<PathBuf>,
 }
 
 /// Removes every checkpoint in `directory` that a marker says stormlp made, and the directory
@@ -435,11 +451,15 @@ pub fn clean(directory: &Path) -> Result<Cleaned, CheckpointError> {
     for part in saved_parts(0, directory)? {
         let folder = directory.join(step_folder(part.step));
         match Made::look(&folder).and_then(Made::remove) {
-            Ok(bytes) => {
-                cleaned.checkpoints += 1;
-                cleaned.bytes += bytes;
+            Ok(removed) => {
+                cleaned.files += removed.files;
+                cleaned.bytes += removed.bytes;
+                match removed.left {
+                    Some(path) => cleaned.left.push(path),
+                    None => cleaned.checkpoints += 1,
+                }
             }
-            Err(CheckpointError::InTheWay { .. }) => cleaned.left += 1,
+            Err(CheckpointError::InTheWay { path }) => cleaned.left.push(path),
             Err(error) => return Err(error),
         }
     }
@@ -448,7 +468,7 @@ pub fn clean(directory: &Path) -> Result<Cleaned, CheckpointError> {
         let _ = remove_husk(&husk);
     }
     drop(lock);
-    if cleaned.left == 0 {
+    if cleaned.left.is_empty() {
         let only_lock = fs::read_dir(directory)
             .is_ok_and(|mut entries| entries.all(|e| e.is_ok_and(|e| e.file_name() == LOCK_NAME)));
         if only_lock {

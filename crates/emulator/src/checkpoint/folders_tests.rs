@@ -6,13 +6,22 @@ use super::*;
 fn clean_removes_what_stormlp_made_and_nothing_else() {
     let folder = folder();
     let request = request(folder.path());
-    run_on(plan(&request), &Disk, &StopToken::new());
+    let plan = plan(&request);
+    let total_bytes = plan.total_bytes;
+    run_on(plan, &Disk, &StopToken::new());
     let directory = &request.folders[0];
     let foreign = directory.join(step_folder(2)).join("notes.txt");
     fs::write(&foreign, "mine").unwrap();
     fs::create_dir(directory.join(step_folder(7))).unwrap();
+    let made = [1, 2].map(|step| files(folder.path(), step).len() as u64);
     let cleaned = clean(directory).unwrap();
-    assert_eq!((cleaned.checkpoints, cleaned.left), (1, 2));
+    assert_eq!(cleaned.checkpoints, 1);
+    assert_eq!(cleaned.files, made[0] + made[1] - 1, "all but the notes");
+    assert_eq!(cleaned.bytes, 2 * total_bytes);
+    assert_eq!(
+        cleaned.left,
+        [foreign.clone(), directory.join(step_folder(7))]
+    );
     assert!(foreign.exists() && directory.join(step_folder(7)).exists());
     assert_eq!(files(folder.path(), 2), ["notes.txt"]);
     fs::remove_file(foreign).unwrap();
@@ -85,6 +94,6 @@ fn what_a_killed_run_left_between_two_names_is_in_nobodys_way() {
     assert_eq!(report.ending, Ending::Done);
     leave();
     let cleaned = clean(directory).unwrap();
-    assert_eq!((cleaned.checkpoints, cleaned.left), (2, 0));
+    assert_eq!((cleaned.checkpoints, cleaned.left), (2, Vec::new()));
     assert!(!directory.exists());
 }

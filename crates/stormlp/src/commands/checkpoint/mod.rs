@@ -220,6 +220,7 @@ fn clean_folders(request: &CheckpointRequest) -> Result<(), Failure> {
     for folder in &request.folders {
         let Cleaned {
             checkpoints,
+            files,
             bytes,
             left,
         } = clean(folder).map_err(|error| {
@@ -227,14 +228,12 @@ fn clean_folders(request: &CheckpointRequest) -> Result<(), Failure> {
             Failure::machine(error).with_help(remedy)
         })?;
         let mut line = format!(
-            "removed {checkpoints} checkpoints, {}, from {}",
+            "removed {checkpoints} checkpoints, {files} files of {}, from {}",
             ByteSize(bytes),
             folder.display()
         );
-        if left > 0 {
-            line.push_str(&format!(
-                "; left {left} folders that hold something stormlp did not make"
-            ));
+        for path in left {
+            line.push_str(&format!("; left {}, not made by stormlp", path.display()));
         }
         lines.push(line);
     }
