@@ -41,32 +41,49 @@ fn run(shared: &Shared) {
     // Without it deadlines are kept to 50 µs more or less; the overshoot that is recorded shows.
     let _ = timer::use_finest_slack();
     shared.register_pacer(thread::current());
-    let mut spun = 0;
+    let mut doze = Doze::default();
     while let Some(until) = shared.pace() {
         if until == Nanos::MAX {
             thread::park();
         } else {
-            spun += sleep_until(until, shared, spun);
+            doze.sleep_until(until, shared);
         }
     }
 }
 
-/// Sleeps, then spins, until `until` or until an earlier deadline has appeared; the time that it
-/// spun, which is none when `spun` is already more than its share.
-fn sleep_until(until: Nanos, shared: &Shared, spun: Nanos) -> Nanos {
-    let now = shared.now();
-    let lead = if spun <= now / SPIN_SHARE { LEAD } else { 0 };
-    if let Some(nanos) = until.checked_sub(now + lead) {
-        thread::park_timeout(Duration::from_nanos(nanos));
+/// How the thread slept until now.
+#[derive(Default)]
+struct Doze {
+    /// Time spun away.
+    spun: Nanos,
+    /// When the last sleep ended that was longer than [`LEAD`].
+    woke: Nanos,
+}
+
+impl Doze {
+    /// Sleeps, then spins, until `until` or until an earlier deadline has appeared.
+    fn sleep_until(&mut self, until: Nanos, shared: &Shared) {
+        let now = shared.now();
+        let far = until > now + LEAD;
+        // Deadlines that are always near are of computations too short to be told from none.
+        let worth_it = far || now < self.woke + LEAD;
+        let may_spin = worth_it && self.spun <= now / SPIN_SHARE;
+        let lead = if may_spin { LEAD } else { 0 };
+        if let Some(nanos) = until.checked_sub(now + lead) {
+            thread::park_timeout(Duration::from_nanos(nanos));
+        }
+        let awake = shared.now();
+        if far {
+            self.woke = awake;
+        }
+        if !may_spin || awake + lead < until {
+            return;
+        }
+        let mut now = awake;
+        while now < until {
+            hint::spin_loop();
+            now = shared.now();
+        }
+        self.spun += now - awake;
     }
-    let awake = shared.now();
-    if awake + lead < until {
-        return 0;
-    }
-    let mut now = awake;
-    while now < until && lead > 0 {
-        hint::spin_loop();
-        now = shared.now();
-    }
-    now - awake
 }
