@@ -117,6 +117,21 @@ impl Layout {
         whole + self.rank_bytes(ranks / group * group) * (ranks % group)
     }
 
+    /// Bytes of the first `ranks` ranks together in each of `folders` directories, which they take
+    /// in turn.
+    pub fn first_ranks_bytes_by_folder(&self, ranks: u64, folders: u64) -> Vec<u64> {
+        let mut by_folder = vec![0; folders as usize];
+        let group = self.parallelism.tensor;
+        // Ranks that differ only in their tensor share are alike, so one of each kind is asked.
+        for first in (0..ranks).step_by(group as usize) {
+            let bytes = self.rank_bytes(first);
+            for rank in first..ranks.min(first + group) {
+                by_folder[(rank % folders) as usize] += bytes;
+            }
+        }
+        by_folder
+    }
+
     /// What DLIO counts for a rank: under ZeRO 2 it lets every replica hold (and count) a model
     /// that only the first one writes, so it reports more than there is.
     pub fn rank_bytes_as_dlio_counts(&self, rank: u64) -> u64 {

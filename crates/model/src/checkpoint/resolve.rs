@@ -266,23 +266,28 @@ fn scale(
         Some(ScaleChoice::Factor(factor)) => Scaling::by_factor(layout, ranks, factor),
         None if request.dry_run => full,
         None | Some(ScaleChoice::Auto) => {
-            let room = space::room(facts, counts.writes);
             let open = moves::most_ranks(host);
-            if room / counts.peak().max(1) >= full.full_bytes && ranks <= open {
+            let room = space::Room::of(facts, counts.writes);
+            if ranks <= open && room.fits(layout, ranks, counts.peak()) {
                 return full;
             }
             let counts = counts.for_scaled(true);
-            let half = space::room(facts, counts.writes) / 2 / counts.peak().max(1);
+            let half = space::Room::of(facts, counts.writes).half();
             let rate = facts
                 .trial_bytes_per_second
                 .unwrap_or(ASSUMED_BYTES_PER_SECOND);
             // Two saves and two restores within the time, reads taken to be as slow as writes.
             let in_time = (rate * SCALED_RUN_SECONDS / 4.0) as u64;
-            let most_bytes = half.min(in_time);
+            let fits = |part: &Layout, there: u64| {
+                // All of it was just found not to fit, with as many saves as it would have.
+                let all = part == layout && there == ranks;
+                !all && part.first_ranks_bytes(there) <= in_time
+                    && half.fits(part, there, counts.peak())
+            };
             match (request.scale, request.ranks) {
                 // Ranks that were asked for are there, or the run is refused with the numbers.
-                (None, Some(_)) => Scaling::with_all_ranks(layout, ranks, most_bytes),
-                _ => Scaling::largest_within(layout, ranks, most_bytes, open),
+                (None, Some(_)) => Scaling::with_all_ranks(layout, ranks, fits),
+                _ => Scaling::largest_that(layout, ranks, open, fits),
             }
         }
     }

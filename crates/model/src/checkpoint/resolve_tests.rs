@@ -529,3 +529,6 @@ fn a_workload_file_gives_the_number_of_ranks_to_the_command_line() {
 
 #[path = "rules_tests.rs"]
 mod rules;
+
+#[path = "spread_tests.rs"]
+mod spread;

@@ -39,41 +39,57 @@ impl Scaling {
         self.layers != self.full_layers || self.ranks != self.full_ranks
     }
 
-    /// The largest part of `ranks` ranks of `layout` that has at most `most_bytes` and, when one
-    /// layer is left, at most `most_ranks` ranks. The smallest there is, one layer on one rank,
-    /// when even that is larger.
-    pub fn largest_within(layout: &Layout, ranks: u64, most_bytes: u64, most_ranks: u64) -> Self {
-        let full = Self::none(layout, ranks);
-        if full.full_bytes <= most_bytes && ranks <= most_ranks {
-            return full;
-        }
-        let bytes = |layers, ranks| cut(layout, layers).first_ranks_bytes(ranks);
-        let fits = |layers: u64, ranks: u64| bytes(layers, ranks) <= most_bytes;
+    /// The largest part of `ranks` ranks of `layout` for which `fits` says yes, given its layout
+    /// and ranks, and that has, when one layer is left, at most `most_ranks` ranks. The smallest
+    /// there is, one layer on one rank, when even that does not fit. What is smaller than a part
+    /// that fits must fit too.
+    pub fn largest_that(
+        layout: &Layout,
+        ranks: u64,
+        most_ranks: u64,
+        fits: impl Fn(&Layout, u64) -> bool,
+    ) -> Self {
+        let all_layers = layout.architecture.num_layers;
+        let fits = |layers: u64, ranks: u64| fits(&cut(layout, layers), ranks);
         let (layers, left) = if ranks <= most_ranks && fits(1, ranks) {
-            (last_that(1, full.full_layers, |l| fits(l, ranks)), ranks)
+            (last_that(1, all_layers, |l| fits(l, ranks)), ranks)
         } else {
             let most = ranks.min(most_ranks).max(1);
             let left = last_that(1, most, |r| fits(1, r));
             // Where the number of ranks is bounded by something else, layers may come back.
-            (last_that(1, full.full_layers, |l| fits(l, left)), left)
+            (last_that(1, all_layers, |l| fits(l, left)), left)
         };
-        Self {
-            factor: bytes(layers, left) as f64 / full.full_bytes.max(1) as f64,
-            layers,
-            ranks: left,
-            ..full
-        }
+        Self::part(layout, ranks, layers, left)
     }
 
-    /// All `ranks` ranks of `layout` with as many layers as have at most `most_bytes`; one layer
-    /// when even that has more.
-    pub fn with_all_ranks(layout: &Layout, ranks: u64, most_bytes: u64) -> Self {
+    /// The largest part of `ranks` ranks of `layout` that has at most `most_bytes`, as
+    /// [`Self::largest_that`] finds it.
+    pub fn largest_within(layout: &Layout, ranks: u64, most_bytes: u64, most_ranks: u64) -> Self {
+        Self::largest_that(layout, ranks, most_ranks, |part, ranks| {
+            part.first_ranks_bytes(ranks) <= most_bytes
+        })
+    }
+
+    /// All `ranks` ranks of `layout` with as many layers as `fits` says yes to; one layer when it
+    /// never does.
+    pub fn with_all_ranks(
+        layout: &Layout,
+        ranks: u64,
+        fits: impl Fn(&Layout, u64) -> bool,
+    ) -> Self {
+        let all_layers = layout.architecture.num_layers;
+        let layers = last_that(1, all_layers, |l| fits(&cut(layout, l), ranks));
+        Self::part(layout, ranks, layers, ranks)
+    }
+
+    /// `layers` layers on the first `left` of `ranks` ranks of `layout`.
+    fn part(layout: &Layout, ranks: u64, layers: u64, left: u64) -> Self {
         let full = Self::none(layout, ranks);
-        let bytes = |layers| cut(layout, layers).first_ranks_bytes(ranks);
-        let layers = last_that(1, full.full_layers, |l| bytes(l) <= most_bytes);
+        let bytes = cut(layout, layers).first_ranks_bytes(left);
         Self {
-            factor: bytes(layers) as f64 / full.full_bytes.max(1) as f64,
+            factor: bytes as f64 / full.full_bytes.max(1) as f64,
             layers,
+            ranks: left,
             ..full
         }
     }
@@ -186,10 +202,12 @@ mod tests {
     #[test]
     fn all_ranks_stay_whatever_they_take() {
         let layout = layout("llama3-70b");
-        let some = Scaling::with_all_ranks(&layout, 64, 200_000_000_000);
+        let some = Scaling::with_all_ranks(&layout, 64, |part, ranks| {
+            part.first_ranks_bytes(ranks) <= 200_000_000_000
+        });
         assert_eq!(some.ranks, 64);
         assert!(some.layers > 1 && some.layers < 80, "{some:?}");
-        let least = Scaling::with_all_ranks(&layout, 64, 1);
+        let least = Scaling::with_all_ranks(&layout, 64, |_, _| false);
         assert_eq!((least.layers, least.ranks), (1, 64));
     }
 

@@ -1,6 +1,7 @@
 //! Whether checkpoints fit on the file systems of their directories.
 
 use super::facts::CheckpointFacts;
+use super::layout::Layout;
 use super::plan::CheckpointPlan;
 use super::problem::Problem;
 use super::request::CheckpointRequest;
@@ -14,21 +15,59 @@ pub(super) fn free(facts: &CheckpointFacts) -> Option<u64> {
     (!facts.folders.is_empty()).then(|| facts.file_systems().iter().map(|(free, _)| free).sum())
 }
 
-/// Bytes that checkpoints 1 to `writes` spread over the directories can have in all, counting what
-/// is free and what they replace; later ones of an earlier run stay. The tightest file system
-/// decides, since ranks are spread evenly.
-pub(super) fn room(facts: &CheckpointFacts, writes: u32) -> u64 {
-    let folders = facts.folders.len().max(1) as u64;
-    facts
-        .file_systems()
-        .iter()
-        .map(|(free, members)| {
-            let usable = free.saturating_sub(RESERVE_BYTES) + replaced(facts, members, writes);
-            (u128::from(usable) * u128::from(folders) / members.len() as u128)
-                .min(u128::from(u64::MAX)) as u64
-        })
-        .min()
-        .unwrap_or(u64::MAX)
+/// What one file system has for checkpoints, and which directories lie on it.
+struct FileSystemRoom {
+    usable_bytes: u64,
+    folders: Vec<usize>,
+}
+
+/// What the file systems of the directories have for checkpoints 1 to the last that is saved,
+/// counting what is free and what they replace; later ones of an earlier run stay.
+pub(super) struct Room {
+    file_systems: Vec<FileSystemRoom>,
+    folders: u64,
+}
+
+impl Room {
+    /// The room for checkpoints 1 to `writes`; without end where storage was not looked at.
+    pub(super) fn of(facts: &CheckpointFacts, writes: u32) -> Self {
+        let room = |(free, folders): (u64, Vec<usize>)| FileSystemRoom {
+            usable_bytes: free
+                .saturating_add(replaced(facts, &folders, writes))
+                .saturating_sub(RESERVE_BYTES),
+            folders,
+        };
+        Self {
+            file_systems: facts.file_systems().into_iter().map(room).collect(),
+            folders: facts.folders.len().max(1) as u64,
+        }
+    }
+
+    /// Half of it.
+    pub(super) fn half(mut self) -> Self {
+        for file_system in &mut self.file_systems {
+            file_system.usable_bytes /= 2;
+        }
+        self
+    }
+
+    /// Whether every file system has room for `copies` of what the first `ranks` ranks of
+    /// `layout` write to it: they take the directories in turn.
+    pub(super) fn fits(&self, layout: &Layout, ranks: u64, copies: u64) -> bool {
+        let shares = match self.file_systems.len() {
+            0 => return true,
+            1 => vec![layout.first_ranks_bytes(ranks)],
+            _ => {
+                let by_folder = layout.first_ranks_bytes_by_folder(ranks, self.folders);
+                let share = |f: &FileSystemRoom| f.folders.iter().map(|i| by_folder[*i]).sum();
+                self.file_systems.iter().map(share).collect()
+            }
+        };
+        let holds = |(file_system, share): (&FileSystemRoom, u64)| {
+            share.saturating_mul(copies) <= file_system.usable_bytes
+        };
+        self.file_systems.iter().zip(shares).all(holds)
+    }
 }
 
 /// Bytes of stormlp's own checkpoints up to step `last` in the given directories.
@@ -88,8 +127,8 @@ fn remedy(request: &CheckpointRequest, plan: &CheckpointPlan, facts: &Checkpoint
     }
     let scaling = &plan.scaling;
     let mut ways = vec!["another --dir".to_string()];
-    let room = room(facts, plan.writes);
-    let fit = |copies: u64| plan.total_bytes <= room / copies;
+    let room = Room::of(facts, plan.writes);
+    let fit = |copies: u64| room.fits(&plan.layout, scaling.ranks, copies);
     if plan.writes > 1 && fit(1) {
         ways.push("fewer --writes".to_string());
     }
