@@ -146,8 +146,46 @@ fn too_few_files_and_wrong_sample_counts_name_both_numbers() {
         folder.path(),
         &words,
         3,
-        &["holds 1 samples", "--samples-per-file"],
+        &["holds 1 sample,", "--samples-per-file"],
     );
+}
+
+#[test]
+fn a_file_missing_from_a_dataset_of_ours_is_4_and_fewer_may_be_asked_for() {
+    let folder = folder();
+    let data = dataset(folder.path(), "unet3d", 24, "");
+    let gone = files_of(&data)[5].clone();
+    fs::remove_file(&gone).unwrap();
+    let name = gone.file_name().unwrap().to_str().unwrap();
+    let words = format!("unet3d --data-dir data --epochs 1 --compute-time 1ms {SMALL}");
+    let said = [
+        "23 files",
+        name,
+        "`stormlp datagen unet3d --data-dir data --files 24 --resume`",
+    ];
+    check(folder.path(), &words, 4, &said);
+    let fewer = train(folder.path(), &format!("{words} --files 21")).assert();
+    let said = String::from_utf8(fewer.success().get_output().stdout.clone()).unwrap();
+    assert!(said.contains(name), "others take its place: {said}");
+}
+
+#[test]
+fn folders_that_take_no_result_are_4_before_the_run() {
+    let folder = folder();
+    fs::write(folder.path().join("file"), "").unwrap();
+    for option in ["--results-dir", "--mlperf-output"] {
+        let words = format!("unet3d --storage null --steps 4 {option} file/x");
+        check(folder.path(), &words, 4, &["file/x", option]);
+    }
+    assert!(!folder.path().join("stormlp-results").exists());
+}
+
+#[test]
+fn no_dataset_is_made_for_a_plan_that_is_refused() {
+    let folder = folder();
+    let words = format!("unet3d --data-dir new --files 14 --generate --epochs 1 {SMALL}");
+    check(folder.path(), &words, 3, &["2 steps"]);
+    assert!(!folder.path().join("new").exists());
 }
 
 #[test]

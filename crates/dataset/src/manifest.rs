@@ -13,6 +13,8 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use stormlp_transfer::storage;
 
+use crate::generate::into_io;
+
 /// The manifest's name in the dataset folder.
 pub const MANIFEST_NAME: &str = ".stormlp-manifest.json";
 /// The journal's name in the dataset folder.
@@ -107,6 +109,14 @@ pub enum ManifestError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Another command or a later version made it, and may need it.
+    #[error("{path} is not a manifest that this `stormlp datagen` made: {reason}")]
+    Another {
+        /// The manifest or journal.
+        path: String,
+        /// What tells so.
+        reason: String,
+    },
 }
 
 /// What is known of the files in a dataset folder.
@@ -164,16 +174,18 @@ impl Manifest {
 }
 
 fn check_head(head: &ManifestHead) -> Result<(), String> {
-    if head.made_by != MADE_BY {
+    check_origin(&head.made_by, head.format_version)
+}
+
+fn check_origin(made_by: &str, format_version: u32) -> Result<(), String> {
+    if made_by != MADE_BY {
         return Err(format!(
-            "`stormlp {}` made it, not `stormlp datagen`",
-            head.made_by
+            "`stormlp {made_by}` made it, not `stormlp datagen`"
         ));
     }
-    if head.format_version > FORMAT_VERSION {
+    if format_version > FORMAT_VERSION {
         return Err(format!(
-            "it has format version {}, this stormlp reads up to {FORMAT_VERSION}",
-            head.format_version
+            "it has format version {format_version}, this stormlp reads up to {FORMAT_VERSION}"
         ));
     }
     Ok(())
@@ -197,12 +209,14 @@ impl Record {
     pub fn load(folder: &Path) -> Result<Option<Self>, ManifestError> {
         let manifest = read(&folder.join(MANIFEST_NAME))?
             .map(|text| {
-                Manifest::parse(&text).map_err(|reason| malformed(folder, MANIFEST_NAME, reason))
+                let unusable = |reason| unusable(folder, MANIFEST_NAME, &text, reason);
+                Manifest::parse(&text).map_err(unusable)
             })
             .transpose()?;
         let journal = read(&folder.join(JOURNAL_NAME))?
             .map(|text| {
-                parse_journal(&text).map_err(|reason| malformed(folder, JOURNAL_NAME, reason))
+                let unusable = |reason| unusable(folder, JOURNAL_NAME, &text, reason);
+                parse_journal(&text).map_err(unusable)
             })
             .transpose()?
             .flatten();
@@ -223,11 +237,28 @@ impl Record {
     }
 }
 
-fn malformed(folder: &Path, name: &str, reason: String) -> ManifestError {
-    ManifestError::Malformed {
-        path: folder.join(name).display().to_string(),
-        reason,
+fn unusable(folder: &Path, name: &str, text: &str, reason: String) -> ManifestError {
+    let path = folder.join(name).display().to_string();
+    match origin(text) {
+        Some(origin) if check_origin(&origin.made_by, origin.format_version).is_err() => {
+            ManifestError::Another { path, reason }
+        }
+        _ => ManifestError::Malformed { path, reason },
     }
+}
+
+/// What every manifest of stormlp says of itself, whichever command made it.
+#[derive(Deserialize)]
+struct Origin {
+    made_by: String,
+    format_version: u32,
+}
+
+/// Where the text of a manifest, or the first line of a journal, comes from.
+fn origin(text: &str) -> Option<Origin> {
+    let head = text.lines().next().unwrap_or_default();
+    let parsed = serde_json::from_str(text).or_else(|_| serde_json::from_str(head));
+    parsed.ok()
 }
 
 fn file_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ManifestError {
@@ -292,7 +323,7 @@ impl Journal {
             text.push_str(&line(file));
         }
         storage::write_atomically(&path, text.as_bytes())
-            .map_err(|error| file_error("write", &path)(io::Error::other(error.to_string())))?;
+            .map_err(|error| file_error("write", &path)(into_io(error)))?;
         let file = File::options()
             .append(true)
             .open(&path)
@@ -327,7 +358,7 @@ pub fn finish(folder: &Path, manifest: &Manifest) -> Result<(), ManifestError> {
     let path = folder.join(MANIFEST_NAME);
     let text = text_of(manifest);
     storage::write_atomically(&path, text.as_bytes())
-        .map_err(|error| file_error("write", &path)(io::Error::other(error.to_string())))?;
+        .map_err(|error| file_error("write", &path)(into_io(error)))?;
     let journal = folder.join(JOURNAL_NAME);
     match fs::remove_file(&journal) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

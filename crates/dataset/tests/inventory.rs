@@ -45,6 +45,7 @@ fn findings(folder: &Path, recipe: Recipe) -> Vec<Finding> {
     check(
         &scan(folder, dataset.recipe().format.name()).unwrap(),
         &dataset,
+        "stormlp datagen unet3d",
     )
 }
 

@@ -84,7 +84,7 @@ impl Session {
 }
 
 /// `word` as a shell would need it.
-fn shell_word(word: &str) -> String {
+pub(crate) fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_string()

@@ -92,6 +92,16 @@ pub enum GenerateError {
         /// Files of the dataset.
         files: u64,
     },
+    /// The user stopped the reading back.
+    #[error("stopped with {checked} of {files} files checked, {bad} of them bad")]
+    CheckStopped {
+        /// Files that were read.
+        checked: u64,
+        /// Files of the dataset.
+        files: u64,
+        /// Files of those read that are not what they should be.
+        bad: u64,
+    },
 }
 
 impl GenerateError {
@@ -112,7 +122,9 @@ impl GenerateError {
     pub fn is_full(&self) -> bool {
         match self {
             Self::Space { .. } | Self::TooLarge { .. } => true,
-            Self::File { source, .. } => source.kind() == io::ErrorKind::StorageFull,
+            Self::File { source, .. } | Self::Manifest(ManifestError::File { source, .. }) => {
+                source.kind() == io::ErrorKind::StorageFull
+            }
             _ => false,
         }
     }

@@ -26,6 +26,7 @@ use crate::manifest::{MADE_BY, ManifestHead};
 
 pub use error::GenerateError;
 pub use run::run;
+pub(crate) use sink::into_io;
 pub use verify::verify;
 
 /// What may happen to what the folder holds.

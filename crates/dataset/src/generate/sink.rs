@@ -113,7 +113,7 @@ impl Lane {
 }
 
 /// The system's error behind a failed transfer, so that a full disk can be told from others.
-pub(super) fn into_io(error: TransferError) -> io::Error {
+pub(crate) fn into_io(error: TransferError) -> io::Error {
     match error.errno() {
         Some(code) => io::Error::from_raw_os_error(code),
         None => io::Error::other(error.to_string()),

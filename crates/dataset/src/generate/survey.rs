@@ -16,7 +16,7 @@ use super::verify::checksum_of;
 use super::{Existing, GeneratePlan, existing_part};
 use crate::content::BLOCK_BYTES;
 use crate::manifest::{
-    JOURNAL_NAME, MANIFEST_NAME, ManifestFile, ManifestHead, Record, crc64_text,
+    JOURNAL_NAME, MANIFEST_NAME, ManifestError, ManifestFile, ManifestHead, Record, crc64_text,
 };
 use crate::names::Split;
 
@@ -43,7 +43,11 @@ impl Survey {
 
 /// Looks at the folder and decides, by what the plan allows, what to make.
 pub(super) fn survey(plan: &GeneratePlan, head: &ManifestHead) -> Result<Survey, GenerateError> {
-    let record = Record::load(&plan.folder)?;
+    let record = match Record::load(&plan.folder) {
+        // A list that cannot be read goes with the set that it listed.
+        Err(ManifestError::Malformed { .. }) if plan.existing == Existing::Overwrite => None,
+        loaded => loaded?,
+    };
     match plan.existing {
         Existing::Refuse => refuse_occupied(plan, head, record.as_ref())?,
         Existing::Overwrite => remove_dataset(plan, record.as_ref())?,

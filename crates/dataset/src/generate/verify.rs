@@ -69,11 +69,14 @@ pub fn verify(
     let started = || next.load(Ordering::Relaxed).min(files);
     crew::work(vec![(); plan.thread_count()], observer, started, check);
     observer.event(&Event::PhaseFinished);
-    if stop.is_stopped() {
-        let made = next.into_inner().min(files);
-        return Err(GenerateError::Stopped { made, files });
-    }
     let mut faults = faults.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if stop.is_stopped() {
+        return Err(GenerateError::CheckStopped {
+            checked: next.into_inner().min(files),
+            files,
+            bad: faults.len() as u64,
+        });
+    }
     faults.sort_unstable();
     Ok(Verification {
         files,

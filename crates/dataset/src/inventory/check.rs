@@ -6,8 +6,9 @@ use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use stormlp_model::units::counted;
 
-use super::{FoundFile, FoundSplit, Inventory};
+use super::{FoundFile, FoundSplit, Inventory, base_name};
 use crate::dataset::{Dataset, FormatKind};
 use crate::format::indexed_binary::{OFFSETS_SUFFIX, SIZES_SUFFIX, read_index};
 use crate::format::{FileLayout, FormatError, OpenFile};
@@ -74,9 +75,11 @@ impl Finding {
 }
 
 /// Everything that is wrong with the folder for a run of `dataset`; opens the first, the middle
-/// and the last training file to read their framing. An empty list is a good dataset.
+/// and the last training file to read their framing. An empty list is a good dataset. `datagen` is
+/// the command that makes the dataset, for the advice.
 #[must_use]
-pub fn check(inventory: &Inventory, dataset: &Dataset) -> Vec<Finding> {
+pub fn check(inventory: &Inventory, dataset: &Dataset, datagen: &str) -> Vec<Finding> {
+    let mend = &Mend::of(inventory, datagen);
     let mut findings = Vec::new();
     if inventory.train.files.is_empty() && dataset.recipe().train_files > 0 {
         findings.push(Finding::fatal(
@@ -86,23 +89,24 @@ pub fn check(inventory: &Inventory, dataset: &Dataset) -> Vec<Finding> {
                 inventory.folder.display(),
                 dataset.recipe().format.name()
             ),
-            "make the dataset with `stormlp datagen`, or set --data-dir to where it lies",
+            format!("make the dataset with `{datagen}`, or set --data-dir to where it lies"),
         ));
         return findings;
     }
-    findings.extend(unfinished(inventory, dataset));
+    findings.extend(unfinished(inventory, datagen));
     for split in [Split::Train, Split::Valid] {
-        findings.extend(count(inventory.split(split), dataset, split));
+        findings.extend(count(inventory, dataset, split, mend));
+        findings.extend(gone(inventory, dataset, split, mend));
         findings.extend(foreign(inventory.split(split)));
     }
-    findings.extend(wrong_sizes(inventory));
+    findings.extend(wrong_sizes(inventory, mend));
     if findings.iter().all(|finding| !finding.fatal) {
-        findings.extend(framing(inventory, dataset));
+        findings.extend(framing(inventory, dataset, mend));
     }
     findings
 }
 
-fn unfinished(inventory: &Inventory, dataset: &Dataset) -> Option<Finding> {
+fn unfinished(inventory: &Inventory, datagen: &str) -> Option<Finding> {
     let record = inventory
         .record
         .as_ref()
@@ -114,18 +118,60 @@ fn unfinished(inventory: &Inventory, dataset: &Dataset) -> Option<Finding> {
             record.files.len(),
             record.head.train_files + record.head.valid_files
         ),
-        format!(
-            "continue it with `stormlp datagen {} --resume` and the options it was begun with",
-            if record.head.workload.is_empty() {
-                dataset.recipe().format.name()
-            } else {
-                &record.head.workload
-            }
-        ),
+        format!("continue it with `{datagen} --resume` and the other options it was begun with"),
     ))
 }
 
-fn count(found: &FoundSplit, dataset: &Dataset, split: Split) -> Option<Finding> {
+/// What brings files back that are missing or damaged.
+struct Mend(String);
+
+impl Mend {
+    /// Only what stormlp made can be made again file by file.
+    fn of(inventory: &Inventory, datagen: &str) -> Self {
+        Self(match inventory.record {
+            Some(_) => format!(
+                "make them again with `{datagen} --resume` and the other options they were made \
+                 with"
+            ),
+            None => format!("restore them, or make all anew with `{datagen} --overwrite`"),
+        })
+    }
+}
+
+/// Files of a finished dataset that are no longer among the first that the workload uses: others
+/// take their places, where there are enough.
+fn gone(inventory: &Inventory, dataset: &Dataset, split: Split, mend: &Mend) -> Option<Finding> {
+    let record = inventory.record.as_ref().filter(|record| record.finished)?;
+    let found = &inventory.split(split).files;
+    let wanted = dataset.naming(split).files;
+    if (found.len() as u64) < wanted {
+        // That is an error already.
+        return None;
+    }
+    let names: HashSet<&str> = found.iter().map(|file| file.name.as_str()).collect();
+    let folder = format!("{}/", split.folder());
+    let made = record.files.keys().filter(|name| name.starts_with(&folder));
+    let mut made: Vec<&String> = made.collect();
+    made.sort_by_key(|name| (base_name(name), name.as_str()));
+    made.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
+    let gone = made
+        .into_iter()
+        .filter(|name| !names.contains(name.as_str()));
+    let gone: Vec<String> = gone.cloned().collect();
+    (!gone.is_empty()).then(|| {
+        Finding::note(
+            FindingKind::Missing,
+            format!(
+                "files that this dataset was made with are missing, others take their places: {}",
+                list(&gone, gone.len())
+            ),
+            mend.0.clone(),
+        )
+    })
+}
+
+fn count(inventory: &Inventory, dataset: &Dataset, split: Split, mend: &Mend) -> Option<Finding> {
+    let found = inventory.split(split);
     let naming = dataset.naming(split);
     let (wanted, there) = (naming.files, found.files.len() as u64);
     let folder = split.folder();
@@ -145,7 +191,7 @@ fn count(found: &FoundSplit, dataset: &Dataset, split: Split) -> Option<Finding>
                 "{folder}/ holds {there} files, the workload has {wanted}: missing {}",
                 list(&missing, (wanted - there) as usize)
             ),
-            format!("make them with `stormlp datagen --resume`, or run with {option}={there}"),
+            format!("{}, or run with {option}={there}", mend.0),
         ));
     }
     (there > wanted && wanted > 0).then(|| {
@@ -181,7 +227,7 @@ fn list(names: &[String], count: usize) -> String {
 }
 
 /// Files that are not as long as the manifest says.
-fn wrong_sizes(inventory: &Inventory) -> Option<Finding> {
+fn wrong_sizes(inventory: &Inventory, mend: &Mend) -> Option<Finding> {
     let record = inventory.record.as_ref()?;
     let all = inventory.train.files.iter().chain(&inventory.valid.files);
     let wrong: Vec<String> = all
@@ -199,13 +245,13 @@ fn wrong_sizes(inventory: &Inventory) -> Option<Finding> {
         Finding::fatal(
             FindingKind::WrongSize,
             list(&wrong, wrong.len()),
-            "make them again with `stormlp datagen --resume`",
+            mend.0.clone(),
         )
     })
 }
 
 /// Reads the framing of some files and the mean size of all.
-fn framing(inventory: &Inventory, dataset: &Dataset) -> Vec<Finding> {
+fn framing(inventory: &Inventory, dataset: &Dataset, mend: &Mend) -> Vec<Finding> {
     let files = &inventory.train.files;
     let last = files.len() - 1;
     let mut places = vec![0, last / 2, last];
@@ -216,11 +262,10 @@ fn framing(inventory: &Inventory, dataset: &Dataset) -> Vec<Finding> {
         let layout = match inspect(&inventory.folder, dataset, file) {
             Ok(layout) => layout,
             Err(error) => {
-                let advice = "make it again with `stormlp datagen --resume`, or restore it";
                 return vec![Finding::fatal(
                     FindingKind::Corrupt,
                     error.to_string(),
-                    advice,
+                    mend.0.clone(),
                 )];
             }
         };
@@ -229,8 +274,9 @@ fn framing(inventory: &Inventory, dataset: &Dataset) -> Vec<Finding> {
             return vec![Finding::fatal(
                 FindingKind::SamplesPerFile,
                 format!(
-                    "{} holds {} samples, the workload has {wanted} in a file",
-                    file.name, layout.samples
+                    "{} holds {}, the workload has {wanted} in a file",
+                    file.name,
+                    counted(layout.samples, "sample")
                 ),
                 format!("run with --samples-per-file={}", layout.samples),
             )];

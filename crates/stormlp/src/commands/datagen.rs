@@ -7,6 +7,7 @@ use serde::Serialize;
 use stormlp_dataset::content::Content;
 use stormlp_dataset::dataset::{Dataset, Recipe};
 use stormlp_dataset::generate::{self, Existing, GenerateError, GeneratePlan};
+use stormlp_dataset::manifest::ManifestError;
 use stormlp_dataset::spec::{self, DEFAULT_SEED, Making};
 use stormlp_model::event::{Event, Observer as _, Unit};
 use stormlp_model::path::EngineKind;
@@ -288,14 +289,23 @@ fn failure(error: GenerateError, session: &Session) -> Failure {
         GenerateError::Stopped { .. } => {
             Failure::stopped(error).with_help(format!("continue with `{command} --resume`"))
         }
-        GenerateError::File { .. } if full => Failure::storage(error).with_help(format!(
+        GenerateError::CheckStopped { .. } => {
+            Failure::stopped(error).with_help("nothing was changed; --verify starts anew")
+        }
+        GenerateError::File { .. } | GenerateError::Manifest(_) if full => Failure::storage(error)
+            .with_help(format!(
             "free some space and continue with `{command} --resume`; the files made so far are whole"
         )),
         GenerateError::File { .. } => Failure::storage(error).with_help(format!(
             "the files made so far are whole: continue with `{command} --resume`"
         )),
-        GenerateError::Manifest(_) => Failure::storage(error).with_help(
-            "without its manifest a dataset cannot be continued: --overwrite makes it anew",
+        GenerateError::Manifest(ManifestError::Malformed { .. }) => Failure::storage(error)
+            .with_help(format!("`{command} --overwrite` makes the dataset anew")),
+        GenerateError::Manifest(ManifestError::Another { .. }) => {
+            Failure::storage(error).with_help("choose another --data-dir")
+        }
+        GenerateError::Manifest(ManifestError::File { .. }) => Failure::storage(error).with_help(
+            format!("once it can be read and written, `{command} --resume` goes on"),
         ),
         GenerateError::Format(_) => Failure::no_plan(error),
     }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use stormlp_dataset::dataset::Dataset;
 use stormlp_dataset::generate::{self, Existing, GenerateError, GeneratePlan};
 use stormlp_dataset::inventory::{self, Finding, FindingKind, Inventory, ScanError};
-use stormlp_dataset::spec::{self, Making};
+use stormlp_dataset::manifest::{ManifestError, ManifestHead};
+use stormlp_dataset::spec::{self, DEFAULT_SEED, Making};
 use stormlp_model::facts::HostFacts;
 use stormlp_model::training::datasize::{SizeRequest, datasize};
 use stormlp_model::training::inventory::Inventory as PlanInventory;
@@ -18,10 +19,12 @@ use stormlp_transfer::storage;
 
 use super::args::DataArgs;
 use crate::exit::Failure;
-use crate::session::Session;
+use crate::session::{Session, shell_word};
 
 /// A starter set is never larger.
 const STARTER_BYTES: f64 = 10.0 * (1u64 << 30) as f64;
+/// Of a starter set, so many files are for training for each one for evaluation.
+const STARTER_TRAINED_PER_EVALUATED: u64 = 8;
 /// A run over a starter set computes about so long.
 const STARTER_SECONDS: f64 = 55.0;
 /// v2.0's formulas need three steps, the others two.
@@ -30,9 +33,18 @@ const LEAST_STEPS: f64 = 3.0;
 const WRITE_BYTES_PER_SECOND: f64 = 1e9;
 
 /// The dataset as the plan and the report want it.
+#[derive(Default)]
 pub(crate) struct Data {
     pub(crate) inventory: PlanInventory,
     pub(crate) warnings: Vec<Warning>,
+    /// What has to be made before the inventory is there.
+    pub(crate) to_make: Option<ToMake>,
+}
+
+/// A dataset that is to be made, or to be gone on with.
+pub(crate) struct ToMake {
+    plan: GeneratePlan,
+    full: bool,
 }
 
 /// Where the dataset lies, and whether stormlp may make one there unasked.
@@ -41,9 +53,9 @@ struct Place {
     is_default: bool,
 }
 
-/// Finds the dataset, or makes a starter set, and holds it against the workload, whose number of
-/// files becomes what the run will use. With `only_look` a set that would be made is planned
-/// with, not made.
+/// Finds the dataset, or decides on a starter set, and holds it against the workload, whose number
+/// of files becomes what the run will use. Nothing is made: a plan comes first. `name` is what the
+/// user called the workload.
 ///
 /// # Errors
 /// With exit code 4 when there is no dataset, 5 when it is damaged, 3 when it does not fit the
@@ -52,8 +64,8 @@ pub(crate) fn find(
     workload: &mut Workload,
     request: &mut TrainRequest,
     args: &DataArgs,
+    name: &str,
     facts: &HostFacts,
-    only_look: bool,
     session: &Session,
 ) -> Result<Data, Failure> {
     let place = place(workload, args);
@@ -61,52 +73,33 @@ pub(crate) fn find(
     if let Some(samples) = request.samples_per_file {
         workload.dataset.num_samples_per_file = samples;
     }
-    let mut found = scan(&place.folder, workload)?;
+    let datagen = datagen_command(name, &place);
+    let found = scan(&place.folder, workload, &datagen)?;
     let may_generate = place.is_default || args.generate || args.full;
-    let incomplete = found.as_ref().is_none_or(|found| {
-        found.train.files.is_empty() || (found.is_unfinished() && may_generate)
-    });
-    let mut warnings = Vec::new();
-    if incomplete {
+    let begun = found.as_ref().and_then(|found| found.record.as_ref());
+    let begun = begun.map(|record| record.head.clone());
+    let whole = found
+        .filter(|found| !(found.train.files.is_empty() || found.is_unfinished() && may_generate));
+    let Some(found) = whole else {
         if !may_generate {
-            return Err(nothing_there(&place.folder, workload));
+            return Err(nothing_there(&place.folder, workload, &datagen));
         }
-        let begun = found.as_ref().and_then(|found| found.record.as_ref());
-        let files = match begun {
-            Some(record) => record.head.train_files,
+        let files = match &begun {
+            Some(head) => head.train_files,
             None => files_to_make(workload, request, args, facts, &place.folder)?,
         };
-        workload.dataset.num_files_train = files;
+        request.files = Some(files);
+        request.data_dir = Some(place.folder.clone());
         if !args.full && begun.is_none() {
             make_starter_of(workload, files);
         }
-        let dataset = dataset_to_make(workload, profile, &place.folder, session)?;
-        announce(&dataset, &place.folder, args.full, only_look, session);
-        if only_look {
-            request.files = Some(files);
-            let inventory = inventory::planned(&place.folder, &dataset);
-            request.data_dir = Some(place.folder);
-            return Ok(Data {
-                inventory,
-                warnings,
-            });
-        }
-        make(workload, profile, dataset, &place.folder, session)?;
-        found = scan(&place.folder, workload)?;
-    }
-    let Some(found) = found else {
-        return Err(nothing_there(&place.folder, workload));
+        return to_make(workload, files, profile, args.full, place.folder, session);
     };
-    let there = found.train.files.len() as u64;
-    if let Some(files) = request.files {
-        workload.dataset.num_files_train = files;
-    } else if may_generate || there < workload.dataset.num_files_train && found.record.is_some() {
-        // What stormlp made is the dataset, whatever number the workload's file has.
-        workload.dataset.num_files_train = there;
-        request.files = Some(there);
-    }
+    let options = begun.map_or(String::new(), |head| made_with(&head, &found, workload));
+    take_what_is_there(workload, request, &found, may_generate);
     let dataset = dataset(workload, profile)?;
-    for finding in inventory::check(&found, &dataset) {
+    let mut warnings = Vec::new();
+    for finding in inventory::check(&found, &dataset, &format!("{datagen}{options}")) {
         if finding.fatal {
             return Err(refused(&finding, &place.folder));
         }
@@ -120,7 +113,136 @@ pub(crate) fn find(
     Ok(Data {
         inventory: found.for_plan(&dataset),
         warnings,
+        to_make: None,
     })
+}
+
+/// The dataset that the workload describes by now with `files` training files, to be made if
+/// `folder` has room for it.
+fn to_make(
+    workload: &mut Workload,
+    files: u64,
+    profile: Profile,
+    full: bool,
+    folder: PathBuf,
+    session: &Session,
+) -> Result<Data, Failure> {
+    workload.dataset.num_files_train = files;
+    let recipe = spec::recipe(&workload.dataset, Making::of(profile));
+    generate::check_room(&recipe, &folder, Existing::Resume)
+        .map_err(|error| generation(error, session))?;
+    let dataset = Dataset::new(recipe).map_err(Failure::no_plan)?;
+    Ok(Data {
+        inventory: inventory::planned(&folder, &dataset),
+        warnings: Vec::new(),
+        to_make: Some(ToMake {
+            plan: GeneratePlan {
+                existing: Existing::Resume,
+                ..GeneratePlan::new(folder, &workload.name, profile.name(), dataset)
+            },
+            full,
+        }),
+    })
+}
+
+impl ToMake {
+    /// Makes the dataset, or goes on with one that was cut short.
+    ///
+    /// # Errors
+    /// With exit code 4 when it does not fit, 5 when storage fails, 130 when the user stops.
+    pub(crate) fn make(&self, session: &Session) -> Result<(), Failure> {
+        self.announce("making", session);
+        generate::run(&self.plan, &session.progress(), &session.stop)
+            .map(|_| ())
+            .map_err(|error| generation(error, session))
+    }
+
+    /// Says what `verb` is done to: how many files and bytes, and about how long it takes.
+    pub(crate) fn announce(&self, verb: &str, session: &Session) {
+        if session.quiet {
+            return;
+        }
+        let bytes = self.plan.dataset.total_bytes();
+        eprintln!(
+            "no dataset in {}: {verb} {} one of {}, {}, in about {}",
+            self.plan.folder.display(),
+            if self.full { "the full" } else { "a starter" },
+            counted(self.plan.dataset.files(), "file"),
+            ByteSize(bytes),
+            format_duration((bytes as f64 / WRITE_BYTES_PER_SECOND).max(1.0))
+        );
+    }
+}
+
+/// The command that makes the dataset which the user named.
+fn datagen_command(name: &str, place: &Place) -> String {
+    let folder = place.folder.to_string_lossy();
+    format!(
+        "stormlp datagen {} --data-dir {}",
+        shell_word(name),
+        shell_word(&folder)
+    )
+}
+
+/// The options of `stormlp datagen` that make again what `head` tells of, where the workload has
+/// it otherwise.
+fn made_with(head: &ManifestHead, found: &Inventory, workload: &Workload) -> String {
+    let spec = &workload.dataset;
+    let numbers = [
+        ("--files ", head.train_files, spec.num_files_train),
+        (
+            "--samples-per-file ",
+            head.samples_per_file,
+            spec.num_samples_per_file,
+        ),
+        (
+            "--subfolders ",
+            found.train.subfolders,
+            spec.num_subfolders_train,
+        ),
+        ("--seed ", head.seed, DEFAULT_SEED),
+        (
+            "--params dataset.num_files_eval=",
+            head.valid_files,
+            spec.num_files_eval,
+        ),
+    ];
+    let mut options = String::new();
+    for (option, made, usual) in numbers {
+        if made != usual {
+            options.push_str(&format!(" {option}{made}"));
+        }
+    }
+    options
+}
+
+/// Sets the workload's numbers of files to what the run will use. What stormlp made is the
+/// dataset, whatever numbers the workload's file has: all of it, so that a missing file is missed.
+fn take_what_is_there(
+    workload: &mut Workload,
+    request: &mut TrainRequest,
+    found: &Inventory,
+    may_generate: bool,
+) {
+    let spec = &mut workload.dataset;
+    let made = found.record.as_ref().map(|record| &record.head);
+    if let Some(head) = made.filter(|head| head.valid_files > 0) {
+        spec.num_files_eval = spec.num_files_eval.min(head.valid_files);
+    }
+    if let Some(files) = request.files {
+        spec.num_files_train = files;
+        return;
+    }
+    let there = found.train.files.len() as u64;
+    let files = made.map_or(there, |head| head.train_files.max(there));
+    let takes_all = match files < spec.num_files_train {
+        true => made.is_some(),
+        false => may_generate,
+    };
+    if takes_all {
+        spec.num_files_train = files;
+        request.files = Some(files);
+    }
 }
 
 fn place(workload: &Workload, args: &DataArgs) -> Place {
@@ -144,26 +266,27 @@ fn place(workload: &Workload, args: &DataArgs) -> Place {
     }
 }
 
-fn scan(folder: &Path, workload: &Workload) -> Result<Option<Inventory>, Failure> {
+fn scan(folder: &Path, workload: &Workload, datagen: &str) -> Result<Option<Inventory>, Failure> {
     match inventory::scan(folder, workload.dataset.format.name()) {
         Ok(found) => Ok(Some(found)),
         Err(ScanError::Missing(_)) => Ok(None),
+        Err(ScanError::Manifest(error @ ManifestError::Malformed { .. })) => {
+            Err(Failure::machine(error)
+                .with_help(format!("`{datagen} --overwrite` makes the dataset anew")))
+        }
         Err(error) => Err(Failure::machine(error)
             .with_help("give a dataset folder that you may read: --data-dir DIR")),
     }
 }
 
-fn nothing_there(folder: &Path, workload: &Workload) -> Failure {
-    let name = &workload.name;
+fn nothing_there(folder: &Path, workload: &Workload, datagen: &str) -> Failure {
     Failure::machine(anyhow::anyhow!(
         "{} holds no {} files of a dataset",
         folder.display(),
         workload.dataset.format
     ))
     .with_help(format!(
-        "make one with `stormlp datagen {name} --data-dir {}`, or let this run make a starter \
-         set with --generate",
-        folder.display()
+        "make one with `{datagen}`, or let this run make a starter set with --generate"
     ))
 }
 
@@ -204,64 +327,9 @@ fn files_to_make(
 /// A starter set has no subfolders and as many files for evaluation as it can spare.
 fn make_starter_of(workload: &mut Workload, files: u64) {
     let evaluated = workload.dataset.num_files_eval;
-    workload.dataset.num_files_eval = evaluated.min(files.div_ceil(8));
+    workload.dataset.num_files_eval = evaluated.min(files.div_ceil(STARTER_TRAINED_PER_EVALUATED));
     workload.dataset.num_subfolders_train = 0;
     workload.dataset.num_subfolders_eval = 0;
-}
-
-/// The dataset that the workload describes by now, if `folder` has room for it.
-fn dataset_to_make(
-    workload: &Workload,
-    profile: Profile,
-    folder: &Path,
-    session: &Session,
-) -> Result<Dataset, Failure> {
-    let recipe = spec::recipe(&workload.dataset, Making::of(profile));
-    generate::check_room(&recipe, folder, Existing::Resume)
-        .map_err(|error| generation(error, session))?;
-    dataset(workload, profile)
-}
-
-fn announce(dataset: &Dataset, folder: &Path, full: bool, only_look: bool, session: &Session) {
-    if session.quiet {
-        return;
-    }
-    let bytes = dataset.total_bytes();
-    eprintln!(
-        "no dataset in {}: {} {} one of {}, {}, in about {}",
-        folder.display(),
-        if only_look {
-            "a run would first make"
-        } else {
-            "making"
-        },
-        if full { "the full" } else { "a starter" },
-        counted(dataset.recipe().train_files, "file"),
-        ByteSize(bytes),
-        format_duration((bytes as f64 / WRITE_BYTES_PER_SECOND).max(1.0))
-    );
-}
-
-/// Makes a dataset, or goes on with one that was cut short.
-fn make(
-    workload: &Workload,
-    profile: Profile,
-    dataset: Dataset,
-    folder: &Path,
-    session: &Session,
-) -> Result<(), Failure> {
-    let plan = GeneratePlan {
-        existing: Existing::Resume,
-        ..GeneratePlan::new(
-            folder.to_path_buf(),
-            &workload.name,
-            profile.name(),
-            dataset,
-        )
-    };
-    generate::run(&plan, &session.progress(), &session.stop)
-        .map(|_| ())
-        .map_err(|error| generation(error, session))
 }
 
 fn generation(error: GenerateError, session: &Session) -> Failure {
@@ -272,8 +340,10 @@ fn generation(error: GenerateError, session: &Session) -> Failure {
         GenerateError::Space { .. } | GenerateError::TooLarge { .. } => Failure::machine(error)
             .with_help("free some space, choose another --data-dir, or use fewer --files"),
         GenerateError::Format(_) => Failure::no_plan(error),
-        GenerateError::File { .. } if full => Failure::storage(error)
-            .with_help("free some space, or choose another --data-dir with --generate"),
+        GenerateError::File { .. } | GenerateError::Manifest(_) if full => Failure::storage(error)
+            .with_help(
+                "free some space and run again, or choose another --data-dir with --generate",
+            ),
         GenerateError::File { .. } | GenerateError::Manifest(_) => {
             Failure::storage(error).with_help(again)
         }
@@ -306,7 +376,7 @@ fn starter_files(
         None => (STARTER_SECONDS / epochs / step).max(LEAST_STEPS),
     };
     let files_of = |steps: f64| (steps * batch * accelerators / samples_per_file).ceil();
-    let within = (most_bytes / file_bytes).floor();
+    let within = trained_of((most_bytes / file_bytes) as u64, spec.num_files_eval) as f64;
     let least = files_of(LEAST_STEPS).max(1.0);
     if within < least {
         return Err(Failure::machine(anyhow::anyhow!(
@@ -325,6 +395,13 @@ fn starter_files(
     } else {
         files
     })
+}
+
+/// The most files for training that leave room, among `files`, for those for evaluation.
+fn trained_of(files: u64, evaluated: u64) -> u64 {
+    let share = STARTER_TRAINED_PER_EVALUATED;
+    let with_a_share = (u128::from(files) * u128::from(share) / u128::from(share + 1)) as u64;
+    with_a_share.max(files.saturating_sub(evaluated))
 }
 
 /// The nearest folder that is there, for asking its file system.

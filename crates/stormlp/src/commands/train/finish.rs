@@ -18,6 +18,9 @@ use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
 
+const RESULTS_HELP: &str = "name a folder that you may write to: --results-dir DIR";
+const MLPERF_HELP: &str = "name a folder that you may write to: --mlperf-output DIR";
+
 /// Saves and prints, then fails with the code that the run's ending asks for.
 ///
 /// # Errors
@@ -30,18 +33,54 @@ pub(super) fn finish(
     session: &Session,
 ) -> Result<(), Failure> {
     let Done { report, steps } = done;
-    let path = save(&report, &output.results_dir, session)?;
-    if let Some(folder) = &output.mlperf_output {
-        write_mlperf(folder, &report, workload, &steps)?;
-    }
+    // What was measured is printed even where it can no longer be saved.
+    let saved = save(&report, &output.results_dir, session);
+    let for_mlperf = match &output.mlperf_output {
+        Some(folder) => write_mlperf(folder, &report, workload, &steps),
+        None => Ok(()),
+    };
     match output.format {
         Format::Json => output::print(&json(&report)?)?,
         Format::Text => output::print(&render::text(&report))?,
     }
+    let path = saved?;
     if !session.quiet {
         eprintln!("report: {}", path.display());
     }
+    for_mlperf?;
     ended(&report, &path)
+}
+
+/// Fails now where the result could not be saved after the run. Leaves nothing behind.
+///
+/// # Errors
+/// With exit code 4 and the option that names another folder.
+pub(super) fn check_folders(output: &OutputArgs) -> Result<(), Failure> {
+    check_folder(&output.results_dir, RESULTS_HELP)?;
+    match &output.mlperf_output {
+        Some(folder) => check_folder(folder, MLPERF_HELP),
+        None => Ok(()),
+    }
+}
+
+fn check_folder(folder: &Path, help: &str) -> Result<(), Failure> {
+    let new: Vec<&Path> = folder
+        .ancestors()
+        .take_while(|part| !part.exists())
+        .collect();
+    let made = fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make {}", folder.display()))
+        .and_then(|()| {
+            let probe = folder.join(format!(".stormlp-{}", std::process::id()));
+            let written = fs::write(&probe, "x");
+            let _ = fs::remove_file(&probe);
+            written.with_context(|| format!("cannot write to {}", folder.display()))
+        });
+    for part in new {
+        // Another process may have begun to use it.
+        let _ = fs::remove_dir(part);
+    }
+    made.map_err(|error| Failure::machine(error).with_help(help))
 }
 
 /// A plan for people.
@@ -61,9 +100,7 @@ pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Failure> {
 
 /// The report in a folder of its own.
 fn save(report: &TrainReport, results: &Path, session: &Session) -> Result<PathBuf, Failure> {
-    let cannot = |error: anyhow::Error| {
-        Failure::machine(error).with_help("name a folder that you may write to: --results-dir DIR")
-    };
+    let cannot = |error: anyhow::Error| Failure::machine(error).with_help(RESULTS_HELP);
     let stem = format!("train-{}-{}", report.workload, session.file_stamp());
     fs::create_dir_all(results)
         .with_context(|| format!("cannot make {}", results.display()))
@@ -110,7 +147,7 @@ fn write_mlperf(
         fs::create_dir_all(parent)
             .and_then(|()| fs::write(&path, &file.content))
             .with_context(|| format!("cannot write {}", path.display()))
-            .map_err(Failure::machine)?;
+            .map_err(|error| Failure::machine(error).with_help(MLPERF_HELP))?;
     }
     Ok(())
 }

@@ -12,7 +12,6 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::path::PathKind;
-use stormlp_model::training::inventory::Inventory;
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::problem::{ProblemKind, Problems};
 use stormlp_model::training::request::{StorageKind, TrainRequest};
@@ -21,6 +20,7 @@ use stormlp_model::training::workload::Workload;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{FolderLock, LockError};
 
+use self::data::Data;
 use crate::exit::{Code, Failure};
 use crate::output;
 use crate::session::Session;
@@ -92,30 +92,36 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let mut request = args::request(&args.workload, &args.data, &args.read)?;
     request.keep_step_times = args.output.mlperf_output.is_some();
     let facts = facts(&request, session)?;
-    let mut warnings = Vec::new();
-    let inventory = if is_null(&request) {
-        Inventory::default()
-    } else {
-        let data = data::find(
-            &mut workload,
-            &mut request,
-            &args.data,
-            &facts,
-            args.dry_run,
-            session,
-        )?;
-        warnings.extend(data.warnings);
-        data.inventory
+    let name = &args.workload.workload;
+    let find = |workload: &mut Workload, request: &mut TrainRequest| match is_null(request) {
+        true => Ok(Data::default()),
+        false => data::find(workload, request, &args.data, name, &facts, session),
     };
-    let resolved = TrainPlan::resolve(&workload, &request, &facts, &inventory).map_err(refused)?;
+    let mut data = find(&mut workload, &mut request)?;
+    let mut resolved = resolve(&workload, &request, &facts, &data)?;
+    if args.dry_run {
+        if let Some(dataset) = &data.to_make {
+            dataset.announce("a run would first make", session);
+        }
+        return print_plan(&resolved.plan, args.output.format);
+    }
+    finish::check_folders(&args.output)?;
+    if let Some(dataset) = &data.to_make {
+        // Only a dataset with which there is a plan is worth its time and space.
+        dataset.make(session)?;
+        data = find(&mut workload, &mut request)?;
+        resolved = resolve(&workload, &request, &facts, &data)?;
+    }
+    let Data {
+        inventory,
+        mut warnings,
+        ..
+    } = data;
     let Resolved {
         plan,
         warnings: of_plan,
     } = resolved;
     warnings.extend(of_plan);
-    if args.dry_run {
-        return print_plan(&plan, args.output.format);
-    }
     let _lock = lock(&plan)?;
     let (means, of_means) = means::choose(&args.read, &plan, &facts)?;
     warnings.extend(of_means);
@@ -130,6 +136,15 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     };
     let done = execute::execute(run, session)?;
     finish::finish(done, &workload, &args.output, session)
+}
+
+fn resolve(
+    workload: &Workload,
+    request: &TrainRequest,
+    facts: &HostFacts,
+    data: &Data,
+) -> Result<Resolved, Failure> {
+    TrainPlan::resolve(workload, request, facts, &data.inventory).map_err(refused)
 }
 
 /// A file of DLIO's may only make a dataset, or only write checkpoints.
