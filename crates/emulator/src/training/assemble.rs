@@ -205,7 +205,8 @@ pub fn run_report(plan: &TrainPlan, number: u32, warm_up: bool, run: &RunMeasure
         warm_up,
         mean,
         cost: total_cost(epochs.iter().map(|epoch| &epoch.cost)),
-        meets_threshold: mean.au_percent.profile >= plan.metric.threshold_percent,
+        meets_threshold: matches!(run.ending, Ending::Complete)
+            && mean.au_percent.profile >= plan.metric.threshold_percent,
         started_unix_seconds: 0.0,
         duration_seconds: run.elapsed_seconds,
         checkpoints: checkpoints(run),

@@ -35,7 +35,7 @@ pub struct TrainReport {
     pub stdev: Spread,
     /// AU to reach, in percent.
     pub threshold_percent: f64,
-    /// Whether the mean AU by the profile's formula reaches it.
+    /// Whether every epoch ran and the mean AU by the profile's formula reaches it.
     pub meets_threshold: bool,
     /// Bytes and processor time of the scored runs.
     #[serde(flatten)]
@@ -178,6 +178,18 @@ pub struct EpochReport {
     pub evaluation: Option<EvaluationReport>,
 }
 
+impl EpochReport {
+    /// Whether every accelerator made all its steps; the last epoch of a run that was stopped or
+    /// failed may have been cut short.
+    pub fn is_whole(&self, plan: &TrainPlan) -> bool {
+        self.accelerators.len() == plan.accelerators as usize
+            && self.accelerators.iter().all(|accelerator| {
+                let blocks = accelerator.blocks.iter();
+                blocks.map(|block| block.steps).sum::<u64>() >= plan.steps_per_epoch
+            })
+    }
+}
+
 /// What the block devices did over a period.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct DeviceUse {
@@ -279,7 +291,7 @@ pub struct RunReport {
     /// Bytes and processor time.
     #[serde(flatten)]
     pub cost: Cost,
-    /// Whether its mean AU reaches the threshold.
+    /// Whether it ran to its end and its mean AU reaches the threshold.
     pub meets_threshold: bool,
     /// When it started, in seconds since 1970 in UTC.
     #[serde(default)]

@@ -436,6 +436,24 @@ fn mlperf_files_have_dlios_keys_and_v2s_folders() {
 }
 
 #[test]
+fn a_run_cut_short_is_no_success() {
+    let mut report = report();
+    report.ending = RunEnding::Stopped;
+    report.meets_threshold = false;
+    report.epochs[1].accelerators[1].blocks[0].steps = 5;
+    let files = mlperf::files(&report, &workload(), &[], &|_| false);
+    let summary: Value = serde_json::from_str(&file(&files, "summary.json").content).unwrap();
+    let metric = &summary["metric"];
+    assert_eq!(metric["train_au_meet_expectation"], "fail");
+    assert_eq!(metric["train_au_percentage"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        metric["train_au_mean_percentage"], metric["train_au_percentage"][0],
+        "the epoch that was cut short is not in the mean"
+    );
+    assert_eq!(summary["epochs"], 1);
+}
+
+#[test]
 fn the_configuration_runs_again() {
     let files = mlperf::files(&report(), &workload(), &[], &|_| false);
     let config = &file(&files, "dlio_config/config.yaml").content;
