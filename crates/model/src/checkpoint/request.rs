@@ -80,6 +80,50 @@ impl CheckpointRequest {
         command
     }
 
+    /// The command of the same run with nothing left out: all options that were given, at scale 1.
+    pub fn full_run_command(&self) -> String {
+        let mut command = self.command("--scale 1");
+        let mut option = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                command.push_str(&format!(" --{name} {value}"));
+            }
+        };
+        option("writes", self.writes.map(|count| count.to_string()));
+        option("reads", self.reads.map(|count| count.to_string()));
+        option("pause", self.pause_seconds.map(|pause| format!("{pause}s")));
+        option("fsync", self.fsync.map(|fsync| fsync.to_string()));
+        let path = (self.path != PathKind::Buffered).then(|| self.path.to_string());
+        option("path", path);
+        let engine = match self.engine {
+            EngineChoice::Auto => None,
+            EngineChoice::Uring => Some("uring"),
+            EngineChoice::TokioUring => Some("tokio-uring"),
+            EngineChoice::Psync => Some("psync"),
+        };
+        option("engine", engine.map(str::to_string));
+        option("device", self.device.map(|device| device.to_string()));
+        option("streams", self.streams.map(|count| count.to_string()));
+        option(
+            "chunk-size",
+            self.chunk_bytes.map(|bytes| bytes.to_string()),
+        );
+        let step = self.overlap_step_seconds;
+        option("overlap", step.map(|step| format!("{step}s")));
+        option("rank-shift", self.rank_shift.map(|shift| shift.to_string()));
+        option("keep", self.keep.map(|count| count.to_string()));
+        let profile = self.profile;
+        option(
+            "profile",
+            (profile != CheckpointProfile::V2).then(|| profile.to_string()),
+        );
+        for (name, given) in [("cold", self.cold), ("verify", self.verify)] {
+            if given {
+                command.push_str(&format!(" --{name}"));
+            }
+        }
+        command
+    }
+
     /// The plain request: what `stormlp checkpoint MODEL` does when nothing else is said.
     pub fn plain(workload: CheckpointWorkload, folder: PathBuf) -> Self {
         Self {

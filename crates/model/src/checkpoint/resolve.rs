@@ -369,7 +369,7 @@ fn assemble(
         parameters: u64::try_from(layout.architecture.parameters()).unwrap_or(u64::MAX),
         scale: scaling.factor,
         scaling,
-        full_run: request.command("--scale 1"),
+        full_run: request.full_run_command(),
         total_bytes,
         dlio_counted_bytes: (0..scaling.ranks)
             .map(|rank| layout.rank_bytes_as_dlio_counts(rank))

@@ -225,10 +225,7 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
         true => vec![default_folder(&workload)],
         false => args.moves.folders.clone(),
     };
-    let repeated = |(index, folder): (usize, &PathBuf)| folders[..index].contains(folder);
-    if folders.iter().enumerate().any(repeated) {
-        return Err(Failure::usage("the same --dir is given twice"));
-    }
+    refuse_repeated(&folders)?;
     Ok(CheckpointRequest {
         typed: args.model.clone(),
         workload,
@@ -294,4 +291,24 @@ fn workload(model: &str) -> Result<CheckpointWorkload, Failure> {
                  checkpoint",
             )
     })
+}
+
+/// A directory under two spellings would wait for itself.
+fn refuse_repeated(folders: &[PathBuf]) -> Result<(), Failure> {
+    // What is not there yet is known by its text only.
+    let place = |folder: &PathBuf| -> PathBuf {
+        let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.clone());
+        std::fs::canonicalize(&absolute).unwrap_or(absolute)
+    };
+    for (index, folder) in folders.iter().enumerate() {
+        let same = |other: &&PathBuf| place(other) == place(folder);
+        if let Some(other) = folders[..index].iter().find(same) {
+            return Err(Failure::usage(format!(
+                "--dir {} and --dir {} are the same directory",
+                other.display(),
+                folder.display()
+            )));
+        }
+    }
+    Ok(())
 }

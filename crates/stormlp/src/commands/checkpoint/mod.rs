@@ -43,8 +43,10 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         .clone()
         .filter(|_| resolution.problems.is_empty())
     else {
+        let mark = resolution.plan.as_ref().and_then(mark);
         return Err(refusal(
             &resolution.problems,
+            mark.as_deref(),
             resolution.has_no_valid_plan(),
         ));
     };
@@ -118,7 +120,8 @@ fn dry_run(request: &CheckpointRequest, host: &HostFacts, format: Format) -> Res
         .as_ref()
         .filter(|_| !resolution.has_no_valid_plan())
     else {
-        return Err(refusal(&resolution.problems, true));
+        let mark = resolution.plan.as_ref().and_then(mark);
+        return Err(refusal(&resolution.problems, mark.as_deref(), true));
     };
     let dry_run = DryRun {
         plan,
@@ -133,17 +136,22 @@ fn dry_run(request: &CheckpointRequest, host: &HostFacts, format: Format) -> Res
     }
 }
 
-/// Everything that keeps a run from starting, as one failure.
-fn refusal(problems: &[Problem], no_plan: bool) -> Failure {
-    let whats: Vec<&str> = problems
+/// Everything that keeps a run from starting, as one failure; `mark` says what was scaled.
+fn refusal(problems: &[Problem], mark: Option<&str>, no_plan: bool) -> Failure {
+    let marked = |text: &str| match mark {
+        Some(mark) => format!("{mark}  {text}"),
+        None => text.to_string(),
+    };
+    let whats: Vec<String> = problems
         .iter()
-        .map(|problem| problem.what.as_str())
+        .map(|problem| marked(&problem.what))
         .collect();
     let error = anyhow::anyhow!("{}", whats.join("\nerror: "));
-    let mut remedies: Vec<&str> = Vec::new();
+    let mut remedies: Vec<String> = Vec::new();
     for problem in problems {
-        if !remedies.contains(&problem.remedy.as_str()) {
-            remedies.push(&problem.remedy);
+        let remedy = marked(&problem.remedy);
+        if !remedies.contains(&remedy) {
+            remedies.push(remedy);
         }
     }
     let code = match no_plan {
