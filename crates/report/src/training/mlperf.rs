@@ -4,6 +4,7 @@
 //! One run is one folder. "MB" and "GB" in DLIO's key names are MiB and GiB.
 
 use serde_json::{Map, Value, json};
+use stormlp_model::training::catalog;
 use stormlp_model::training::metrics::{self, Rule};
 use stormlp_model::training::plan::{LoaderPlan, TrainPlan};
 use stormlp_model::training::profile::Profile;
@@ -125,7 +126,7 @@ fn run_files(run: &Run, workload: &Workload, folder: &str, files: &mut Vec<Outpu
         );
     }
     push("dlio_config/config.yaml", config(plan, workload));
-    push("dlio_config/overrides.yaml", overrides(plan));
+    push("dlio_config/overrides.yaml", overrides(plan, workload));
     push("dlio_config/hydra.yaml", hydra(plan, folder));
 }
 
@@ -309,32 +310,55 @@ fn output(run: &Run, rank: usize) -> Value {
     Value::Object(all)
 }
 
-/// Each changed number as Hydra's override, as `overrides.yaml` lists them.
-fn overrides(plan: &TrainPlan) -> String {
+/// Where the data lies, and each number that is not the workload's own, as Hydra's overrides:
+/// checkers of submissions take what is listed here for changed.
+fn overrides(plan: &TrainPlan, workload: &Workload) -> String {
     let mut text = format!("- workload={}_{}\n", plan.workload, plan.accelerator);
-    for (key, value) in numbers(plan) {
+    let built_in = catalog::find(&plan.workload, Some(&plan.accelerator)).ok();
+    let own = built_in.and_then(|entry| entry.workload(&[]).ok());
+    let own = own.as_ref().unwrap_or(workload);
+    let mut push = |key: &str, value: String| {
         text.push_str(&format!("- ++workload.{key}={value}\n"));
+    };
+    push("dataset.num_files_train", plan.data.files.to_string());
+    if let Some(folder) = &plan.data.folder {
+        push("dataset.data_folder", folder.display().to_string());
+    }
+    let read_threads = match plan.loader {
+        LoaderPlan::Workers { read_threads, .. } | LoaderPlan::Interleave { read_threads, .. } => {
+            u64::from(read_threads)
+        }
+    };
+    let numbers: [(&str, u64, u64); 4] = [
+        (
+            "dataset.num_samples_per_file",
+            plan.data.samples_per_file,
+            own.dataset.num_samples_per_file,
+        ),
+        (
+            "reader.batch_size",
+            plan.batch_size.into(),
+            own.reader.batch_size.into(),
+        ),
+        (
+            "reader.read_threads",
+            read_threads,
+            own.reader.read_threads.into(),
+        ),
+        ("train.epochs", plan.epochs.into(), own.train.epochs.into()),
+    ];
+    for (key, value, _) in numbers.iter().filter(|(_, value, own)| value != own) {
+        push(key, value.to_string());
+    }
+    if plan.compute != own.train.computation_time {
+        let seconds = plan.compute.mean_seconds();
+        push("train.computation_time", seconds.to_string());
     }
     text
 }
 
-fn numbers(plan: &TrainPlan) -> Vec<(&'static str, String)> {
-    let mut numbers = vec![
-        ("dataset.num_files_train", plan.data.files.to_string()),
-        (
-            "dataset.num_samples_per_file",
-            plan.data.samples_per_file.to_string(),
-        ),
-        ("reader.batch_size", plan.batch_size.to_string()),
-        ("train.epochs", plan.epochs.to_string()),
-    ];
-    if let Some(folder) = &plan.data.folder {
-        numbers.push(("dataset.data_folder", folder.display().to_string()));
-    }
-    numbers
-}
-
-/// The whole configuration, as Hydra composes it.
+/// The configuration in Hydra's form, with the keys that say how much is read and computed; how the
+/// loader shuffles, evaluation, checkpoints and drawn compute times are not among them.
 fn config(plan: &TrainPlan, workload: &Workload) -> String {
     let dataset = &workload.dataset;
     let folder = plan

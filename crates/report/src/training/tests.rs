@@ -428,10 +428,8 @@ fn mlperf_files_have_dlios_keys_and_v2s_folders() {
     insta::assert_snapshot!(file(&files, "overrides.yaml").content, @r"
     - workload=unet3d_h100
     - ++workload.dataset.num_files_train=168
-    - ++workload.dataset.num_samples_per_file=1
-    - ++workload.reader.batch_size=7
-    - ++workload.train.epochs=2
     - ++workload.dataset.data_folder=/data/unet3d
+    - ++workload.train.epochs=2
     ");
 }
 
