@@ -30,6 +30,7 @@ fuzz_target!(|text: &str| {
             writable: Availability::Available,
             free_bytes: 1 << 50,
             file_system_id: 1,
+            file_system: None,
             direct: Availability::Available,
         }],
         saved: Vec::new(),
