@@ -7,4 +7,5 @@
 
 pub mod checkpoint;
 pub mod matrix;
+mod panics;
 pub mod training;

@@ -27,6 +27,7 @@ pub mod names;
 pub mod operation;
 pub mod path;
 pub mod pattern;
+pub mod shell;
 pub mod stats;
 pub mod stop;
 pub mod training;

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use stormlp_model::date::DateTime;
 use stormlp_model::facts::HostFacts;
+use stormlp_model::shell::shell_word;
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::probe;
 
@@ -80,27 +81,5 @@ impl Session {
     fn moment(&self) -> DateTime {
         let since_1970 = self.started_at.duration_since(UNIX_EPOCH);
         DateTime::of_unix_seconds(since_1970.map_or(0, |since| since.as_secs()))
-    }
-}
-
-/// `word` as a shell would need it.
-pub(crate) fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_string()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::shell_word;
-
-    #[test]
-    fn a_command_line_can_be_pasted_into_a_shell() {
-        assert_eq!(shell_word("--io-size=1M"), "--io-size=1M");
-        assert_eq!(shell_word("my data"), "'my data'");
-        assert_eq!(shell_word("it's"), r"'it'\''s'");
     }
 }

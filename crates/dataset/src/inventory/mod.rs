@@ -7,6 +7,7 @@
 mod check;
 mod plan;
 
+use std::cmp::Ordering;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -129,11 +130,7 @@ fn scan_split(folder: &Path, split: Split, suffix: &str) -> Result<FoundSplit, S
         scan_folder(folder, &subfolder, suffix, &mut found)?;
         found.subfolders += u64::from(found.files.len() > before);
     }
-    // DLIO sorts by base name over all subfolders.
-    found.files.sort_by(|a, b| {
-        let key = |file: &FoundFile| base_name(&file.name).to_string();
-        key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
-    });
+    found.files.sort_by(|a, b| dlio_order(&a.name, &b.name));
     found.foreign.sort_unstable();
     Ok(found)
 }
@@ -182,6 +179,11 @@ fn scan_folder(
     }
     subfolders.sort_unstable();
     Ok(subfolders)
+}
+
+/// The order of a dataset's files: DLIO sorts by base name over all subfolders.
+fn dlio_order(a: &str, b: &str) -> Ordering {
+    base_name(a).cmp(base_name(b)).then_with(|| a.cmp(b))
 }
 
 fn base_name(name: &str) -> &str {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use stormlp_model::training::inventory as plan;
 
-use super::{FoundSplit, Inventory, base_name, inspect};
+use super::{FoundSplit, Inventory, dlio_order, inspect};
 use crate::dataset::Dataset;
 use crate::names::Split;
 
@@ -23,7 +23,7 @@ pub fn planned(folder: &Path, dataset: &Dataset) -> plan::Inventory {
                 bytes: dataset.expected_bytes(index),
             })
             .collect();
-        files.sort_by(|a, b| base_name(&a.name).cmp(base_name(&b.name)));
+        files.sort_by(|a, b| dlio_order(&a.name, &b.name));
         files
     };
     plan::Inventory {

@@ -1,12 +1,12 @@
 //! What ends a checkpoint run before its time.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 use stormlp_model::checkpoint::Fault;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::LockError;
+
+use crate::panics;
 
 /// Why a run, or one checkpoint of it, failed.
 #[derive(Debug, thiserror::Error)]
@@ -178,20 +178,12 @@ pub(super) fn caught<T>(
     who: &str,
     work: impl FnOnce() -> Result<T, CheckpointError>,
 ) -> Result<T, CheckpointError> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+    panics::caught(work).unwrap_or_else(|message| {
         Err(CheckpointError::Panicked {
             who: who.to_string(),
-            message: said(&*panic),
+            message,
         })
     })
-}
-
-/// What a panic said; all that std promises is that it can be anything.
-fn said(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("it said nothing")
-        .to_string()
 }
 
 /// Linux's error numbers for a name that is not there, a full disk and a full quota; the same on

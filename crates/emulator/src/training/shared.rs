@@ -57,7 +57,6 @@ struct State {
     pacer: Option<Thread>,
     /// What the pacer's timer is armed for; 0 while it is awake.
     armed: Nanos,
-    quit: bool,
     failure: Option<TrainError>,
 }
 
@@ -67,7 +66,7 @@ pub(super) struct Shared {
     moved: Condvar,
     epoch: Instant,
     bytes: AtomicU64,
-    /// The same as `State::quit`, for threads that have no time for the lock.
+    /// Whether every thread is to end; outside `State` for those that have no time for its lock.
     over: AtomicBool,
 }
 
@@ -90,7 +89,6 @@ impl Shared {
                 sleepers: (0..io_threads).map(|_| None).collect(),
                 pacer: None,
                 armed: 0,
-                quit: false,
                 failure: None,
             }),
             moved: Condvar::new(),
@@ -140,7 +138,7 @@ impl Shared {
             state.machine.on_read_complete(request, landed, now);
         }
         state.asleep.retain(|(sleeper, _)| *sleeper != index);
-        let turn = if state.quit {
+        let turn = if self.is_over() {
             Turn::Quit
         } else if let Some((request, source)) = want.then(|| state.take(now)).flatten() {
             Turn::Read(request, source)
@@ -172,7 +170,7 @@ impl Shared {
     /// One turn of the pacer: ends what is due and says until when it may sleep.
     pub(super) fn pace(&self) -> Option<Nanos> {
         let mut state = self.lock();
-        if state.quit {
+        if self.is_over() {
             return None;
         }
         state.armed = 0;
@@ -242,7 +240,7 @@ impl Shared {
     /// Lets every thread end.
     pub(super) fn quit(&self) {
         let mut state = self.lock();
-        state.quit = true;
+        // Under the lock: whoever is about to sleep sees it, or is woken below.
         self.over.store(true, Ordering::Relaxed);
         let pacer = state.pacer.take();
         let sleepers: Vec<_> = state.sleepers.iter_mut().filter_map(Option::take).collect();

@@ -8,6 +8,7 @@ use super::choice::{CheckpointProfile, FsyncPolicy, ScaleChoice};
 use super::workload::{CheckpointWorkload, Mode};
 use crate::matrix::{DeviceId, EngineChoice};
 use crate::path::PathKind;
+use crate::shell::shell_word;
 
 /// What was asked of a checkpoint run. `None` leaves a value to the workload, then to the
 /// default.
@@ -94,13 +95,8 @@ impl CheckpointRequest {
         option("fsync", self.fsync.map(|fsync| fsync.to_string()));
         let path = (self.path != PathKind::Buffered).then(|| self.path.to_string());
         option("path", path);
-        let engine = match self.engine {
-            EngineChoice::Auto => None,
-            EngineChoice::Uring => Some("uring"),
-            EngineChoice::TokioUring => Some("tokio-uring"),
-            EngineChoice::Psync => Some("psync"),
-        };
-        option("engine", engine.map(str::to_string));
+        let engine = (self.engine != EngineChoice::Auto).then(|| self.engine.name().to_string());
+        option("engine", engine);
         option("device", self.device.map(|device| device.to_string()));
         option("streams", self.streams.map(|count| count.to_string()));
         option(
@@ -152,15 +148,5 @@ impl CheckpointRequest {
             seed: 0,
             profile: CheckpointProfile::V2,
         }
-    }
-}
-
-/// `word` as a shell would need it.
-fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_string()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }

@@ -138,19 +138,26 @@ pub enum EngineChoice {
     Psync,
 }
 
+impl EngineChoice {
+    const ALL: [Self; 4] = [Self::Auto, Self::Uring, Self::TokioUring, Self::Psync];
+
+    /// As it is typed.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Uring => "uring",
+            Self::TokioUring => "tokio-uring",
+            Self::Psync => "psync",
+        }
+    }
+}
+
 impl FromStr for EngineChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "uring" => Ok(Self::Uring),
-            "tokio-uring" => Ok(Self::TokioUring),
-            "psync" => Ok(Self::Psync),
-            _ => Err(format!(
-                "`{text}` is not an engine: use auto, uring, tokio-uring or psync"
-            )),
-        }
+        by_name(&Self::ALL, Self::name, text, "an engine")
     }
 }
 

@@ -9,7 +9,7 @@ use serde_yaml::{Mapping, Value};
 
 use super::keys::{self, Key, Kind};
 use super::values;
-use super::yaml::{self, Fault, Values, WorkloadError};
+use super::yaml::{self, Values, WorkloadError};
 
 /// Parts of times, by the key of the time.
 type Parts = BTreeMap<&'static str, (&'static Key, Mapping)>;
@@ -36,17 +36,7 @@ pub(super) fn set(values: &mut Values, params: &[String]) -> Result<(), Workload
     if messages.is_empty() {
         return Ok(());
     }
-    Err(WorkloadError {
-        source_name: "--params".to_string(),
-        faults: messages
-            .into_iter()
-            .map(|message| Fault {
-                line: None,
-                column: None,
-                message,
-            })
-            .collect(),
-    })
+    Err(WorkloadError::of("--params", messages))
 }
 
 fn set_one(values: &mut Values, parts: &mut Parts, param: &str) -> Result<(), String> {

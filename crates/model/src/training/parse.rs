@@ -15,7 +15,7 @@ use super::workload::{
     CheckpointSpec, DataFormat, DataLoader, DatasetSpec, EvaluationSpec, KeyNote, MetricSpec,
     ParquetSpec, ReaderSpec, Shuffle, TrainSpec, Workflow, Workload,
 };
-use super::yaml::{self, Fault, Values, WorkloadError};
+use super::yaml::{self, Values, WorkloadError};
 
 /// Bytes of the state that DLIO's training checkpoint has when nothing else is said.
 pub const DEFAULT_MODEL_BYTES: u64 = 10_240;
@@ -37,17 +37,7 @@ impl Workload {
             faults: Vec::new(),
         }
         .workload(&stem_name, stem_accelerator.as_deref())
-        .map_err(|messages| WorkloadError {
-            source_name: source_name.to_string(),
-            faults: messages
-                .into_iter()
-                .map(|message| Fault {
-                    line: None,
-                    column: None,
-                    message,
-                })
-                .collect(),
-        })
+        .map_err(|messages| WorkloadError::of(source_name, messages))
     }
 }
 

@@ -39,6 +39,21 @@ pub struct WorkloadError {
     pub faults: Vec<Fault>,
 }
 
+impl WorkloadError {
+    /// Faults of `source_name` that have no place in a text.
+    pub(super) fn of(source_name: &str, messages: Vec<String>) -> Self {
+        let fault = |message| Fault {
+            line: None,
+            column: None,
+            message,
+        };
+        Self {
+            source_name: source_name.to_string(),
+            faults: messages.into_iter().map(fault).collect(),
+        }
+    }
+}
+
 impl std::error::Error for WorkloadError {}
 
 impl fmt::Display for WorkloadError {

@@ -8,6 +8,7 @@ use stormlp_dataset::inventory::{self, Finding, FindingKind, Inventory, ScanErro
 use stormlp_dataset::manifest::{ManifestError, ManifestHead};
 use stormlp_dataset::spec::{self, DEFAULT_SEED, Making};
 use stormlp_model::facts::HostFacts;
+use stormlp_model::shell::shell_word;
 use stormlp_model::training::datasize::{SizeRequest, datasize};
 use stormlp_model::training::inventory::Inventory as PlanInventory;
 use stormlp_model::training::profile::Profile;
@@ -19,7 +20,7 @@ use stormlp_transfer::storage;
 
 use super::args::DataArgs;
 use crate::exit::Failure;
-use crate::session::{Session, shell_word};
+use crate::session::Session;
 
 /// A starter set is never larger.
 const STARTER_BYTES: f64 = 10.0 * (1u64 << 30) as f64;
