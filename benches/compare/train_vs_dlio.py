@@ -46,7 +46,7 @@ class Workload:
 
 WORKLOADS = {
     "resnet50": Workload("h100", 34, 2, 1251, 400),
-    "unet3d": Workload("a100", 70, 12, 1, 7),
+    "unet3d": Workload("a100", 70, 24, 1, 7),
     "cosmoflow": Workload("h100", 400, 2, 1, 1, 0.02),
 }
 
