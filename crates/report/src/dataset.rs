@@ -52,10 +52,9 @@ pub fn outline_text(outline: &GenerateOutline) -> String {
 #[must_use]
 pub fn report_text(report: &GenerateReport) -> String {
     let mut text = format!(
-        "{}: {} {} files, {} in {}\n",
+        "{}: {}, {} in {}\n",
         report.workload,
-        report.files,
-        report.format,
+        counted(report.files, &format!("{} file", report.format)),
         ByteSize(report.bytes),
         report.folder.display()
     );
@@ -88,8 +87,8 @@ pub fn report_text(report: &GenerateReport) -> String {
 
 fn wrote(report: &GenerateReport) -> String {
     let amount = format!(
-        "{} files, {} in {}",
-        report.files_made,
+        "{}, {} in {}",
+        counted(report.files_made, "file"),
         ByteSize(report.bytes_written),
         format_duration(report.seconds)
     );
@@ -105,9 +104,10 @@ fn wrote(report: &GenerateReport) -> String {
 #[must_use]
 pub fn verification_text(verification: &Verification) -> String {
     let how = if verification.by_checksum {
-        "against the checksums of the manifest"
+        let read = ByteSize(verification.bytes);
+        format!("against the checksums of the manifest, {read} read")
     } else {
-        "by size and framing: there is no manifest with checksums"
+        "by size and framing: there is no manifest with checksums".to_string()
     };
     let mut text = String::new();
     for fault in &verification.faults {
@@ -117,9 +117,8 @@ pub fn verification_text(verification: &Verification) -> String {
     let good = verification.files - bad.min(verification.files);
     let _ = writeln!(
         text,
-        "{good} of {} files are good, checked {how}, {} read",
-        verification.files,
-        ByteSize(verification.bytes)
+        "{good} of {} files are good, checked {how}",
+        verification.files
     );
     text
 }
