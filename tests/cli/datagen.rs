@@ -110,7 +110,7 @@ fn what_cannot_be_made_leaves_no_trace() {
         (
             vec!["datagen", "nothing.yaml"],
             4,
-            "cannot read nothing.yaml",
+            "cannot read the workload file nothing.yaml",
         ),
         (
             vec!["datagen", "unet3d", "--params", "dataset.formt=npz"],

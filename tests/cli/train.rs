@@ -228,6 +228,35 @@ fn the_files_of_mlperfs_tools_hold_the_same_figures() {
     assert!((theirs - ours).abs() < 1e-6, "{theirs} {ours}");
 }
 
+#[test]
+fn the_configuration_of_a_run_makes_the_same_plan() {
+    let folder = folder();
+    let words = format!(
+        "unet3d --files 28 --epochs 2 --steps 3 --batch-size 4 --seed 7 --profile native \
+         --mlperf-output mlperf {SMALL} \
+         train.computation_time=0.0015 train.computation_time_stdev=0.0001 workflow.evaluation=True dataset.num_files_eval=8 reader.batch_size_eval=2 \
+         evaluation.eval_time=0.001 workflow.checkpoint=True \
+         checkpoint.checkpoint_after_epoch=1 model.model_size_bytes=1000 \
+         reader.preprocess_time=0.0001 reader.file_shuffle=seed"
+    );
+    let first = report(folder.path(), &words);
+    let runs = fs::read_dir(folder.path().join("mlperf/training/unet3d/run")).unwrap();
+    let run = runs.map(|run| run.unwrap().path()).next().unwrap();
+    let config = run.join("dlio_config/config.yaml");
+    let again = format!(
+        "{} --dry-run --format json --mlperf-output again",
+        config.display()
+    );
+    let plan = stdout(train(folder.path(), &again).assert().success());
+    let plan: Value = serde_json::from_str(&plan).unwrap();
+    assert_eq!(plan, first["plan"]);
+    let outputs = mlperf_files(folder.path(), "0_output.json");
+    let evaluated = outputs[0]["1"]["compute"]["eval"].as_array().unwrap();
+    let steps = first["epochs"][0]["evaluation"]["steps"].as_u64().unwrap();
+    assert!(steps > 0);
+    assert_eq!(evaluated.len() as u64, steps, "a time for every step");
+}
+
 /// The files of this name in the folders of all runs, in the order of their names.
 fn mlperf_files(folder: &Path, name: &str) -> Vec<Value> {
     let runs = fs::read_dir(folder.join("mlperf/training/unet3d/run")).unwrap();
@@ -290,6 +319,24 @@ fn warnings(report: &Value) -> Vec<String> {
     let warnings = report["warnings"].as_array().unwrap().iter();
     let facts = warnings.map(|warning| warning["fact"].as_str().unwrap().to_string());
     facts.collect()
+}
+
+#[test]
+fn files_in_subfolders_are_read_and_dlios_view_of_them_is_told() {
+    let folder = folder();
+    let datagen = "unet3d --data-dir data --files 21 --subfolders 3 --params \
+        dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=20000";
+    let mut make = stormlp();
+    make.current_dir(folder.path()).arg("datagen");
+    make.args(datagen.split_whitespace()).assert().success();
+    let words = format!("unet3d --data-dir data --epochs 1 --compute-time 1ms {SMALL}");
+    let told = |report: &Value| {
+        let mut facts = warnings(report).into_iter();
+        facts.any(|fact| fact.contains("train/ has 3 subfolders, the workload says 0"))
+    };
+    assert!(told(&report(folder.path(), &words)));
+    let words = format!("{words} dataset.num_subfolders_train=3");
+    assert!(!told(&report(folder.path(), &words)));
 }
 
 #[test]

@@ -67,8 +67,17 @@ fn wrong_words_are_2() {
         ("unet3d --transfer-size 0", "1 byte or more"),
         (
             "unet3d --storage null --path gds",
-            "--storage null reads nothing",
+            "null storage reads nothing",
         ),
+        (
+            "unet3d --storage null --data-dir /data",
+            "--data-dir would have no effect",
+        ),
+        (
+            "unet3d --path null --generate",
+            "--generate would have no effect",
+        ),
+        ("unet3d --compute-time {type:zipf}", "compute-time"),
         (
             "unet3d --storage null --cold",
             "--cold would have no effect",
@@ -339,6 +348,17 @@ fn an_interrupted_run_saves_what_it_measured() {
     let report = saved(folder.path());
     assert_eq!(report["ending"]["status"], "stopped");
     assert!(!report["epochs"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_run_that_was_stopped_says_so_even_if_its_report_cannot_be_saved() {
+    let folder = folder();
+    let mut child = long_run(folder.path());
+    fs::write(folder.path().join("stormlp-results"), "in the way").unwrap();
+    let pid = child.id().to_string();
+    let killed = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub enum FindingKind {
     Missing,
     /// More files than the workload has; the first are used.
     Extra,
+    /// Files lie in another number of subfolders than the workload has.
+    Subfolders,
     /// Files of other kinds, which are left alone.
     Foreign,
     /// A file that is not as long as when it was made.
@@ -97,6 +99,7 @@ pub fn check(inventory: &Inventory, dataset: &Dataset, datagen: &str) -> Vec<Fin
     for split in [Split::Train, Split::Valid] {
         findings.extend(count(inventory, dataset, split, mend));
         findings.extend(gone(inventory, dataset, split, mend));
+        findings.extend(subfolders(inventory, dataset, split));
         findings.extend(foreign(inventory.split(split)));
     }
     findings.extend(wrong_sizes(inventory, mend));
@@ -199,6 +202,32 @@ fn count(inventory: &Inventory, dataset: &Dataset, split: Split, mend: &Mend) ->
             FindingKind::Extra,
             format!("{folder}/ holds {there} files, the workload has {wanted}"),
             format!("the first {wanted} are used; use all with {option}={there}"),
+        )
+    })
+}
+
+/// Files are found wherever they lie, but not by DLIO, which looks where the workload says.
+fn subfolders(inventory: &Inventory, dataset: &Dataset, split: Split) -> Option<Finding> {
+    let found = inventory.split(split);
+    // One subfolder and none are the same to DLIO.
+    let of_workload = match dataset.naming(split).subfolders {
+        0 | 1 => 0,
+        more => more,
+    };
+    let key = match split {
+        Split::Train => "num_subfolders_train",
+        Split::Valid => "num_subfolders_eval",
+    };
+    (!found.files.is_empty() && found.subfolders != of_workload).then(|| {
+        Finding::note(
+            FindingKind::Subfolders,
+            format!(
+                "{}/ has {}, the workload says {of_workload}: the files are read where they lie, \
+                 DLIO would not find them",
+                split.folder(),
+                counted(found.subfolders, "subfolder")
+            ),
+            format!("set --params dataset.{key}={}", found.subfolders),
         )
     })
 }

@@ -6,7 +6,7 @@ use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::report::{
     AcceleratorEpoch, AuPercent, BlockSums, CheckpointReport, Cost, DeviceUse, EpochReport,
     EvaluationReport, Measures, RunEnding, RunReport, Slowest, StepLatency, StepLists, Verdict,
-    WaitingSeconds,
+    WaitingSeconds, scored,
 };
 use stormlp_transfer::page_cache::Method;
 
@@ -192,14 +192,14 @@ fn evaluation(plan: &TrainPlan, phase: &PhaseMeasured) -> Option<EvaluationRepor
         started_seconds: phase.started_seconds,
         duration_seconds: phase.elapsed_seconds,
         bytes_read: phase.bytes_read,
+        accelerators: blocks,
     })
 }
 
 /// One run as one of several. When it started on the wall clock is for the caller to say.
 pub fn run_report(plan: &TrainPlan, number: u32, warm_up: bool, run: &RunMeasured) -> RunReport {
     let epochs = epochs(plan, run);
-    let measures: Vec<Measures> = epochs.iter().map(|epoch| epoch.measures).collect();
-    let mean = metrics::mean(&measures);
+    let mean = metrics::mean(&scored(plan, &epochs));
     RunReport {
         run: number,
         warm_up,
@@ -240,22 +240,33 @@ pub fn ending(run: &RunMeasured) -> RunEnding {
 
 /// The times of every step, epoch by epoch; empty unless they were kept.
 pub fn step_lists(run: &RunMeasured) -> Vec<StepLists> {
-    let phases = run.phases.iter();
-    let kept = phases.filter(|p| p.kind == PhaseKind::Training && !p.step_times.is_empty());
-    kept.map(|phase| StepLists {
-        epoch: phase.epoch,
-        steps: phase
-            .step_times
-            .iter()
-            .map(|steps| {
-                let times = steps.iter();
-                times
-                    .map(|step| (step.fetch_seconds, step.compute_seconds))
-                    .collect()
-            })
-            .collect(),
-    })
-    .collect()
+    let mut lists: Vec<StepLists> = Vec::new();
+    for phase in run.phases.iter().filter(|p| !p.step_times.is_empty()) {
+        match phase.kind {
+            PhaseKind::Training => lists.push(StepLists {
+                epoch: phase.epoch,
+                steps: step_times(phase),
+                evaluation: Vec::new(),
+            }),
+            PhaseKind::Evaluation => {
+                if let Some(last) = lists.last_mut() {
+                    last.evaluation = step_times(phase);
+                }
+            }
+        }
+    }
+    lists
+}
+
+/// By accelerator and step: fetch wait and measured compute in seconds.
+fn step_times(phase: &PhaseMeasured) -> Vec<Vec<(f32, f32)>> {
+    let of_each = phase.step_times.iter().map(|steps| {
+        let times = steps.iter();
+        times
+            .map(|step| (step.fetch_seconds, step.compute_seconds))
+            .collect()
+    });
+    of_each.collect()
 }
 
 /// Why AU is what it is.

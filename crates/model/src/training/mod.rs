@@ -23,4 +23,5 @@ pub mod steps;
 mod values;
 pub mod warnings;
 pub mod workload;
+mod write;
 pub mod yaml;

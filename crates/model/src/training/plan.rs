@@ -164,6 +164,27 @@ pub enum LoaderPlan {
     },
 }
 
+impl LoaderPlan {
+    /// Workers, or files read at a time.
+    pub fn read_threads(&self) -> u32 {
+        match *self {
+            Self::Workers { read_threads, .. } | Self::Interleave { read_threads, .. } => {
+                read_threads
+            }
+        }
+    }
+
+    /// `prefetch_size`, whatever it counts.
+    pub fn prefetch_size(&self) -> u32 {
+        match *self {
+            Self::Workers { prefetch_size, .. } => prefetch_size,
+            Self::Interleave {
+                prefetch_batches, ..
+            } => prefetch_batches,
+        }
+    }
+}
+
 /// How the bytes of a sample are read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]

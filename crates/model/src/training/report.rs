@@ -190,6 +190,21 @@ impl EpochReport {
     }
 }
 
+/// The measures of the epochs that count: those that ran to their end, or, where none did, what
+/// there is.
+pub fn scored(plan: &TrainPlan, epochs: &[EpochReport]) -> Vec<Measures> {
+    let measures = |whole: bool| -> Vec<Measures> {
+        let of_these = epochs.iter().filter(|epoch| !whole || epoch.is_whole(plan));
+        of_these.map(|epoch| epoch.measures).collect()
+    };
+    let whole = measures(true);
+    if whole.is_empty() {
+        measures(false)
+    } else {
+        whole
+    }
+}
+
 /// What the block devices did over a period.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct DeviceUse {
@@ -260,7 +275,7 @@ pub struct BlockSums {
 }
 
 /// An evaluation after an epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EvaluationReport {
     /// Steps of each accelerator.
     pub steps: u64,
@@ -274,6 +289,17 @@ pub struct EvaluationReport {
     pub duration_seconds: f64,
     /// Bytes that reads brought.
     pub bytes_read: u64,
+    /// Each accelerator's, by its rank: an evaluation is one block of steps.
+    #[serde(default)]
+    pub accelerators: Vec<BlockSums>,
+}
+
+impl EvaluationReport {
+    /// Whether every accelerator made all its steps.
+    pub fn is_whole(&self, plan: &TrainPlan) -> bool {
+        let planned = plan.evaluation.as_ref().map_or(0, |plan| plan.steps);
+        self.accelerators.len() == plan.accelerators as usize && self.steps >= planned
+    }
 }
 
 /// One of several runs.
@@ -397,4 +423,6 @@ pub struct StepLists {
     pub epoch: u32,
     /// By accelerator and step: fetch wait and measured compute in seconds.
     pub steps: Vec<Vec<(f32, f32)>>,
+    /// The same of the evaluation that followed; empty where there was none.
+    pub evaluation: Vec<Vec<(f32, f32)>>,
 }

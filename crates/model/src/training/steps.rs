@@ -1,6 +1,7 @@
 //! How many steps an epoch has, edition by edition.
 
 use super::datasize::steps_per_epoch;
+use super::plan::TrainPlan;
 use super::profile::Profile;
 use super::workload::DataFormat;
 
@@ -21,6 +22,21 @@ pub struct Split {
     pub batch_size: u32,
     /// Workers of each accelerator.
     pub read_threads: u32,
+}
+
+impl Split {
+    /// That of a plan.
+    pub fn of(plan: &TrainPlan) -> Self {
+        Self {
+            profile: plan.profile,
+            format: plan.data.format,
+            files: plan.data.files,
+            samples_per_file: plan.data.samples_per_file,
+            accelerators: plan.accelerators,
+            batch_size: plan.batch_size,
+            read_threads: plan.loader.read_threads(),
+        }
+    }
 }
 
 /// Steps of each accelerator in an epoch.

@@ -131,6 +131,16 @@ pub(super) fn counts(value: &Value) -> Option<Vec<u64>> {
     value.as_sequence()?.iter().map(count).collect()
 }
 
+impl Distribution {
+    /// Seconds, or a map with `type` and the parameters that DLIO gives it.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what would be right.
+    pub fn from_yaml(value: &Value) -> Result<Self, String> {
+        distribution(value)
+    }
+}
+
 /// Seconds, or one of DLIO's distributions.
 pub(super) fn distribution(value: &Value) -> Result<Distribution, String> {
     let found = match value {

@@ -13,6 +13,9 @@ mod workloads;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
+mod fixtures;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests;
 
 pub use datasize::{SizeAnswer, datasize_text};

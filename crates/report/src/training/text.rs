@@ -67,15 +67,22 @@ fn heading(report: &TrainReport) -> String {
 }
 
 fn epochs(report: &TrainReport) -> String {
-    let mut rows: Vec<Vec<String>> = report.epochs.iter().map(epoch).collect();
+    let epochs = report.epochs.iter();
+    let mut rows: Vec<Vec<String>> = epochs.map(|one| epoch(report, one)).collect();
     if report.epochs.len() > 1 {
         rows.push(row("mean".to_string(), &report.mean, None));
     }
     table::draw(&HEADER, rows, 1)
 }
 
-fn epoch(epoch: &EpochReport) -> Vec<String> {
-    row(epoch.epoch.to_string(), &epoch.measures, epoch.cached_share)
+fn epoch(report: &TrainReport, epoch: &EpochReport) -> Vec<String> {
+    let cut = if epoch.is_whole(&report.plan) {
+        ""
+    } else {
+        " cut short"
+    };
+    let name = format!("{}{cut}", epoch.epoch);
+    row(name, &epoch.measures, epoch.cached_share)
 }
 
 fn row(name: String, measures: &Measures, cached: Option<f64>) -> Vec<String> {
@@ -153,7 +160,7 @@ fn utilisation(report: &TrainReport) -> String {
 fn between_epochs(report: &TrainReport) -> String {
     let mut out = String::new();
     for epoch in &report.epochs {
-        if let Some(evaluation) = epoch.evaluation {
+        if let Some(evaluation) = &epoch.evaluation {
             let _ = writeln!(
                 out,
                 "evaluation  after epoch {}: {}, AU {:.2} % by measured compute, {:.2} samples/s, \

@@ -1,10 +1,12 @@
 //! `stormlp workloads`: the built-in training workloads, and how a workload is found by name.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::Context;
 use clap::{Subcommand, ValueEnum};
-use stormlp_model::training::catalog::{self, CATALOG};
+use stormlp_model::training::catalog::{self, CATALOG, Entry};
 use stormlp_model::training::profile::Profile;
 use stormlp_model::training::warnings::edition;
 use stormlp_model::training::workload::Workload;
@@ -14,6 +16,9 @@ use stormlp_report::training;
 use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
+
+/// A workload file is never longer; a device or a dataset may be.
+const MOST_FILE_BYTES: u64 = 16 << 20;
 
 /// Arguments of `stormlp workloads`.
 #[derive(Debug, clap::Args)]
@@ -65,8 +70,7 @@ Examples:
 /// With exit code 3 when there is no such workload.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     if let Some(Show::Show { name, accelerator }) = &args.command {
-        let entry = catalog::find(name, accelerator.as_deref()).map_err(Failure::no_plan)?;
-        return output::print(entry.yaml);
+        return output::print(built_in(name, accelerator.as_deref())?.yaml);
     }
     let workloads: Vec<Workload> = CATALOG
         .iter()
@@ -96,6 +100,32 @@ pub(crate) fn parse_some_bytes(text: &str) -> Result<ByteSize, String> {
     }
 }
 
+fn built_in(name: &str, accelerator: Option<&str>) -> Result<&'static Entry, Failure> {
+    catalog::find(name, accelerator).map_err(|error| {
+        Failure::no_plan(error).with_help("`stormlp workloads` lists the built-in ones")
+    })
+}
+
+/// The text of a workload file.
+fn read(path: &Path) -> Result<String, Failure> {
+    let mut text = String::new();
+    File::open(path)
+        .and_then(|file| file.take(MOST_FILE_BYTES + 1).read_to_string(&mut text))
+        .with_context(|| format!("cannot read the workload file {}", path.display()))
+        .map_err(|error| {
+            Failure::machine(error)
+                .with_help("`stormlp workloads show NAME` prints a workload to start from")
+        })?;
+    if text.len() as u64 > MOST_FILE_BYTES {
+        return Err(Failure::no_plan(anyhow::anyhow!(
+            "{} is no workload file: it is larger than {}",
+            path.display(),
+            ByteSize(MOST_FILE_BYTES)
+        )));
+    }
+    Ok(text)
+}
+
 /// The workload called `name`: a built-in one, or a YAML file of MLPerf Storage or DLIO; `params`
 /// win over it.
 ///
@@ -108,21 +138,14 @@ pub(crate) fn load(
     params: &[String],
 ) -> Result<Workload, Failure> {
     let path = Path::new(name);
-    let is_file = path
+    let ends_in_yaml = path
         .extension()
         .is_some_and(|end| end == "yaml" || end == "yml");
-    if !is_file {
-        let entry = catalog::find(name, accelerator).map_err(|error| {
-            Failure::no_plan(error).with_help("`stormlp workloads` lists the built-in ones")
-        })?;
+    if !ends_in_yaml && !name.contains('/') {
+        let entry = built_in(name, accelerator)?;
         return entry.workload(params).map_err(Failure::no_plan);
     }
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read {}", path.display()))
-        .map_err(|error| {
-            Failure::machine(error)
-                .with_help("`stormlp workloads show NAME` prints a workload to start from")
-        })?;
+    let text = read(path)?;
     let workload = Workload::parse(&text, name, params).map_err(Failure::no_plan)?;
     match accelerator {
         Some(other) if !other.eq_ignore_ascii_case(&workload.accelerator) => {

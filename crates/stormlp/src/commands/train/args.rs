@@ -104,8 +104,8 @@ pub(crate) struct DataArgs {
 #[command(next_help_heading = "Reading")]
 pub(crate) struct ReadArgs {
     /// The path: buffered and cpu end in host memory; page-cache, cpu-gpu and cpu-async-gpu in a
-    /// GPU's, or in host memory that stands in for it; gds needs libcufile (see `stormlp doctor`)
-    /// [default: buffered, or cpu where the workload sets odirect]
+    /// GPU's, or in host memory that stands in for it; gds needs libcufile (see `stormlp doctor`);
+    /// null is --storage null [default: buffered, or cpu where the workload sets odirect]
     #[arg(long, value_name = "PATH")]
     path: Option<PathKind>,
 
@@ -153,14 +153,17 @@ pub(crate) struct ReadArgs {
 
 impl ReadArgs {
     /// Null storage reads nothing: what says how to read would be said in vain.
-    fn check_null(&self) -> Result<(), Failure> {
+    fn check_null(&self, data: &DataArgs) -> Result<(), Failure> {
         let vain = match self.path {
             Some(path) if path != PathKind::Null => format!("--path {path}"),
             _ if self.cold => "--cold".to_string(),
+            _ if data.data_dir.is_some() => "--data-dir".to_string(),
+            _ if data.generate => "--generate".to_string(),
+            _ if data.full => "--full".to_string(),
             _ => return Ok(()),
         };
         Err(Failure::usage(format!(
-            "--storage null reads nothing, so {vain} would have no effect: leave out one of them"
+            "null storage reads nothing, so {vain} would have no effect: leave out one of them"
         )))
     }
 }
@@ -204,38 +207,17 @@ impl Engine {
 #[serde(deny_unknown_fields)]
 struct AcceleratorFile {
     name: String,
-    computation_time: Compute,
+    computation_time: serde_yaml::Value,
     batch_size: Option<u32>,
-}
-
-/// A compute time as a number or in DLIO's form.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Compute {
-    Seconds(f64),
-    Drawn(Distribution),
-}
-
-impl Compute {
-    fn checked(self) -> Result<Distribution, String> {
-        let distribution = match self {
-            Self::Seconds(seconds) => Distribution::constant(seconds),
-            Self::Drawn(distribution) => distribution,
-        };
-        match distribution.fault() {
-            Some(fault) => Err(fault),
-            None => Ok(distribution),
-        }
-    }
 }
 
 fn parse_compute(text: &str) -> Result<Distribution, String> {
     if text.trim_start().starts_with('{') {
-        let compute: Compute = serde_yaml::from_str(text).map_err(|error| error.to_string())?;
-        return compute.checked();
+        let value = serde_yaml::from_str(text).map_err(|error| error.to_string())?;
+        return Distribution::from_yaml(&value);
     }
     let time: Duration = parse_duration(text).map_err(|error| error.to_string())?;
-    Compute::Seconds(time.as_secs_f64()).checked()
+    Distribution::from_yaml(&time.as_secs_f64().into())
 }
 
 /// The workload that was named, with `--params` applied.
@@ -256,8 +238,8 @@ pub(crate) fn request(
     data: &DataArgs,
     read: &ReadArgs,
 ) -> Result<TrainRequest, Failure> {
-    if read.storage == Storage::Null {
-        read.check_null()?;
+    if read.storage == Storage::Null || read.path == Some(PathKind::Null) {
+        read.check_null(data)?;
     }
     let mut request = TrainRequest {
         profile: workload.profile,
@@ -290,7 +272,7 @@ pub(crate) fn request(
         request.accelerator = Some(file.name);
         request.batch_size = request.batch_size.or(file.batch_size);
         if request.compute.is_none() {
-            let compute = file.computation_time.checked();
+            let compute = Distribution::from_yaml(&file.computation_time);
             request.compute = Some(compute.map_err(|fault| {
                 Failure::no_plan(anyhow::anyhow!(
                     "{}: computation_time: {fault}",
@@ -334,5 +316,7 @@ mod tests {
         );
         assert!(parse_compute("{type: normal, mean: -1, stdev: 0}").is_err());
         assert!(parse_compute("fast").is_err());
+        let error = parse_compute("{type: zipf, mean: 1}").unwrap_err();
+        assert!(error.contains("use normal, uniform, gamma"), "{error}");
     }
 }

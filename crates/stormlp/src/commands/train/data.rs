@@ -300,6 +300,7 @@ fn refused(finding: &Finding, folder: &Path) -> Failure {
         | FindingKind::Unfinished
         | FindingKind::Missing
         | FindingKind::Extra
+        | FindingKind::Subfolders
         | FindingKind::Foreign => Failure::machine(error),
     };
     failure.with_help(finding.advice.clone())

@@ -14,7 +14,7 @@ use stormlp_model::training::inventory::Inventory;
 use stormlp_model::training::metrics;
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::report::{
-    Calibration, FailureCause, Measures, RunEnding, RunReport, StepLists, TrainReport,
+    self, Calibration, FailureCause, Measures, RunEnding, RunReport, StepLists, TrainReport,
 };
 use stormlp_model::training::request::{StorageKind, TrainRequest};
 use stormlp_model::training::workload::Workload;
@@ -155,7 +155,7 @@ fn report(run: &Run<'_>, measured: &[RunMeasured], session: &Session) -> TrainRe
     };
     let epochs: Vec<Measures> = scored
         .iter()
-        .flat_map(|run| run.epochs.iter().map(|epoch| epoch.measures))
+        .flat_map(|run| report::scored(plan, &run.epochs))
         .collect();
     let mean = metrics::mean(&epochs);
     let last = measured.last();

@@ -43,12 +43,19 @@ pub(super) fn finish(
         Format::Json => output::print(&json(&report)?)?,
         Format::Text => output::print(&render::text(&report))?,
     }
-    let path = saved?;
-    if !session.quiet {
+    if let (Ok(path), false) = (&saved, session.quiet) {
         eprintln!("report: {}", path.display());
     }
-    for_mlperf?;
-    ended(&report, &path)
+    let outcome = ended(&report, saved.as_deref().ok());
+    match (outcome, saved.map(drop).and(for_mlperf)) {
+        (outcome, Ok(())) => outcome,
+        // Why the run did not end tells more than that its report has no place.
+        (Err(outcome), Err(unsaved)) if report.ending != RunEnding::Complete => {
+            unsaved.report();
+            Err(outcome)
+        }
+        (_, Err(unsaved)) => Err(unsaved),
+    }
 }
 
 /// Fails now where the result could not be saved after the run. Leaves nothing behind.
@@ -152,9 +159,12 @@ fn write_mlperf(
     Ok(())
 }
 
-fn ended(report: &TrainReport, path: &Path) -> Result<(), Failure> {
+fn ended(report: &TrainReport, path: Option<&Path>) -> Result<(), Failure> {
     let epochs = report.epochs.len();
-    let saved = format!("what was measured is saved in {}", path.display());
+    let saved = match path {
+        Some(path) => format!("what was measured is saved in {}", path.display()),
+        None => "what was measured could not be saved".to_string(),
+    };
     match &report.ending {
         RunEnding::Stopped => Err(Failure::stopped(format!(
             "stopped by the user in epoch {epochs} of {}; {saved}",

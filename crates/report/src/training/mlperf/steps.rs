@@ -1,0 +1,132 @@
+//! What each accelerator did, epoch by epoch and step by step.
+
+use serde_json::{Map, Value, json};
+use stormlp_model::training::metrics::{self, Rule};
+use stormlp_model::training::profile::Profile;
+use stormlp_model::training::report::{BlockSums, CheckpointReport, EpochReport};
+
+use super::super::stamp;
+use super::{Run, summary};
+
+/// The blocks of accelerator `rank` in `epoch`.
+fn blocks(epoch: &EpochReport, rank: usize) -> &[BlockSums] {
+    epoch
+        .accelerators
+        .get(rank)
+        .map_or(&[], |accelerator| &accelerator.blocks)
+}
+
+fn span(run: &Run, started: f64, seconds: f64) -> Map<String, Value> {
+    let mut map = Map::new();
+    map.insert(
+        "start".to_string(),
+        stamp::iso(run.started + started).into(),
+    );
+    map.insert(
+        "end".to_string(),
+        stamp::iso(run.started + started + seconds).into(),
+    );
+    // DLIO writes durations of blocks and epochs as text.
+    map.insert("duration".to_string(), format!("{seconds:.2}").into());
+    map
+}
+
+/// `N_per_epoch_stats.json`: when each epoch, block, checkpoint and evaluation began and ended.
+pub(super) fn per_epoch(run: &Run, rank: usize) -> Value {
+    let mut all = Map::new();
+    for epoch in run.epochs {
+        let mut entry = span(run, epoch.started_seconds, epoch.duration_seconds);
+        for (index, block) in blocks(epoch, rank).iter().enumerate() {
+            let block = span(run, block.started_seconds, block.seconds);
+            entry.insert(format!("block{}", index + 1), Value::Object(block));
+        }
+        let written = run.checkpoints.iter().filter(|c| c.epoch == epoch.epoch);
+        for (index, checkpoint) in written.enumerate() {
+            let (name, saved) = saved(run, checkpoint);
+            entry.insert(format!("{name}{}", index + 1), saved);
+        }
+        if let Some(evaluation) = &epoch.evaluation {
+            let eval = span(run, evaluation.started_seconds, evaluation.duration_seconds);
+            entry.insert("eval".to_string(), Value::Object(eval));
+        }
+        all.insert(epoch.epoch.to_string(), Value::Object(entry));
+    }
+    Value::Object(all)
+}
+
+/// A checkpoint and what it is called: v1.0 times it as it times a block.
+fn saved(run: &Run, checkpoint: &CheckpointReport) -> (&'static str, Value) {
+    let seconds = checkpoint.duration_seconds;
+    let mut entry = span(run, checkpoint.started_seconds, seconds);
+    if run.report.profile == Profile::V1 {
+        return ("ckpt", Value::Object(entry));
+    }
+    entry.insert("duration".to_string(), seconds.into());
+    let rate = summary::gib_per_second(checkpoint);
+    entry.insert("throughput".to_string(), rate.into());
+    ("save_ckpt", Value::Object(entry))
+}
+
+/// `N_output.json`: the times of every step, and AU and throughput block by block.
+pub(super) fn output(run: &Run, rank: usize) -> Value {
+    let report = run.report;
+    let rule = Rule {
+        profile: report.profile,
+        batch_size: report.plan.batch_size,
+        nominal_seconds: report.plan.compute.mean_seconds(),
+        sample_bytes: report.plan.data.sample_bytes,
+    };
+    let mut all = Map::new();
+    all.insert(
+        "hostname".to_string(),
+        report.head.host.hostname.clone().into(),
+    );
+    for epoch in run.epochs {
+        let lists = run.steps.iter().find(|lists| lists.epoch == epoch.epoch);
+        let mut steps = lists
+            .and_then(|lists| lists.steps.get(rank))
+            .map(Vec::as_slice);
+        let mut entry = json!({"load": {}, "proc": {}, "compute": {}, "throughput": {}, "au": {}});
+        for (index, block) in blocks(epoch, rank).iter().enumerate() {
+            let of_block = steps.map(|all| all.split_at((block.steps as usize).min(all.len())));
+            steps = of_block.map(|(_, rest)| rest);
+            let au = metrics::block_au(&rule, block).profile;
+            let throughput = metrics::block_throughput(&rule, block);
+            let times = of_block.map(|(own, _)| own);
+            put(
+                &mut entry,
+                &format!("block{}", index + 1),
+                au,
+                throughput,
+                times,
+            );
+        }
+        let evaluation = epoch.evaluation.as_ref();
+        if let (Some(block), Some(rules)) = (
+            evaluation.and_then(|evaluation| evaluation.accelerators.get(rank)),
+            &report.plan.evaluation,
+        ) {
+            let (au, throughput) = metrics::evaluation(rules.batch_size, block);
+            let times = lists.and_then(|lists| lists.evaluation.get(rank));
+            put(&mut entry, "eval", au, throughput, times.map(Vec::as_slice));
+        }
+        let start = run.started + epoch.started_seconds;
+        entry["start"] = stamp::iso(start).into();
+        entry["end"] = stamp::iso(start + epoch.duration_seconds).into();
+        all.insert(epoch.epoch.to_string(), entry);
+    }
+    Value::Object(all)
+}
+
+/// One block, or the evaluation, of an epoch; without `times` its lists are left out.
+fn put(entry: &mut Value, name: &str, au: f64, throughput: f64, times: Option<&[(f32, f32)]>) {
+    entry["au"][name] = au.into();
+    entry["throughput"][name] = throughput.into();
+    let Some(times) = times else { return };
+    let list = |get: fn(&(f32, f32)) -> f32| -> Value {
+        times.iter().map(get).collect::<Vec<f32>>().into()
+    };
+    entry["load"][name] = list(|step| step.0);
+    entry["compute"][name] = list(|step| step.1);
+    entry["proc"][name] = list(|step| step.0 + step.1);
+}

@@ -1,0 +1,143 @@
+//! `summary.json`: what a run comes down to, under DLIO's keys.
+
+use serde_json::{Map, Value, json};
+use stormlp_model::stats::{self, population_deviation as deviation};
+use stormlp_model::training::profile::Profile;
+use stormlp_model::training::report::{CheckpointReport, EvaluationReport};
+
+use super::super::stamp;
+use super::Run;
+
+/// The file.
+pub(super) fn summary(run: &Run) -> Value {
+    let report = run.report;
+    let plan = &report.plan;
+    let host = &report.head.host;
+    let data_gib = gib(f64::from(report.accelerators)
+        * plan.data.samples_per_file as f64
+        * (plan.data.files / u64::from(report.accelerators)) as f64
+        * plan.data.sample_bytes);
+    let memory_gib = gib(host.memory_bytes as f64);
+    json!({
+        "start": stamp::iso(run.started),
+        "num_accelerators": report.accelerators,
+        "num_hosts": 1,
+        "hostname": host.hostname,
+        "metric": metric(run),
+        "num_files_train": plan.data.files,
+        "num_files_eval": plan.data.eval_files,
+        "num_samples_per_file": plan.data.samples_per_file,
+        "host_cpu_count": [host.cpus],
+        "host_processor_name": [host.cpu_model],
+        "potential_caching": [i32::from(data_gib <= memory_gib)],
+        "host_cpuinfo": {"model name": host.cpu_model},
+        "host_meminfo": {"MemTotal": format!("{} kB", host.memory_bytes / 1024)},
+        "host_memory_GB": [memory_gib],
+        "data_size_per_host_GB": data_gib,
+        "epochs": run.scored().count(),
+        "end": stamp::iso(run.started + run.duration),
+    })
+}
+
+fn gib(bytes: f64) -> f64 {
+    bytes / f64::from(1u32 << 30)
+}
+
+fn metric(run: &Run) -> Value {
+    let mut metric = Map::new();
+    let epochs = || run.scored().map(|epoch| &epoch.measures);
+    phase(
+        run,
+        "train",
+        &epochs().map(|m| m.au_percent.profile).collect::<Vec<f64>>(),
+        &epochs().map(|m| m.samples_per_second).collect::<Vec<f64>>(),
+        run.meets_threshold,
+        &mut metric,
+    );
+    let of_epochs = run.epochs.iter().filter_map(|e| e.evaluation.as_ref());
+    let evaluations: Vec<&EvaluationReport> = of_epochs
+        .filter(|evaluation| evaluation.is_whole(&run.report.plan))
+        .collect();
+    if !evaluations.is_empty() {
+        let au: Vec<f64> = evaluations.iter().map(|e| e.au_percent).collect();
+        let throughput: Vec<f64> = evaluations.iter().map(|e| e.samples_per_second).collect();
+        let meets = stats::mean(&au) >= run.report.threshold_percent;
+        phase(run, "eval", &au, &throughput, meets, &mut metric);
+    }
+    checkpoints(run, &mut metric);
+    Value::Object(metric)
+}
+
+/// AU and throughput of `train` or `eval`, epoch by epoch, with means and population deviations.
+fn phase(
+    run: &Run,
+    name: &str,
+    au: &[f64],
+    throughput: &[f64],
+    meets: bool,
+    metric: &mut Map<String, Value>,
+) {
+    let plan = &run.report.plan;
+    let throughput_mean = of(stats::mean, throughput);
+    let throughput_stdev = of(deviation, throughput);
+    let mut put = |key: &str, value: Value| metric.insert(format!("{name}_{key}"), value);
+    put("au_percentage", au.into());
+    put("au_mean_percentage", of(stats::mean, au).into());
+    let verdict = if meets { "success" } else { "fail" };
+    put("au_meet_expectation", verdict.into());
+    put("au_stdev_percentage", of(deviation, au).into());
+    put("throughput_samples_per_second", throughput.into());
+    put("throughput_mean_samples_per_second", throughput_mean.into());
+    put(
+        "throughput_stdev_samples_per_second",
+        throughput_stdev.into(),
+    );
+    put(
+        "io_mean_MB_per_second",
+        plan.mib_per_second(throughput_mean).into(),
+    );
+    put(
+        "io_stdev_MB_per_second",
+        plan.mib_per_second(throughput_stdev).into(),
+    );
+}
+
+/// Checkpoints that training wrote, by the means of their rates and times; v1.0's DLIO has no
+/// such keys.
+fn checkpoints(run: &Run, metric: &mut Map<String, Value>) {
+    let Some(last) = run.checkpoints.last() else {
+        return;
+    };
+    if run.report.profile == Profile::V1 {
+        return;
+    }
+    let written = run.checkpoints.iter();
+    let rates: Vec<f64> = written.clone().map(gib_per_second).collect();
+    let seconds: Vec<f64> = written.map(|c| c.duration_seconds).collect();
+    let mut put = |key: &str, value: f64| metric.insert(key.to_string(), value.into());
+    let io = "save_checkpoint_io";
+    put(&format!("{io}_mean_GB_per_second"), stats::mean(&rates));
+    put(&format!("{io}_stdev_GB_per_second"), deviation(&rates));
+    let duration = "save_checkpoint_duration";
+    put(&format!("{duration}_mean_seconds"), stats::mean(&seconds));
+    put(&format!("{duration}_stdev_seconds"), deviation(&seconds));
+    put("checkpoint_size_GB", gib(last.bytes as f64));
+}
+
+/// GiB/s of one checkpoint; 0 where no time passed.
+pub(super) fn gib_per_second(checkpoint: &CheckpointReport) -> f64 {
+    if checkpoint.duration_seconds > 0.0 {
+        gib(checkpoint.bytes as f64) / checkpoint.duration_seconds
+    } else {
+        0.0
+    }
+}
+
+/// A statistic of `values`, 0 where there are none.
+fn of(statistic: impl Fn(&[f64]) -> f64, values: &[f64]) -> f64 {
+    if values.is_empty() {
+        0.0
+    } else {
+        statistic(values)
+    }
+}
