@@ -5,7 +5,7 @@ use stormlp_model::mt19937::Mt19937;
 use super::dataset::EpochIndex;
 
 /// Contiguous ranges in the order of names, the same in every epoch: what PyTorch's loader
-/// really read up to v2.0, shuffling or not (dlio.md T1).
+/// really read up to v2.0, shuffling or not: DLIO's sampler yields indices in ascending order.
 #[derive(Debug, Clone, Copy)]
 pub struct Contiguous {
     /// Files.

@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn demand_is_that_of_the_published_matrix() {
-        // mlperf.md §5, MB/s at 100 %.
+        // MB/s of one accelerator at an AU of 100 %: batch × record length / computation time.
         for (name, accelerator, mb_per_second) in [
             ("unet3d", "v100", 431.1),
             ("bert", "v100", 0.1),

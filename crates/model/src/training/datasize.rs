@@ -1,7 +1,8 @@
 //! How large a dataset must be: the one function that sizing, running and validating use.
 //!
 //! MLPerf Storage asks for five times the clients' memory, so that the page cache cannot hold
-//! the data, and for 500 steps an epoch, so that an average means something (mlperf.md §2).
+//! the data, and for 500 steps an epoch, so that an average means something: the dataset size rule of
+//! MLPerf Storage's benchmark rules, and mlpstorage's `datasize` command.
 
 use serde::{Deserialize, Serialize};
 
@@ -164,8 +165,8 @@ pub fn datasize(request: &SizeRequest) -> Result<DataSize, SizeError> {
     })
 }
 
-/// Steps of each accelerator in an epoch: `floor(files × samples / batch / accelerators)`
-/// (dlio.md §1.3).
+/// Steps of each accelerator in an epoch: `floor(files × samples / batch / accelerators)`,
+/// DLIO's `training_steps` up to v2.0.
 pub fn steps_per_epoch(files: u64, samples_per_file: u64, batch: u64, accelerators: u64) -> u64 {
     let samples = u128::from(files) * u128::from(samples_per_file);
     let step = u128::from(batch.max(1)) * u128::from(accelerators.max(1));

@@ -2,7 +2,7 @@
 //!
 //! For one accelerator and one block of steps: T is the block's wall time, p₀ the fetch wait and
 //! compute of the steps left out at its start, S its steps, c the nominal and c̄ the measured
-//! compute of a step, b the batch (mlperf.md §5, dlio.md §2.1):
+//! compute of a step, b the batch. They are those of `statscounter.py` in each edition's DLIO:
 //!
 //! | profile | AU | samples per second |
 //! |---|---|---|
@@ -142,7 +142,7 @@ pub fn mib(rule: &Rule, samples_per_second: f64) -> f64 {
 }
 
 /// AU and samples per second of an evaluation of one accelerator: the latter over the whole
-/// block, nothing excluded (dlio.md §2.1).
+/// block, nothing excluded (`compute_metrics_eval` in DLIO's `statscounter.py`).
 pub fn evaluation(batch_size: u32, block: &BlockSums) -> (f64, f64) {
     let window = block.seconds - block.excluded_seconds;
     (

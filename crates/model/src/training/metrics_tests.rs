@@ -31,7 +31,7 @@ fn block(steps: u64, p0: f64, step: f64, compute: f64) -> BlockSums {
 
 /// A published v1.0 row: AU and MiB/s of N accelerators. From AU follows the time of a step, and
 /// from the throughput, which includes it, the first step. The formulas must give back both, and
-/// the first step must be as long as those runs' logs had it (mlperf.md §6.1).
+/// the first step must be as long as the logs that were submitted with those runs have it.
 fn check_row(
     name: &str,
     n: u64,

@@ -72,7 +72,7 @@ impl TrainPlan {
     }
 
     /// MiB/s that `samples_per_second` are, by the *configured* record length, as every edition
-    /// reports them (dlio.md T3); measured bytes stand beside it in the report.
+    /// reports them (`train_io_mean_MB_per_second` of DLIO's summary); measured bytes stand beside it in the report.
     pub fn mib_per_second(&self, samples_per_second: f64) -> f64 {
         samples_per_second * self.data.sample_bytes / f64::from(1u32 << 20)
     }

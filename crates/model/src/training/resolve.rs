@@ -20,10 +20,24 @@ use crate::path::PathKind;
 use crate::units::counted;
 use crate::warning::Warning;
 
-/// One read of TensorFlow's record reader when `transfer_size` is not set (dlio.md §1.7).
-pub const DEFAULT_TRANSFER_BYTES: u64 = 256 << 10;
-/// Row groups that v3.0's parquet reader keeps in flight for each worker (dlio.md §1.10).
+/// One read of TensorFlow's record reader when `transfer_size` is not set: the
+/// `buffer_size` that `tf.data.TFRecordDataset` has for local files.
+const DEFAULT_TRANSFER_BYTES: u64 = 256 << 10;
+/// The same under O_DIRECT, which TensorFlow's reader does not have. Nothing reads ahead of it
+/// there: with its 256 KiB every reader would wait for one small request after the other.
+const DIRECT_TRANSFER_BYTES: u64 = 1 << 20;
+/// Row groups that the parquet reader of v3.0's DLIO keeps in flight for each worker: the size of
+/// its thread pool.
 const ROW_GROUPS_IN_FLIGHT: u32 = 64;
+/// Bytes of one read of a record file on `path` where nothing says how many.
+pub(super) fn default_transfer_bytes(path: PathKind) -> u64 {
+    if path.wants_direct() {
+        DIRECT_TRANSFER_BYTES
+    } else {
+        DEFAULT_TRANSFER_BYTES
+    }
+}
+
 /// The paths a training run can take.
 const PATHS: [PathKind; 6] = [
     PathKind::Buffered,
@@ -487,11 +501,11 @@ impl Resolver<'_> {
                 if asked == Some(0) {
                     self.problems.push(Problem::plan(
                         "--transfer-size is 0",
-                        "it must be 1 byte or more; leave it out for 256 KiB",
+                        "it must be 1 byte or more; leave it out for the default",
                     ));
                 }
                 ReadPattern::Records {
-                    transfer_size: asked.unwrap_or(DEFAULT_TRANSFER_BYTES).max(1),
+                    transfer_size: asked.unwrap_or_else(|| default_transfer_bytes(path)).max(1),
                 }
             }
         }
@@ -537,7 +551,7 @@ impl Resolver<'_> {
     }
 
     /// DLIO writes either between blocks of steps or at ends of epochs, and reads only one of
-    /// two keys for the size (dlio.md T8); `native` takes the other one as it is meant.
+    /// two keys for the size (`model.model_size_bytes`, in its `LoadConfig`); `native` takes the other one as it is meant.
     fn checkpoint(&self, profile: Profile) -> Option<CheckpointPlan> {
         if !self.workload.workflow.checkpoint {
             return None;

@@ -137,6 +137,13 @@ fn resnet50_goes_through_the_interleave() {
             transfer_size: 262_144
         }
     );
+    let direct = TrainRequest {
+        path: Some(PathKind::Cpu),
+        ..request.clone()
+    };
+    let direct = resolve(&resnet50, &direct, &folder(24, 143_439_747)).unwrap();
+    let transfer_size = 1 << 20;
+    assert_eq!(direct.plan.reads, ReadPattern::Records { transfer_size });
     let LoaderPlan::Interleave {
         keep_every,
         shuffle_records,

@@ -43,7 +43,7 @@ impl Split {
 ///
 /// Up to v2.0: `floor(files × samples / batch / accelerators)`. From v3.0 whole files are dealt
 /// to accelerators, what does not go round is left out; parquet is dealt on to workers, each of
-/// which drops the rest that makes no batch (dlio.md §1.2, §1.3, §1.10). Record files are
+/// which drops the rest that makes no batch, as the loaders of v3.0's DLIO do. Record files are
 /// sharded by TensorFlow in every edition, which starts over when a shard is short.
 pub fn steps(split: &Split) -> u64 {
     let accelerators = u64::from(split.accelerators.max(1));

@@ -119,7 +119,7 @@ fn extra_files(plan: &TrainPlan, inventory: &Inventory) -> Option<Warning> {
     })
 }
 
-/// The shipped unet3d files set a key that DLIO does not read (dlio.md T8).
+/// The shipped unet3d files set `model.model_size`, which DLIO does not read.
 fn checkpoint_size(plan: &TrainPlan, workload: &Workload) -> Option<Warning> {
     let checkpoint = plan.checkpoint.as_ref()?;
     let meant = workload.checkpoint.ignored_model_size_bytes?;

@@ -301,7 +301,8 @@ pub struct ReaderSpec {
     pub sample_shuffle: Shuffle,
     /// `shuffle_size`: records in the TensorFlow loader's shuffle buffer.
     pub shuffle_size: u64,
-    /// `transfer_size`: bytes of one read of the TensorFlow loader; `None` is its own 256 KiB.
+    /// `transfer_size`: bytes of one read of the TensorFlow loader; `None` is its own 256 KiB, or
+    /// 1 MiB under O_DIRECT.
     pub transfer_size: Option<u64>,
     /// `preprocess_time`, slept for every sample in the reading worker.
     pub preprocess_time: Distribution,

@@ -9,7 +9,7 @@ use super::distribution::Distribution;
 use super::edition::EditionFrom;
 use super::plan::{ReadPattern, TrainPlan};
 use super::request::StorageKind;
-use super::resolve::DEFAULT_TRANSFER_BYTES;
+use super::resolve::default_transfer_bytes;
 use super::steps::{Split, steps};
 use super::workload::{DataFormat, DataLoader, ParquetColumn, ParquetSpec, Shuffle, Workload};
 
@@ -33,10 +33,11 @@ impl Workload {
         reader.batch_size = plan.batch_size;
         reader.read_threads = plan.loader.read_threads();
         reader.prefetch_size = plan.loader.prefetch_size();
-        if let ReadPattern::Records { transfer_size } = plan.reads
-            && transfer_size != reader.transfer_size.unwrap_or(DEFAULT_TRANSFER_BYTES)
-        {
-            reader.transfer_size = Some(transfer_size);
+        if let ReadPattern::Records { transfer_size } = plan.reads {
+            let usual = || default_transfer_bytes(plan.path);
+            if reader.transfer_size.unwrap_or_else(usual) != transfer_size {
+                reader.transfer_size = Some(transfer_size);
+            }
         }
         if plan.storage == StorageKind::Real {
             reader.odirect = !plan.path.uses_page_cache();
@@ -54,14 +55,17 @@ impl Workload {
     }
 
     /// The file, its sections below `workload` as Hydra has them. Reading it gives this workload
-    /// again, save for the keys that change nothing.
+    /// again, save for the keys that change nothing. It is JSON, which is YAML that quotes every
+    /// word: Python would read a bare `off` as False.
     ///
     /// # Panics
-    /// Never: plain values are YAML.
+    /// Never: plain values are JSON.
     #[must_use]
     pub fn to_yaml(&self) -> String {
         let file = section([("workload", self.sections())]);
-        serde_yaml::to_string(&file).expect("plain values are YAML")
+        let mut text = serde_json::to_string_pretty(&file).expect("plain values are JSON");
+        text.push('\n');
+        text
     }
 
     /// The keys whose values are not those of `other`, with this workload's value in one line.

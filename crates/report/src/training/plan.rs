@@ -150,7 +150,7 @@ fn order(plan: &TrainPlan) -> String {
     };
     let shuffle = &plan.shuffle;
     match &plan.loader {
-        // dlio.md T1: up to v2.0 PyTorch's loader shuffled nothing, whatever the keys said.
+        // Up to v2.0 DLIO's sampler for PyTorch and DALI shuffled nothing, whatever the keys said.
         LoaderPlan::Workers { .. } if !plan.profile.reshuffles() => {
             "contiguous ranges by file name, the same in every epoch (so this edition read, \
              whatever file_shuffle says)"

@@ -130,7 +130,8 @@ pub(crate) struct ReadArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_PREFETCH)))]
     prefetch: Option<u32>,
 
-    /// Bytes of one read of a record file
+    /// Bytes of one read of a record file [default: the workload's, else TensorFlow's 256K, or 1M
+    /// with O_DIRECT, where nothing reads ahead]
     #[arg(long, value_name = "SIZE", value_parser = parse_some_bytes)]
     transfer_size: Option<ByteSize>,
 
