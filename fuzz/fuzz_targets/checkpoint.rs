@@ -9,21 +9,7 @@ fuzz_target!(|text: &str| {
     let Ok(workload) = parse(text) else {
         return;
     };
-    let host = HostFacts {
-        hostname: "host".to_string(),
-        kernel: "6.8".to_string(),
-        cpu_model: "cpu".to_string(),
-        cpus: 8,
-        memory_bytes: 1 << 36,
-        memory_limit_bytes: None,
-        locked_memory_limit_bytes: None,
-        open_files_limit: 1 << 20,
-        io_uring: Availability::Available,
-        accelerators: Vec::new(),
-        paths: Vec::new(),
-        stormlp_version: "0".to_string(),
-        release_build: true,
-    };
+    let host = HostFacts::fixture();
     let facts = CheckpointFacts {
         folders: vec![FolderFacts {
             path: "folder".into(),

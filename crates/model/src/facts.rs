@@ -97,6 +97,30 @@ pub struct HostFacts {
     pub release_build: bool,
 }
 
+/// For tests, of this crate and of others.
+#[cfg(any(test, feature = "fixtures"))]
+impl HostFacts {
+    /// A host without a GPU on which nothing was probed.
+    #[must_use]
+    pub fn fixture() -> Self {
+        Self {
+            hostname: "node7".to_string(),
+            kernel: "6.8".to_string(),
+            cpu_model: "a CPU".to_string(),
+            cpus: 2,
+            memory_bytes: 64 << 30,
+            memory_limit_bytes: None,
+            locked_memory_limit_bytes: None,
+            open_files_limit: 1 << 20,
+            io_uring: Availability::Available,
+            accelerators: Vec::new(),
+            paths: Vec::new(),
+            stormlp_version: "0.1.0".to_string(),
+            release_build: true,
+        }
+    }
+}
+
 impl HostFacts {
     /// Memory a run can count on: the cgroup's limit when there is one, else all of it.
     pub fn usable_memory_bytes(&self) -> u64 {

@@ -1,6 +1,6 @@
 //! Which cause a verdict names, and what it says of it.
 
-use stormlp_model::facts::{Availability, HostFacts};
+use stormlp_model::facts::HostFacts;
 use stormlp_model::training::inventory::{DataFile, Inventory};
 use stormlp_model::training::report::{AcceleratorEpoch, Cost, StepLatency};
 use stormlp_model::training::request::TrainRequest;
@@ -52,27 +52,9 @@ fn plan(request: &TrainRequest) -> TrainPlan {
         files: Some(70),
         ..request.clone()
     };
-    TrainPlan::resolve(&workload, &request, &host(), &inventory)
+    TrainPlan::resolve(&workload, &request, &HostFacts::fixture(), &inventory)
         .unwrap()
         .plan
-}
-
-fn host() -> HostFacts {
-    HostFacts {
-        hostname: "node7".to_string(),
-        kernel: "6.18".to_string(),
-        cpu_model: "Xeon".to_string(),
-        cpus: 2,
-        memory_bytes: 64 << 30,
-        memory_limit_bytes: None,
-        locked_memory_limit_bytes: None,
-        open_files_limit: 1024,
-        io_uring: Availability::Available,
-        accelerators: Vec::new(),
-        paths: Vec::new(),
-        stormlp_version: "0.1.0".to_string(),
-        release_build: true,
-    }
 }
 
 /// The verdict over one epoch of such an AU, such a share read ahead and such waiting.

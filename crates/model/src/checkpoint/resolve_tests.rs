@@ -15,19 +15,9 @@ const GIB: u64 = 1 << 30;
 
 fn host() -> HostFacts {
     HostFacts {
-        hostname: "client".to_string(),
-        kernel: "6.8".to_string(),
-        cpu_model: "cpu".to_string(),
         cpus: 8,
         memory_bytes: 24 * GIB,
-        memory_limit_bytes: None,
-        locked_memory_limit_bytes: None,
-        open_files_limit: 1 << 20,
-        io_uring: Availability::Available,
-        accelerators: Vec::new(),
-        paths: Vec::new(),
-        stormlp_version: "0".to_string(),
-        release_build: true,
+        ..HostFacts::fixture()
     }
 }
 

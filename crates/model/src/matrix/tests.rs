@@ -24,18 +24,10 @@ fn laptop() -> HostFacts {
     });
     HostFacts {
         hostname: "laptop".to_string(),
-        kernel: "6.8.0".to_string(),
-        cpu_model: "a CPU".to_string(),
         cpus: 8,
         memory_bytes: 16 * GIB,
-        memory_limit_bytes: None,
-        locked_memory_limit_bytes: None,
-        open_files_limit: 1024,
-        io_uring: Availability::Available,
-        accelerators: Vec::new(),
         paths: paths.to_vec(),
-        stormlp_version: "0.1.0".to_string(),
-        release_build: true,
+        ..HostFacts::fixture()
     }
 }
 

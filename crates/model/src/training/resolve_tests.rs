@@ -1,7 +1,6 @@
 //! Plans of the workloads that are built in, and everything that makes none.
 
 use super::*;
-use crate::facts::Availability;
 use crate::training::catalog;
 use crate::training::inventory::DataFile;
 use crate::training::problem::ProblemKind;
@@ -9,19 +8,8 @@ use crate::units::GIB;
 
 fn host(memory_bytes: u64) -> HostFacts {
     HostFacts {
-        hostname: "box".to_string(),
-        kernel: "6.18".to_string(),
-        cpu_model: "cpu".to_string(),
-        cpus: 2,
         memory_bytes,
-        memory_limit_bytes: None,
-        locked_memory_limit_bytes: None,
-        open_files_limit: 1024,
-        io_uring: Availability::Available,
-        accelerators: Vec::new(),
-        paths: Vec::new(),
-        stormlp_version: "0.1.0".to_string(),
-        release_build: true,
+        ..HostFacts::fixture()
     }
 }
 

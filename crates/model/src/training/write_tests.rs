@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::facts::{Availability, HostFacts};
+use crate::facts::HostFacts;
 use crate::training::catalog::CATALOG;
 use crate::training::inventory::{DataFile, Inventory};
 use crate::training::profile::Profile;
@@ -31,19 +31,8 @@ fn essence(workload: &Workload) -> Workload {
 
 fn host() -> HostFacts {
     HostFacts {
-        hostname: "box".to_string(),
-        kernel: "6.18".to_string(),
-        cpu_model: "cpu".to_string(),
-        cpus: 2,
         memory_bytes: 1024 * GIB,
-        memory_limit_bytes: None,
-        locked_memory_limit_bytes: None,
-        open_files_limit: 1024,
-        io_uring: Availability::Available,
-        accelerators: Vec::new(),
-        paths: Vec::new(),
-        stormlp_version: "0.1.0".to_string(),
-        release_build: true,
+        ..HostFacts::fixture()
     }
 }
 

@@ -5,7 +5,7 @@ use stormlp_model::checkpoint::{
     DeviceBytes, Ending, Parts, RankResult, ScaleChoice, Summary, durations, gib_per_second, parse,
     rates, resolve, summarise,
 };
-use stormlp_model::facts::{Availability, HostFacts};
+use stormlp_model::facts::HostFacts;
 use stormlp_model::head::{ReportHead, ReportKind};
 
 use super::*;
@@ -25,18 +25,8 @@ model:
 fn host() -> HostFacts {
     HostFacts {
         hostname: "client".to_string(),
-        kernel: "6.8".to_string(),
-        cpu_model: "cpu".to_string(),
-        cpus: 2,
         memory_bytes: 24 * GIB,
-        memory_limit_bytes: None,
-        locked_memory_limit_bytes: None,
-        open_files_limit: 1 << 20,
-        io_uring: Availability::Available,
-        accelerators: Vec::new(),
-        paths: Vec::new(),
-        stormlp_version: "0".to_string(),
-        release_build: true,
+        ..HostFacts::fixture()
     }
 }
 

@@ -34,9 +34,7 @@ fn host() -> HostFacts {
         cpus: 96,
         memory_bytes: 2 * TIB,
         memory_limit_bytes: Some(512 * GIB),
-        locked_memory_limit_bytes: None,
         open_files_limit: 1024,
-        io_uring: Availability::Available,
         accelerators: vec![AcceleratorFacts {
             index: 0,
             name: "NVIDIA H200".into(),
@@ -47,7 +45,7 @@ fn host() -> HostFacts {
         }],
         paths: PathKind::ALL.into_iter().map(support).collect(),
         stormlp_version: "1.2.3".into(),
-        release_build: true,
+        ..HostFacts::fixture()
     }
 }
 

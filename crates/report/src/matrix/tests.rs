@@ -21,14 +21,7 @@ fn host() -> HostFacts {
     HostFacts {
         hostname: "node1".to_string(),
         kernel: "6.8.0".to_string(),
-        cpu_model: "a CPU".to_string(),
         cpus: 8,
-        memory_bytes: 64 * GIB,
-        memory_limit_bytes: None,
-        locked_memory_limit_bytes: None,
-        open_files_limit: 1024,
-        io_uring: Availability::Available,
-        accelerators: Vec::new(),
         paths: PathKind::ALL
             .map(|path| PathSupport {
                 path,
@@ -38,8 +31,7 @@ fn host() -> HostFacts {
                 },
             })
             .to_vec(),
-        stormlp_version: "0.1.0".to_string(),
-        release_build: true,
+        ..HostFacts::fixture()
     }
 }
 

@@ -1,6 +1,6 @@
 //! A small run for the tests of every renderer.
 
-use stormlp_model::facts::{Availability, HostFacts};
+use stormlp_model::facts::HostFacts;
 use stormlp_model::head::{ReportHead, ReportKind};
 use stormlp_model::histogram::LatencyUs;
 use stormlp_model::training::catalog;
@@ -13,19 +13,9 @@ use stormlp_model::training::workload::Workload;
 
 pub(super) fn host() -> HostFacts {
     HostFacts {
-        hostname: "node7".to_string(),
         kernel: "6.18".to_string(),
         cpu_model: "Xeon".to_string(),
-        cpus: 2,
-        memory_bytes: 64 << 30,
-        memory_limit_bytes: None,
-        locked_memory_limit_bytes: None,
-        open_files_limit: 1024,
-        io_uring: Availability::Available,
-        accelerators: Vec::new(),
-        paths: Vec::new(),
-        stormlp_version: "0.1.0".to_string(),
-        release_build: true,
+        ..HostFacts::fixture()
     }
 }
 
