@@ -151,7 +151,7 @@ fn run_phase(
         threads: None,
     };
     let crew = Crew::start(&spec, vec![loader.clone(), loader.clone()], false).unwrap();
-    crew.shared.begin(Arc::new(files), phase);
+    assert!(crew.shared.begin(Arc::new(files), phase));
     let halt = crew.shared.wait(Duration::from_secs(60));
     assert_eq!(halt, Some(Halt::PhaseOver), "the run hangs");
     let blocks = crew.shared.with(|machine, _| machine.blocks());

@@ -61,7 +61,8 @@ struct Doze {
 }
 
 impl Doze {
-    /// Sleeps, then spins, until `until` or until an earlier deadline has appeared.
+    /// Sleeps until `until` or until an earlier deadline has appeared, and spins through the last
+    /// [`LEAD`]; one that appears while it spins is seen when that is over.
     fn sleep_until(&mut self, until: Nanos, shared: &Shared) {
         let now = shared.now();
         let far = until > now + LEAD;

@@ -183,7 +183,7 @@ fn evaluation_rules(plan: &TrainPlan, evaluation: &EvaluationPlan) -> PhaseRules
 }
 
 fn pace_maker(distribution: Distribution, seed: u64) -> PaceMaker {
-    Arc::new(move |epoch| draw::pace(distribution, seed + u64::from(epoch)))
+    Arc::new(move |epoch| draw::pace(distribution, seed.wrapping_add(u64::from(epoch))))
 }
 
 /// The order of a plan's files and samples.

@@ -122,12 +122,13 @@ impl Runner<'_> {
                 if went != Went::Through {
                     return Ok(went);
                 }
-                next_checkpoint = Some(epoch + rules.epochs_between.max(1));
+                next_checkpoint = Some(epoch.saturating_add(rules.epochs_between.max(1)));
             }
             if next_evaluation.is_some_and(|next| epoch >= next)
                 && let (Some(rules), Some(order)) = (&spec.evaluation, evaluation)
             {
-                next_evaluation = next_evaluation.map(|next| next + rules.epochs_between.max(1));
+                let pause = rules.epochs_between.max(1);
+                next_evaluation = next_evaluation.map(|next| next.saturating_add(pause));
                 let went = self.evaluation(epoch, rules, order)?;
                 if went != Went::Through {
                     return Ok(went);
@@ -211,7 +212,9 @@ impl Runner<'_> {
             preprocess: Pace::Constant(0),
             shares: order.shares,
         };
-        self.crew.shared.begin(order.source, phase);
+        if !self.crew.shared.begin(order.source, phase) {
+            return Ok(Went::Failed);
+        }
         loop {
             match self.crew.shared.wait(LOOK_EVERY) {
                 None if self.stop.is_stopped() => return Ok(self.abort()),
@@ -236,11 +239,14 @@ impl Runner<'_> {
         if self.stop.is_stopped() {
             return Ok(Went::Stopped);
         }
-        self.tell_start(label, rules.steps);
         let phase = phase_spec(rules, epoch, &order);
         let first = self.reading();
         let first_bytes = self.crew.shared.bytes();
-        self.crew.shared.begin(Arc::clone(&order.source), phase);
+        // A read that was left over from the epoch before may have failed since.
+        if !self.crew.shared.begin(Arc::clone(&order.source), phase) {
+            return Ok(Went::Failed);
+        }
+        self.tell_start(label, rules.steps);
         let mut waiting = Waiting::default();
         let mut last = first;
         let mut went = Ok(Went::Through);

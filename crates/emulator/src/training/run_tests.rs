@@ -1,6 +1,9 @@
 //! Whole runs on null storage: how they end when something goes wrong between the phases.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use stormlp_model::event::Silent;
 use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
@@ -9,7 +12,7 @@ use stormlp_transfer::HostStandIn;
 
 use super::crew::CrewSpec;
 use super::error::TrainError;
-use super::machine::{Landed, Leftover, Pace, ReadRequest, Share, WorkersConfig};
+use super::machine::{Landed, Leftover, Pace, ReadRequest, Share, Unit, WorkersConfig};
 use super::measured::{Ending, PhaseKind, PhaseMeasured, RunMeasured};
 use super::run::run;
 use super::source::{DataFile, Extent, Extents, ReadPlan, Reads, Source};
@@ -170,6 +173,73 @@ fn a_panic_between_epochs_keeps_what_was_measured() {
     assert!(message.contains("an epoch that should not be"), "{message}");
     assert_eq!(run.phases.len(), 2);
     assert!(run.phases.iter().all(|phase| phase.blocks[0][0].complete));
+}
+
+/// Samples beyond the steps of an epoch, which cannot be read once the second epoch is prepared.
+struct Leftovers {
+    samples: Nothing,
+    broken: Arc<AtomicBool>,
+}
+
+impl Source for Leftovers {
+    fn files(&self) -> &[DataFile] {
+        self.samples.files()
+    }
+
+    fn plan(&self, request: &ReadRequest) -> Result<ReadPlan, TrainError> {
+        let Unit::Sample(0..4) = request.read.unit else {
+            while !self.broken.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            return Err(TrainError::Length {
+                path: "nothing".into(),
+                expected_bytes: 1000,
+                found_bytes: 1,
+            });
+        };
+        self.samples.plan(request)
+    }
+}
+
+struct FailingBetween(Arc<AtomicBool>);
+
+impl Order for FailingBetween {
+    fn epoch(&self, epoch: u32) -> EpochOrder {
+        if epoch == 2 {
+            self.0.store(true, Ordering::Relaxed);
+            // The failure comes before the epoch begins, or in it: nothing of it is whole.
+            thread::sleep(Duration::from_millis(50));
+        }
+        EpochOrder {
+            source: Arc::new(Leftovers {
+                samples: Nothing([DataFile {
+                    path: "nothing".into(),
+                    bytes: 1000,
+                }]),
+                broken: Arc::clone(&self.0),
+            }),
+            ..SOUND.epoch(epoch)
+        }
+    }
+}
+
+#[test]
+fn a_failure_between_epochs_does_not_report_the_last_one_twice() {
+    let mut spec = spec();
+    (spec.training.steps, spec.training.fetch_after_last) = (2, false);
+    // Every worker may be held up without holding up the others.
+    spec.crew.threads = Some(4);
+    let order = FailingBetween(Arc::default());
+    let run = run(&spec, &order, None, &Silent, &|_| {}, &StopToken::new()).unwrap();
+    assert!(
+        matches!(run.ending, Ending::Failed(TrainError::Length { .. })),
+        "{:?}",
+        run.ending
+    );
+    assert!(run.phases[0].blocks[0][0].complete);
+    for phase in &run.phases[1..] {
+        assert!(!phase.blocks[0][0].complete, "{:?}", phase.blocks);
+    }
 }
 
 #[test]

@@ -200,10 +200,11 @@ impl Shared {
         answer
     }
 
-    /// Begins a phase over `source`.
-    pub(super) fn begin(&self, source: Arc<dyn Source>, spec: PhaseSpec) {
+    /// Begins a phase over `source`, unless the run has failed meanwhile.
+    #[must_use]
+    pub(super) fn begin(&self, source: Arc<dyn Source>, spec: PhaseSpec) -> bool {
         self.lock().source = Some(source);
-        self.with(|machine, now| machine.begin(spec, now));
+        self.with(|machine, now| machine.begin(spec, now))
     }
 
     /// Waits until the machine halts, at most for `patience`.

@@ -98,10 +98,21 @@ impl Loader {
 
     /// A read came back; reads that may start now are appended to `out`. `fresh` is false for a
     /// read that was started before the current epoch began (or was never started at all).
-    pub fn landed(&mut self, read: LaneRead, landed: Landed, fresh: bool, out: &mut Vec<LaneRead>) {
+    /// Returns whether what it brought is for the current epoch: a batch that is left over is read
+    /// to its end for nothing.
+    pub fn landed(
+        &mut self,
+        read: LaneRead,
+        landed: Landed,
+        fresh: bool,
+        out: &mut Vec<LaneRead>,
+    ) -> bool {
         match self {
             Self::Workers(workers) => workers.landed(read, landed, fresh, out),
-            Self::Interleave(interleave) => interleave.landed(read.lane, landed, out),
+            Self::Interleave(interleave) => {
+                interleave.landed(read.lane, landed, out);
+                fresh
+            }
         }
     }
 

@@ -168,9 +168,12 @@ impl Machine {
     }
 
     /// Begins a phase: every loader starts cold and every accelerator waits for its first batch.
-    pub fn begin(&mut self, spec: PhaseSpec, now: Nanos) {
+    /// Whether it began: after [`Self::abort`] none does, and what there is to see is of the phase
+    /// before.
+    #[must_use]
+    pub fn begin(&mut self, spec: PhaseSpec, now: Nanos) -> bool {
         if self.aborted {
-            return;
+            return false;
         }
         self.spec = spec;
         self.phase += 1;
@@ -196,6 +199,7 @@ impl Machine {
             self.work.push(index as u32);
         }
         self.settle(now);
+        true
     }
 
     /// Goes on after [`Halt::Checkpoint`] with a new block.
@@ -321,12 +325,10 @@ impl Machine {
         let index = request.accelerator;
         let samples = self.samples_of(&request, landed);
         let accelerator = &mut self.accelerators[index as usize];
-        if fresh {
+        let loader = &mut accelerator.loader;
+        if loader.landed(request.read, landed, fresh, &mut self.scratch) {
             accelerator.landed += samples;
         }
-        accelerator
-            .loader
-            .landed(request.read, landed, fresh, &mut self.scratch);
         if matches!(accelerator.state, State::Fetching { .. }) {
             self.work.push(index);
         }

@@ -40,7 +40,7 @@ fn run(machine: &mut Machine, device: &mut Device, spec: PhaseSpec, seen: &mut S
     let mut flying: BinaryHeap<Reverse<(Nanos, u64)>> = BinaryHeap::new();
     let mut requests = BTreeMap::new();
     let mut serial = 0u64;
-    machine.begin(spec, seen.now);
+    assert!(machine.begin(spec, seen.now));
     loop {
         match machine.halt() {
             Some(Halt::PhaseOver) => break,
@@ -227,7 +227,7 @@ fn an_accelerator_without_batches_does_not_hang_the_barrier() {
 #[test]
 fn an_aborted_run_keeps_what_was_measured() {
     let mut machine = Machine::new(vec![workers(1, 1, 1), workers(1, 1, 1)], false);
-    machine.begin(phase(2, 10, MS), 0);
+    assert!(machine.begin(phase(2, 10, MS), 0));
     let first = machine.next_read(0).unwrap();
     let second = machine.next_read(0).unwrap();
     machine.on_read_complete(first, one_sample(&first), MS);
@@ -239,8 +239,10 @@ fn an_aborted_run_keeps_what_was_measured() {
         (machine.reads_waiting(), machine.next_deadline()),
         (0, None)
     );
-    let block = machine.blocks()[0][0];
-    assert_eq!((block.steps, block.complete), (1, false));
+    let blocks = machine.blocks();
+    assert_eq!((blocks[0][0].steps, blocks[0][0].complete), (1, false));
+    assert!(!machine.begin(phase(2, 10, MS), 5 * MS), "nothing follows");
+    assert_eq!(machine.blocks(), blocks);
 }
 
 #[test]
@@ -260,6 +262,9 @@ fn persistent_workers_finish_what_an_epoch_left_behind() {
         spec.shares[0].batches = 100;
         run(&mut machine, &mut constant(1, MS), spec, &mut seen);
         assert_eq!(machine.blocks()[0][0].steps, 2, "epoch {epoch}");
+        // The first two batches, in turn; what is left over of the epoch before is read
+        // first, but for nobody.
+        assert_eq!(machine.preread_samples(), 6, "epoch {epoch}");
     }
     let second = &seen.units[&(2, 0)];
     assert!(

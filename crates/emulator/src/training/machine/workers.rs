@@ -253,9 +253,17 @@ impl Workers {
     }
 
     /// See [`super::loader::Loader::landed`].
-    pub fn landed(&mut self, read: LaneRead, landed: Landed, fresh: bool, out: &mut Vec<LaneRead>) {
+    pub fn landed(
+        &mut self,
+        read: LaneRead,
+        landed: Landed,
+        fresh: bool,
+        out: &mut Vec<LaneRead>,
+    ) -> bool {
         let lane = read.lane as usize;
         let worker = &mut self.workers[lane];
+        let stale = worker.tasks.front().is_none_or(|task| task.stale);
+        let current = fresh && (worker.groups.is_some() || !stale);
         match (read.unit, &mut worker.groups) {
             (Unit::Group { nth, .. }, Some(groups)) if fresh => groups.land(nth as usize),
             (Unit::Group { .. }, Some(groups)) => {
@@ -272,6 +280,7 @@ impl Workers {
             }
         }
         self.advance(lane, out);
+        current
     }
 
     /// See [`super::loader::Loader::fetch`].
