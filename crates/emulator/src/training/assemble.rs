@@ -32,27 +32,11 @@ pub fn epochs(plan: &TrainPlan, run: &RunMeasured) -> Vec<EpochReport> {
     epochs
 }
 
-fn rule(plan: &TrainPlan) -> Rule {
-    Rule {
-        profile: plan.profile,
-        batch_size: plan.batch_size,
-        nominal_seconds: plan.compute.mean_seconds(),
-        sample_bytes: plan.data.sample_bytes,
-    }
-}
-
 /// One epoch.
 pub fn epoch(plan: &TrainPlan, phase: &PhaseMeasured) -> EpochReport {
-    let accelerators: Vec<AcceleratorEpoch> = (0..)
-        .zip(&phase.blocks)
-        .filter(|(_, blocks)| !blocks.is_empty())
-        .map(|(accelerator, blocks)| AcceleratorEpoch {
-            accelerator,
-            blocks: blocks.iter().map(block_sums).collect(),
-        })
-        .collect();
+    let accelerators = accelerators(phase);
     let blocks: Vec<&[BlockSums]> = accelerators.iter().map(|a| a.blocks.as_slice()).collect();
-    let mut measures = metrics::epoch_measures(&rule(plan), &blocks);
+    let mut measures = metrics::epoch_measures(&Rule::of(plan), &blocks);
     let waiting = &phase.waiting;
     measures.waiting_seconds = WaitingSeconds {
         storage: waiting.storage_seconds,
@@ -85,6 +69,17 @@ pub fn epoch(plan: &TrainPlan, phase: &PhaseMeasured) -> EpochReport {
         accelerators,
         evaluation: None,
     }
+}
+
+/// The accelerators that began a block in this phase, with their blocks.
+fn accelerators(phase: &PhaseMeasured) -> Vec<AcceleratorEpoch> {
+    let all = (0..).zip(&phase.blocks);
+    all.filter(|(_, blocks)| !blocks.is_empty())
+        .map(|(accelerator, blocks)| AcceleratorEpoch {
+            accelerator,
+            blocks: blocks.iter().map(block_sums).collect(),
+        })
+        .collect()
 }
 
 fn block_sums(block: &BlockTally) -> BlockSums {
@@ -159,7 +154,8 @@ fn step_latency(histograms: &StepHistograms, read: Option<&LatencyHistogram>) ->
     }
 }
 
-/// Distributions over the training phases of several runs.
+/// Distributions over the training phases of several runs; that of reads is over everything these
+/// runs read.
 pub fn latency(runs: &[RunMeasured]) -> StepLatency {
     let mut steps = StepHistograms::default();
     let mut reads = LatencyHistogram::new();
@@ -178,7 +174,8 @@ pub fn latency(runs: &[RunMeasured]) -> StepLatency {
 
 fn evaluation(plan: &TrainPlan, phase: &PhaseMeasured) -> Option<EvaluationReport> {
     let rules = plan.evaluation.as_ref()?;
-    let blocks: Vec<BlockSums> = phase.blocks.iter().flatten().map(block_sums).collect();
+    let accelerators = accelerators(phase);
+    let blocks: Vec<&BlockSums> = accelerators.iter().flat_map(|a| &a.blocks).collect();
     let (mut au, mut throughput) = (0.0, 0.0);
     for block in &blocks {
         let (block_au, block_throughput) = metrics::evaluation(rules.batch_size, block);
@@ -192,7 +189,7 @@ fn evaluation(plan: &TrainPlan, phase: &PhaseMeasured) -> Option<EvaluationRepor
         started_seconds: phase.started_seconds,
         duration_seconds: phase.elapsed_seconds,
         bytes_read: phase.bytes_read,
-        accelerators: blocks,
+        accelerators,
     })
 }
 
@@ -200,13 +197,14 @@ fn evaluation(plan: &TrainPlan, phase: &PhaseMeasured) -> Option<EvaluationRepor
 pub fn run_report(plan: &TrainPlan, number: u32, warm_up: bool, run: &RunMeasured) -> RunReport {
     let epochs = epochs(plan, run);
     let mean = metrics::mean(&scored(plan, &epochs));
+    let complete = matches!(run.ending, Ending::Complete);
     RunReport {
         run: number,
         warm_up,
         mean,
         cost: total_cost(epochs.iter().map(|epoch| &epoch.cost)),
-        meets_threshold: matches!(run.ending, Ending::Complete)
-            && mean.au_percent.profile >= plan.metric.threshold_percent,
+        complete,
+        meets_threshold: complete && mean.au_percent.profile >= plan.metric.threshold_percent,
         started_unix_seconds: 0.0,
         duration_seconds: run.elapsed_seconds,
         checkpoints: checkpoints(run),
@@ -272,7 +270,7 @@ fn step_times(phase: &PhaseMeasured) -> Vec<Vec<(f32, f32)>> {
 /// Why AU is what it is.
 pub fn verdict(
     plan: &TrainPlan,
-    epochs: &[EpochReport],
+    epochs: &[&EpochReport],
     mean: &Measures,
     ceiling: Option<&AuPercent>,
 ) -> Verdict {

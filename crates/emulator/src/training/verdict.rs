@@ -6,6 +6,7 @@ use stormlp_model::training::report::{
     AuPercent, Bound, EpochReport, Measures, Verdict, WaitingSeconds,
 };
 use stormlp_model::training::request::StorageKind;
+use stormlp_model::units::counted;
 
 /// From this AU on there is nothing worth explaining.
 const COMPUTE_BOUND_PERCENT: f64 = 97.0;
@@ -22,7 +23,7 @@ pub const READ_AHEAD_SHARE: f64 = 0.3;
 /// The verdict over `epochs`; `ceiling` is AU on storage that takes no time, if that is known.
 pub(super) fn verdict(
     plan: &TrainPlan,
-    epochs: &[EpochReport],
+    epochs: &[&EpochReport],
     mean: &Measures,
     ceiling: Option<&AuPercent>,
 ) -> Verdict {
@@ -80,10 +81,9 @@ fn ceiling_of_host(plan: &TrainPlan, au: f64) -> Verdict {
             Bound::Client
         },
         sentence: format!(
-            "the ceiling of this host for {} {} of this workload: AU {au:.1} % on storage that \
-             takes no time",
-            plan.accelerators,
-            plural(plan.accelerators, "accelerator")
+            "the ceiling of this host for {} of this workload: AU {au:.1} % on storage that takes \
+             no time",
+            counted(u64::from(plan.accelerators), "accelerator")
         ),
     }
 }
@@ -99,7 +99,7 @@ pub fn read_ahead_share(plan: &TrainPlan, mean: &Measures) -> Option<f64> {
     (counted > 0.0).then(|| (ahead / counted).clamp(0.0, 1.0))
 }
 
-fn sum(epochs: &[EpochReport]) -> WaitingSeconds {
+fn sum(epochs: &[&EpochReport]) -> WaitingSeconds {
     let mut sum = WaitingSeconds::default();
     for epoch in epochs {
         let waiting = &epoch.measures.waiting_seconds;
@@ -143,7 +143,7 @@ fn bound(au: f64, ahead: bool, waiting: &WaitingSeconds) -> Bound {
 fn sentence(
     bound: Bound,
     plan: &TrainPlan,
-    epochs: &[EpochReport],
+    epochs: &[&EpochReport],
     mean: &Measures,
     waiting: &WaitingSeconds,
 ) -> String {
@@ -161,16 +161,17 @@ fn sentence(
             slowest_epoch(plan, epochs)
         ),
         Bound::Client => format!(
-            "client-bound: in {:.0} % of the waiting for data storage was idle while this host \
-             copied or had no CPU to spare; {}",
+            "client-bound: in {:.0} % of the waiting for data storage was idle while {}; {}",
             of_counted(waiting.cpu),
+            clients_work(plan),
             spare_the_host(plan)
         ),
         Bound::StorageAndClient => format!(
             "bound by storage and client alike: {:.0} % of the waiting for data was storage at \
-             work, in {:.0} % this host copied or had no CPU to spare{}; {}",
+             work, in {:.0} % {}{}; {}",
             of_counted(waiting.storage),
             of_counted(waiting.cpu),
+            clients_work(plan),
             slowest_epoch(plan, epochs),
             spare_the_host(plan)
         ),
@@ -194,9 +195,22 @@ fn sentence(
     }
 }
 
+/// What a client does while nothing is read. Preprocessing is emulated: it takes time, no CPU.
+fn clients_work(plan: &TrainPlan) -> String {
+    if plan.preprocess.is_zero() {
+        return "this host copied or had no CPU to spare".to_string();
+    }
+    format!(
+        "samples were preprocessed ({} each by reader.preprocess_time) or copied",
+        plan.preprocess
+    )
+}
+
 /// What a run that this host holds back can do.
 fn spare_the_host(plan: &TrainPlan) -> &'static str {
-    if plan.accelerators > 1 {
+    if !plan.preprocess.is_zero() {
+        "try more --read-threads, which preprocess at the same time"
+    } else if plan.accelerators > 1 {
         "try fewer accelerators, or more CPUs"
     } else {
         "try more or faster CPUs"
@@ -204,8 +218,8 @@ fn spare_the_host(plan: &TrainPlan) -> &'static str {
 }
 
 /// The epoch with the lowest AU: what came in AU's own window against what was asked for there.
-fn slowest_epoch(plan: &TrainPlan, epochs: &[EpochReport]) -> String {
-    let worst = epochs.iter().min_by(|a, b| {
+fn slowest_epoch(plan: &TrainPlan, epochs: &[&EpochReport]) -> String {
+    let worst = epochs.iter().copied().min_by(|a, b| {
         let au = |epoch: &EpochReport| epoch.measures.au_percent.profile;
         au(a).total_cmp(&au(b))
     });
@@ -233,17 +247,20 @@ fn slowest_epoch(plan: &TrainPlan, epochs: &[EpochReport]) -> String {
 
 /// Who asks for data: by the accelerator's name only if its compute time and batch are its own.
 fn askers(plan: &TrainPlan) -> String {
-    let count = plan.accelerators;
-    let (number, asks) = match count {
-        1 => ("one".to_string(), "asks for"),
-        many => (many.to_string(), "ask for"),
+    let asking = |word: &str| match plan.accelerators {
+        1 => format!("one {word}"),
+        many => counted(u64::from(many), word),
+    };
+    let asks = if plan.accelerators == 1 {
+        "asks for"
+    } else {
+        "ask for"
     };
     if as_published(plan) {
-        let name = plan.accelerator.to_uppercase();
-        return format!("{number} {} {asks}", plural(count, &name));
+        return format!("{} {asks}", asking(&plan.accelerator.to_uppercase()));
     }
-    let word = plural(count, "accelerator");
-    format!("{number} {word} of this compute time and batch {asks}")
+    let accelerators = asking("accelerator");
+    format!("{accelerators} of this compute time and batch {asks}")
 }
 
 /// Whether compute time and batch are those that the workload has with this accelerator.
@@ -255,14 +272,6 @@ fn as_published(plan: &TrainPlan) -> bool {
         workload.train.computation_time == plan.compute
             && workload.reader.batch_size == plan.batch_size
     })
-}
-
-fn plural(count: u32, word: &str) -> String {
-    if count == 1 {
-        word.to_string()
-    } else {
-        format!("{word}s")
-    }
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ fn judged(
         }],
         evaluation: None,
     };
-    verdict(plan, &[epoch], &measures, None)
+    verdict(plan, &[&epoch], &measures, None)
 }
 
 #[test]

@@ -15,6 +15,7 @@
 //! are compared. Several blocks of an epoch are averaged by their steps; AU is then averaged over
 //! accelerators and epochs, throughput added over accelerators and averaged over epochs.
 
+use super::plan::TrainPlan;
 use super::profile::Profile;
 use super::report::{AuPercent, BlockSums, Measures, Spread, WaitingSeconds};
 use crate::stats;
@@ -30,6 +31,18 @@ pub struct Rule {
     pub nominal_seconds: f64,
     /// Configured bytes of a sample, which MiB/s follow from.
     pub sample_bytes: f64,
+}
+
+impl Rule {
+    /// That of a plan.
+    pub fn of(plan: &TrainPlan) -> Self {
+        Self {
+            profile: plan.profile,
+            batch_size: plan.batch_size,
+            nominal_seconds: plan.compute.mean_seconds(),
+            sample_bytes: plan.data.sample_bytes,
+        }
+    }
 }
 
 /// AU of one block by each definition.
@@ -106,9 +119,7 @@ pub fn mean(epochs: &[Measures]) -> Measures {
         mib_per_second: each(&|m| m.mib_per_second),
         window_samples_per_second: each(&|m| m.window_samples_per_second),
         read_mib_per_second: each(&|m| m.read_mib_per_second),
-        preread_share: epochs
-            .iter()
-            .all(|m| m.preread_share.is_some())
+        preread_share: (!epochs.is_empty() && epochs.iter().all(|m| m.preread_share.is_some()))
             .then(|| each(&|m| m.preread_share.unwrap_or_default())),
         waiting_seconds: WaitingSeconds {
             storage: each(&|m| m.waiting_seconds.storage),
@@ -136,7 +147,8 @@ pub fn spread(epochs: &[Measures]) -> Spread {
     }
 }
 
-/// MiB/s of `samples_per_second` by the configured record length.
+/// MiB/s of `samples_per_second` by the *configured* record length, as every edition reports them
+/// (`train_io_mean_MB_per_second` of DLIO's summary); measured bytes stand beside it in the report.
 pub fn mib(rule: &Rule, samples_per_second: f64) -> f64 {
     samples_per_second * rule.sample_bytes / f64::from(1u32 << 20)
 }

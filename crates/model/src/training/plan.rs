@@ -71,12 +71,6 @@ impl TrainPlan {
         u64::from(self.batch_size) * u64::from(self.accelerators)
     }
 
-    /// MiB/s that `samples_per_second` are, by the *configured* record length, as every edition
-    /// reports them (`train_io_mean_MB_per_second` of DLIO's summary); measured bytes stand beside it in the report.
-    pub fn mib_per_second(&self, samples_per_second: f64) -> f64 {
-        samples_per_second * self.data.sample_bytes / f64::from(1u32 << 20)
-    }
-
     /// Bytes per second that all accelerators ask for at an AU of 100 %.
     pub fn demand_bytes_per_second(&self) -> f64 {
         let compute = self.compute.mean_seconds();

@@ -37,7 +37,8 @@ pub struct TrainReport {
     pub threshold_percent: f64,
     /// Whether every epoch ran and the mean AU by the profile's formula reaches it.
     pub meets_threshold: bool,
-    /// Bytes and processor time of the scored runs.
+    /// Bytes and processor time of the epochs of the scored runs; evaluations and what lies between
+    /// epochs are not in it.
     #[serde(flatten)]
     pub cost: Cost,
     /// Peak resident memory of the process in bytes.
@@ -67,6 +68,18 @@ pub struct TrainReport {
     pub calibration: Option<Calibration>,
     /// When the run started, in seconds since 1970, for the files of other tools.
     pub started_unix_seconds: f64,
+}
+
+impl TrainReport {
+    /// The epochs of every scored run.
+    pub fn scored_epochs(&self) -> Vec<&EpochReport> {
+        let scored = self.runs.iter().filter(|run| !run.warm_up);
+        match scored.clone().next() {
+            Some(_) => scored.flat_map(|run| &run.epochs).collect(),
+            // One run, or one that ended in its warm-up: it has nothing better to show.
+            None => self.epochs.iter().collect(),
+        }
+    }
 }
 
 /// AU in percent by each definition.
@@ -190,19 +203,16 @@ impl EpochReport {
     }
 }
 
-/// The measures of the epochs that count: those that ran to their end, or, where none did, what
-/// there is.
-pub fn scored(plan: &TrainPlan, epochs: &[EpochReport]) -> Vec<Measures> {
-    let measures = |whole: bool| -> Vec<Measures> {
-        let of_these = epochs.iter().filter(|epoch| !whole || epoch.is_whole(plan));
-        of_these.map(|epoch| epoch.measures).collect()
-    };
-    let whole = measures(true);
-    if whole.is_empty() {
-        measures(false)
-    } else {
-        whole
-    }
+/// The measures of the epochs that count: those that ran to their end, or, where none of all did,
+/// what there is.
+pub fn scored<'a>(
+    plan: &TrainPlan,
+    epochs: impl IntoIterator<Item = &'a EpochReport>,
+) -> Vec<Measures> {
+    let (whole, cut_short): (Vec<_>, Vec<_>) =
+        epochs.into_iter().partition(|epoch| epoch.is_whole(plan));
+    let counting = if whole.is_empty() { cut_short } else { whole };
+    counting.iter().map(|epoch| epoch.measures).collect()
 }
 
 /// What the block devices did over a period.
@@ -236,7 +246,7 @@ pub struct StepLatency {
     pub barrier_wait_us: Option<LatencyUs>,
     /// How much later than its deadline a computation ended.
     pub compute_overshoot_us: Option<LatencyUs>,
-    /// From starting a read to its last byte.
+    /// From starting a read to its last byte; those of evaluations and loader starts too.
     pub read_us: Option<LatencyUs>,
 }
 
@@ -289,9 +299,9 @@ pub struct EvaluationReport {
     pub duration_seconds: f64,
     /// Bytes that reads brought.
     pub bytes_read: u64,
-    /// Each accelerator's, by its rank: an evaluation is one block of steps.
+    /// Each accelerator; an evaluation is one block of steps.
     #[serde(default)]
-    pub accelerators: Vec<BlockSums>,
+    pub accelerators: Vec<AcceleratorEpoch>,
 }
 
 impl EvaluationReport {
@@ -317,7 +327,10 @@ pub struct RunReport {
     /// Bytes and processor time.
     #[serde(flatten)]
     pub cost: Cost,
-    /// Whether it ran to its end and its mean AU reaches the threshold.
+    /// Whether it ran to its end.
+    #[serde(default)]
+    pub complete: bool,
+    /// Whether it did, and its mean AU reaches the threshold.
     pub meets_threshold: bool,
     /// When it started, in seconds since 1970 in UTC.
     #[serde(default)]

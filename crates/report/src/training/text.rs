@@ -69,8 +69,13 @@ fn heading(report: &TrainReport) -> String {
 fn epochs(report: &TrainReport) -> String {
     let epochs = report.epochs.iter();
     let mut rows: Vec<Vec<String>> = epochs.map(|one| epoch(report, one)).collect();
-    if report.epochs.len() > 1 {
-        rows.push(row("mean".to_string(), &report.mean, None));
+    if report.scored_epochs().len() > 1 {
+        let of = if report.runs.is_empty() {
+            "mean"
+        } else {
+            "mean of runs"
+        };
+        rows.push(row(of.to_string(), &report.mean, None));
     }
     table::draw(&HEADER, rows, 1)
 }

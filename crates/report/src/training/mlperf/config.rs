@@ -13,7 +13,7 @@ const ALWAYS: [&str; 2] = ["dataset.num_files_train", "dataset.data_folder"];
 /// What differs from the built-in workload, as Hydra's overrides: checkers of submissions take
 /// what is listed here for changed. A workload that is not built in is its own base.
 pub(super) fn overrides(plan: &TrainPlan, workload: &Workload) -> String {
-    let mut text = format!("- workload={}_{}\n", plan.workload, plan.accelerator);
+    let mut lines = vec![format!("workload={}_{}", plan.workload, plan.accelerator)];
     let built_in = catalog::find(&plan.workload, Some(&plan.accelerator)).ok();
     let own = built_in.and_then(|entry| entry.workload(&[]).ok());
     let mut base = own.unwrap_or_else(|| workload.clone());
@@ -24,10 +24,10 @@ pub(super) fn overrides(plan: &TrainPlan, workload: &Workload) -> String {
     let planned = workload.as_planned(plan);
     let mut differing = planned.differing_keys(&base);
     differing.sort_by_key(|(key, _)| !ALWAYS.contains(&key.as_str()));
-    for (key, value) in differing {
-        text.push_str(&format!("- ++workload.{key}={value}\n"));
-    }
-    text
+    let set = |(key, value)| format!("++workload.{key}={value}");
+    lines.extend(differing.into_iter().map(set));
+    // A list of words, quoted where YAML would take them for something else.
+    serde_yaml::to_string(&lines).expect("words are YAML")
 }
 
 /// What Hydra would say of the job.

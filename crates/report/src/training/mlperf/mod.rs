@@ -9,7 +9,9 @@ mod summary;
 
 use serde_json::Value;
 use stormlp_model::training::profile::Profile;
-use stormlp_model::training::report::{CheckpointReport, EpochReport, StepLists, TrainReport};
+use stormlp_model::training::report::{
+    CheckpointReport, EpochReport, RunEnding, StepLists, TrainReport,
+};
 use stormlp_model::training::workload::Workload;
 
 use super::stamp;
@@ -27,7 +29,9 @@ pub struct OutputFile {
 struct Run<'a> {
     report: &'a TrainReport,
     epochs: &'a [EpochReport],
-    /// Whether it ran to its end and reached the threshold.
+    /// Whether it ran to its end.
+    complete: bool,
+    /// Whether it did, and reached the threshold.
     meets_threshold: bool,
     started: f64,
     duration: f64,
@@ -67,6 +71,7 @@ fn runs<'a>(report: &'a TrainReport, steps: &'a [Vec<StepLists>]) -> Vec<Run<'a>
         return vec![Run {
             report,
             epochs: &report.epochs,
+            complete: report.ending == RunEnding::Complete,
             meets_threshold: report.meets_threshold,
             started: report.started_unix_seconds,
             duration: report.duration_seconds,
@@ -77,6 +82,7 @@ fn runs<'a>(report: &'a TrainReport, steps: &'a [Vec<StepLists>]) -> Vec<Run<'a>
     let several = report.runs.iter().enumerate().map(|(index, one)| Run {
         report,
         epochs: &one.epochs,
+        complete: one.complete,
         meets_threshold: one.meets_threshold,
         started: one.started_unix_seconds,
         duration: one.duration_seconds,
@@ -118,10 +124,10 @@ fn run_files(run: &Run, workload: &Workload, folder: &str, files: &mut Vec<Outpu
     push("summary.json", pretty(&summary::summary(run)));
     for rank in 0..run.report.accelerators {
         let name = format!("{rank}_per_epoch_stats.json");
-        push(&name, pretty(&steps::per_epoch(run, rank as usize)));
+        push(&name, pretty(&steps::per_epoch(run, rank)));
         push(
             &format!("{rank}_output.json"),
-            pretty(&steps::output(run, rank as usize)),
+            pretty(&steps::output(run, rank)),
         );
     }
     push(

@@ -3,17 +3,15 @@
 use serde_json::{Map, Value, json};
 use stormlp_model::training::metrics::{self, Rule};
 use stormlp_model::training::profile::Profile;
-use stormlp_model::training::report::{BlockSums, CheckpointReport, EpochReport};
+use stormlp_model::training::report::{AcceleratorEpoch, BlockSums, CheckpointReport};
 
 use super::super::stamp;
 use super::{Run, summary};
 
-/// The blocks of accelerator `rank` in `epoch`.
-fn blocks(epoch: &EpochReport, rank: usize) -> &[BlockSums] {
-    epoch
-        .accelerators
-        .get(rank)
-        .map_or(&[], |accelerator| &accelerator.blocks)
+/// The blocks of accelerator `rank`; in a phase that was cut short some may have none.
+fn blocks(accelerators: &[AcceleratorEpoch], rank: u32) -> &[BlockSums] {
+    let own = accelerators.iter().find(|one| one.accelerator == rank);
+    own.map_or(&[], |accelerator| &accelerator.blocks)
 }
 
 fn span(run: &Run, started: f64, seconds: f64) -> Map<String, Value> {
@@ -32,11 +30,11 @@ fn span(run: &Run, started: f64, seconds: f64) -> Map<String, Value> {
 }
 
 /// `N_per_epoch_stats.json`: when each epoch, block, checkpoint and evaluation began and ended.
-pub(super) fn per_epoch(run: &Run, rank: usize) -> Value {
+pub(super) fn per_epoch(run: &Run, rank: u32) -> Value {
     let mut all = Map::new();
     for epoch in run.epochs {
         let mut entry = span(run, epoch.started_seconds, epoch.duration_seconds);
-        for (index, block) in blocks(epoch, rank).iter().enumerate() {
+        for (index, block) in blocks(&epoch.accelerators, rank).iter().enumerate() {
             let block = span(run, block.started_seconds, block.seconds);
             entry.insert(format!("block{}", index + 1), Value::Object(block));
         }
@@ -68,14 +66,9 @@ fn saved(run: &Run, checkpoint: &CheckpointReport) -> (&'static str, Value) {
 }
 
 /// `N_output.json`: the times of every step, and AU and throughput block by block.
-pub(super) fn output(run: &Run, rank: usize) -> Value {
+pub(super) fn output(run: &Run, rank: u32) -> Value {
     let report = run.report;
-    let rule = Rule {
-        profile: report.profile,
-        batch_size: report.plan.batch_size,
-        nominal_seconds: report.plan.compute.mean_seconds(),
-        sample_bytes: report.plan.data.sample_bytes,
-    };
+    let rule = Rule::of(&report.plan);
     let mut all = Map::new();
     all.insert(
         "hostname".to_string(),
@@ -84,10 +77,10 @@ pub(super) fn output(run: &Run, rank: usize) -> Value {
     for epoch in run.epochs {
         let lists = run.steps.iter().find(|lists| lists.epoch == epoch.epoch);
         let mut steps = lists
-            .and_then(|lists| lists.steps.get(rank))
+            .and_then(|lists| lists.steps.get(rank as usize))
             .map(Vec::as_slice);
         let mut entry = json!({"load": {}, "proc": {}, "compute": {}, "throughput": {}, "au": {}});
-        for (index, block) in blocks(epoch, rank).iter().enumerate() {
+        for (index, block) in blocks(&epoch.accelerators, rank).iter().enumerate() {
             let of_block = steps.map(|all| all.split_at((block.steps as usize).min(all.len())));
             steps = of_block.map(|(_, rest)| rest);
             let au = metrics::block_au(&rule, block).profile;
@@ -101,14 +94,12 @@ pub(super) fn output(run: &Run, rank: usize) -> Value {
                 times,
             );
         }
-        let evaluation = epoch.evaluation.as_ref();
-        if let (Some(block), Some(rules)) = (
-            evaluation.and_then(|evaluation| evaluation.accelerators.get(rank)),
-            &report.plan.evaluation,
-        ) {
-            let (au, throughput) = metrics::evaluation(rules.batch_size, block);
-            let times = lists.and_then(|lists| lists.evaluation.get(rank));
-            put(&mut entry, "eval", au, throughput, times.map(Vec::as_slice));
+        if let (Some(evaluation), Some(rules)) = (&epoch.evaluation, &report.plan.evaluation) {
+            for block in blocks(&evaluation.accelerators, rank) {
+                let (au, throughput) = metrics::evaluation(rules.batch_size, block);
+                let times = lists.and_then(|lists| lists.evaluation.get(rank as usize));
+                put(&mut entry, "eval", au, throughput, times.map(Vec::as_slice));
+            }
         }
         let start = run.started + epoch.started_seconds;
         entry["start"] = stamp::iso(start).into();

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use stormlp_model::stats::{self, population_deviation as deviation};
+use stormlp_model::training::metrics::{self, Rule};
 use stormlp_model::training::profile::Profile;
 use stormlp_model::training::report::{CheckpointReport, EvaluationReport};
 
@@ -61,7 +62,7 @@ fn metric(run: &Run) -> Value {
     if !evaluations.is_empty() {
         let au: Vec<f64> = evaluations.iter().map(|e| e.au_percent).collect();
         let throughput: Vec<f64> = evaluations.iter().map(|e| e.samples_per_second).collect();
-        let meets = stats::mean(&au) >= run.report.threshold_percent;
+        let meets = run.complete && stats::mean(&au) >= run.report.threshold_percent;
         phase(run, "eval", &au, &throughput, meets, &mut metric);
     }
     checkpoints(run, &mut metric);
@@ -77,7 +78,7 @@ fn phase(
     meets: bool,
     metric: &mut Map<String, Value>,
 ) {
-    let plan = &run.report.plan;
+    let rule = Rule::of(&run.report.plan);
     let throughput_mean = of(stats::mean, throughput);
     let throughput_stdev = of(deviation, throughput);
     let mut put = |key: &str, value: Value| metric.insert(format!("{name}_{key}"), value);
@@ -94,11 +95,11 @@ fn phase(
     );
     put(
         "io_mean_MB_per_second",
-        plan.mib_per_second(throughput_mean).into(),
+        metrics::mib(&rule, throughput_mean).into(),
     );
     put(
         "io_stdev_MB_per_second",
-        plan.mib_per_second(throughput_stdev).into(),
+        metrics::mib(&rule, throughput_stdev).into(),
     );
 }
 

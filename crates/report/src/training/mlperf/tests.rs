@@ -4,7 +4,9 @@ use serde_json::Value;
 use stormlp_model::training::distribution::Distribution;
 use stormlp_model::training::metrics;
 use stormlp_model::training::plan::EvaluationPlan;
-use stormlp_model::training::report::{BlockSums, EvaluationReport, RunEnding, RunReport};
+use stormlp_model::training::report::{
+    AcceleratorEpoch, BlockSums, EvaluationReport, RunEnding, RunReport,
+};
 
 use super::super::fixtures::{plan, report, workload};
 use super::*;
@@ -182,7 +184,12 @@ fn report_with_evaluations() -> TrainReport {
             started_seconds: 6.5,
             duration_seconds: seconds,
             bytes_read: 0,
-            accelerators: vec![block; 2],
+            accelerators: (0..2)
+                .map(|accelerator| AcceleratorEpoch {
+                    accelerator,
+                    blocks: vec![block],
+                })
+                .collect(),
         });
     }
     report.checkpoints = vec![CheckpointReport {
@@ -272,6 +279,7 @@ fn report_of_runs(count: u32, apart_seconds: f64) -> TrainReport {
             epochs: report.epochs.clone(),
             mean: report.mean,
             cost: report.cost,
+            complete: true,
             meets_threshold: true,
             started_unix_seconds: report.started_unix_seconds + apart_seconds * f64::from(run - 1),
             duration_seconds: 70.0,
@@ -335,6 +343,7 @@ fn every_run_has_its_own_steps_and_checkpoints() {
         })
         .to_vec();
     let files = files(&report_of_runs(2, 70.0), &workload(), &steps, &|_| false);
+    assert_eq!(folders(&files).len(), 2);
     for (run, folder) in (1..).zip(folders(&files)) {
         let read = |name: &str| -> Value {
             let path = format!("{folder}/{name}");

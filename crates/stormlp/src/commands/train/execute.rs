@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use stormlp_emulator::training::error::TrainError;
 use stormlp_emulator::training::machine::BlockTally;
 use stormlp_emulator::training::measured::{Ending, PhaseKind, PhaseMeasured, RunMeasured};
 use stormlp_emulator::training::prepare::{Means, Prepared, prepare};
@@ -14,7 +15,8 @@ use stormlp_model::training::inventory::Inventory;
 use stormlp_model::training::metrics;
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::report::{
-    self, Calibration, FailureCause, Measures, RunEnding, RunReport, StepLists, TrainReport,
+    self, Calibration, EpochReport, FailureCause, Measures, RunEnding, RunReport, StepLists,
+    TrainReport,
 };
 use stormlp_model::training::request::{StorageKind, TrainRequest};
 use stormlp_model::training::workload::Workload;
@@ -59,27 +61,52 @@ pub(crate) fn execute(run: Run<'_>, session: &Session) -> Result<Done, Failure> 
     let mut measured: Vec<RunMeasured> = Vec::new();
     let mut steps: Vec<Vec<StepLists>> = Vec::new();
     let mut starts = Vec::new();
+    let mut not_begun = None;
     for number in 1..=run.plan.runs {
         if run.plan.runs > 1 && !session.quiet {
             let kind = if number == 1 { ", the warm-up" } else { "" };
             eprintln!("run {number} of {}{kind}", run.plan.runs);
         }
-        starts.push(unix_seconds());
-        let done = once(run.plan, &run, session)?;
-        steps.push(assemble::step_lists(&done));
-        let complete = matches!(done.ending, Ending::Complete);
-        measured.push(done);
-        if !complete {
-            break;
+        let since = unix_seconds();
+        match once(run.plan, &run, session) {
+            Ok(done) => {
+                starts.push(since);
+                steps.push(assemble::step_lists(&done));
+                let complete = matches!(done.ending, Ending::Complete);
+                measured.push(done);
+                if !complete {
+                    break;
+                }
+            }
+            Err(error) if measured.is_empty() => return Err(cannot_begin(run.plan, error)),
+            Err(error) => {
+                // What the runs before it measured is not lost.
+                not_begun = Some(RunEnding::Failed {
+                    cause: error.cause(),
+                    message: format!("run {number} could not begin: {error}"),
+                });
+                break;
+            }
         }
     }
     let mut report = report(&run, &measured, session);
+    if let Some(ending) = not_begun {
+        (report.ending, report.meets_threshold) = (ending, false);
+    }
     report.started_unix_seconds = started;
     for (one, since) in report.runs.iter_mut().zip(starts) {
         one.started_unix_seconds = since;
     }
-    calibrate(&run, &mut report, session)?;
+    calibrate(&run, &mut report, session);
     Ok(Done { report, steps })
+}
+
+fn cannot_begin(plan: &TrainPlan, error: TrainError) -> Failure {
+    let help = match error.cause() {
+        FailureCause::Checkpoint => finish::checkpoint_help(plan),
+        _ => "`stormlp doctor` says what can run on this machine".to_string(),
+    };
+    Failure::machine(error).with_help(help)
 }
 
 /// Seconds since 1970 in UTC; 0 with a clock before that.
@@ -89,7 +116,7 @@ fn unix_seconds() -> f64 {
 }
 
 /// One run, told epoch by epoch.
-fn once(plan: &TrainPlan, run: &Run<'_>, session: &Session) -> Result<RunMeasured, Failure> {
+fn once(plan: &TrainPlan, run: &Run<'_>, session: &Session) -> Result<RunMeasured, TrainError> {
     let Prepared {
         spec,
         order,
@@ -110,13 +137,6 @@ fn once(plan: &TrainPlan, run: &Run<'_>, session: &Session) -> Result<RunMeasure
         &tell,
         &session.stop,
     )
-    .map_err(|error| {
-        let help = match error.cause() {
-            FailureCause::Checkpoint => finish::checkpoint_help(plan),
-            _ => "`stormlp doctor` says what can run on this machine".to_string(),
-        };
-        Failure::machine(error).with_help(help)
-    })
 }
 
 fn epoch_line(plan: &TrainPlan, phase: &PhaseMeasured) -> String {
@@ -153,16 +173,14 @@ fn report(run: &Run<'_>, measured: &[RunMeasured], session: &Session) -> TrainRe
         true => runs.iter().filter(|run| !run.warm_up).collect(),
         false => runs.iter().collect(),
     };
-    let epochs: Vec<Measures> = scored
-        .iter()
-        .flat_map(|run| report::scored(plan, &run.epochs))
-        .collect();
+    let epochs = report::scored(plan, scored.iter().flat_map(|run| &run.epochs));
     let mean = metrics::mean(&epochs);
     let last = measured.last();
     let shown = scored
         .last()
         .map(|run| run.epochs.clone())
         .unwrap_or_default();
+    let judged: Vec<&EpochReport> = scored.iter().flat_map(|run| &run.epochs).collect();
     let mut head = ReportHead::new(
         ReportKind::Train,
         session.command_line(),
@@ -185,12 +203,12 @@ fn report(run: &Run<'_>, measured: &[RunMeasured], session: &Session) -> TrainRe
         peak_rss_bytes: peak_rss_bytes(),
         duration_seconds: scored.iter().map(|run| run.duration_seconds).sum(),
         ending: last.map_or(RunEnding::Stopped, assemble::ending),
-        latency: assemble::latency(measured),
+        latency: assemble::latency(&measured[measured.len() - scored.len()..]),
         checkpoints: last.map(assemble::checkpoints).unwrap_or_default(),
         devices: last.map(|run| run.devices.clone()).unwrap_or_default(),
         evidence: last.and_then(|run| run.evidence.clone()),
         layout: last.map(assemble::layout).unwrap_or_default(),
-        verdict: assemble::verdict(plan, &shown, &mean, None),
+        verdict: assemble::verdict(plan, &judged, &mean, None),
         calibration: None,
         started_unix_seconds: 0.0,
         epochs: shown,
@@ -310,7 +328,7 @@ fn cold(report: &TrainReport) -> Option<Warning> {
     if !report.plan.cold {
         return None;
     }
-    let most = (report.epochs.iter())
+    let most = (report.scored_epochs().into_iter())
         .filter_map(|epoch| epoch.cached_share)
         .fold(0.0, f64::max);
     (most > COLD_SHARE).then(|| {
@@ -326,8 +344,8 @@ fn cold(report: &TrainReport) -> Option<Warning> {
 }
 
 /// Looks for the ceiling of this host when AU was missed: the same workload on storage that takes
-/// no time, for a few seconds.
-fn calibrate(run: &Run<'_>, report: &mut TrainReport, session: &Session) -> Result<(), Failure> {
+/// no time, for a few seconds. A ceiling that was not reached to the end is none.
+fn calibrate(run: &Run<'_>, report: &mut TrainReport, session: &Session) {
     let plan = run.plan;
     let wanted = plan.storage == StorageKind::Real
         && report.ending == RunEnding::Complete
@@ -335,14 +353,39 @@ fn calibrate(run: &Run<'_>, report: &mut TrainReport, session: &Session) -> Resu
         && !report.meets_threshold
         && !session.stop.is_stopped();
     if !wanted {
-        return Ok(());
+        return;
     }
+    match ceiling(run, session) {
+        Ok(Some(mean)) => {
+            report.calibration = Some(Calibration {
+                au_percent: mean.au_percent,
+                samples_per_second: mean.samples_per_second,
+            });
+            let epochs = report.scored_epochs();
+            let verdict = assemble::verdict(plan, &epochs, &report.mean, Some(&mean.au_percent));
+            report.verdict = verdict;
+        }
+        Ok(None) => {}
+        Err(why) => report.head.warnings.push(Warning::new(
+            WarningKind::HarnessBound,
+            format!("the ceiling of this host was not measured: {why}"),
+            "run the workload with --storage null",
+        )),
+    }
+}
+
+/// What this host reaches for the plan's workload on storage that takes no time; `None` when the
+/// user stopped it.
+fn ceiling(run: &Run<'_>, session: &Session) -> Result<Option<Measures>, String> {
+    let plan = run.plan;
     let step = plan.compute.mean_seconds().max(1e-4);
     let most = (CALIBRATION_SECONDS / step).ceil() as u64;
     let request = TrainRequest {
         profile: Some(plan.profile),
         accelerators: Some(plan.accelerators),
         batch_size: Some(plan.batch_size),
+        read_threads: Some(plan.loader.read_threads()),
+        prefetch: Some(plan.loader.prefetch_size()),
         compute: Some(plan.compute),
         epochs: Some(1),
         steps: Some(plan.steps_per_epoch.min(most).max(4)),
@@ -350,27 +393,21 @@ fn calibrate(run: &Run<'_>, report: &mut TrainReport, session: &Session) -> Resu
         ..TrainRequest::default()
     };
     let nothing = Inventory::default();
-    let Ok(resolved) = TrainPlan::resolve(run.workload, &request, &run.facts, &nothing) else {
-        return Ok(());
-    };
-    let mut null = resolved.plan;
+    let resolved = TrainPlan::resolve(run.workload, &request, &run.facts, &nothing);
+    let mut null = resolved.map_err(|problems| problems.to_string())?.plan;
     null.loader = plan.loader.clone();
     null.evaluation = None;
     null.checkpoint = None;
     let Prepared { spec, order, .. } = prepare(&null, &nothing, run.means.clone());
     let silent = stormlp_model::event::Silent;
     let measured = emulate::run(&spec, order.as_ref(), None, &silent, &|_| {}, &session.stop)
-        .map_err(Failure::machine)?;
-    let Some(mean) = assemble::epochs(&null, &measured)
-        .first()
-        .map(|e| e.measures)
-    else {
-        return Ok(());
-    };
-    report.calibration = Some(Calibration {
-        au_percent: mean.au_percent,
-        samples_per_second: mean.samples_per_second,
-    });
-    report.verdict = assemble::verdict(plan, &report.epochs, &report.mean, Some(&mean.au_percent));
-    Ok(())
+        .map_err(|error| error.to_string())?;
+    match &measured.ending {
+        Ending::Complete => {}
+        Ending::Stopped => return Ok(None),
+        Ending::Failed(error) => return Err(error.to_string()),
+    }
+    let epochs = assemble::epochs(&null, &measured);
+    let whole = epochs.iter().find(|epoch| epoch.is_whole(&null));
+    Ok(whole.map(|epoch| epoch.measures))
 }

@@ -160,15 +160,14 @@ fn write_mlperf(
 }
 
 fn ended(report: &TrainReport, path: Option<&Path>) -> Result<(), Failure> {
-    let epochs = report.epochs.len();
     let saved = match path {
         Some(path) => format!("what was measured is saved in {}", path.display()),
         None => "what was measured could not be saved".to_string(),
     };
     match &report.ending {
         RunEnding::Stopped => Err(Failure::stopped(format!(
-            "stopped by the user in epoch {epochs} of {}; {saved}",
-            report.plan.epochs
+            "stopped by the user {}; {saved}",
+            reached(report)
         ))),
         RunEnding::Failed { cause, message } => Err(failed(
             report,
@@ -183,6 +182,20 @@ fn ended(report: &TrainReport, path: Option<&Path>) -> Result<(), Failure> {
             report.workload,
             report.verdict.sentence
         ))),
+    }
+}
+
+/// How far a run came that did not end.
+fn reached(report: &TrainReport) -> String {
+    let plan = &report.plan;
+    let run = match report.runs.len() {
+        0 => String::new(),
+        number => format!(" of run {number} of {}", plan.runs),
+    };
+    let begun = report.runs.last().map_or(&report.epochs, |run| &run.epochs);
+    match begun.len() {
+        0 => format!("before the first epoch{run}"),
+        epochs => format!("in epoch {epochs} of {}{run}", plan.epochs),
     }
 }
 
