@@ -43,6 +43,8 @@ pub(super) struct Job {
     next_extent: usize,
     /// Bytes of the current stretch that were asked for; of the whole file when it is a stream.
     at: u64,
+    /// Bytes of the transfer that is under way and was not asked for yet; of a stream of records.
+    transfer_left: u64,
 }
 
 impl Job {
@@ -68,6 +70,7 @@ impl Job {
             records: None,
             next_extent: 0,
             at,
+            transfer_left: 0,
         }
     }
 
@@ -115,27 +118,40 @@ impl Job {
                 from,
                 transfer_bytes,
             } => {
-                let whole = self.records.as_ref().map_or(0, Records::whole);
-                if self.flying > 0 || whole > from.record || self.at >= self.file_bytes {
-                    return None;
-                }
-                let transfer = transfer_bytes.next_multiple_of(DIRECT_ALIGN);
-                let transfer = if cut.direct {
-                    transfer
-                } else {
-                    *transfer_bytes
-                };
-                let len = transfer.clamp(1, cut.chunk_bytes);
-                let expected = len.min(self.file_bytes - self.at);
-                let chunk = Chunk {
-                    offset: self.at,
-                    len: if cut.direct { len } else { expected } as usize,
-                    expected: expected as usize,
-                };
-                self.at += expected;
-                Some(chunk)
+                let (from, transfer_bytes) = (from.record, *transfer_bytes);
+                self.next_of_transfer(from, transfer_bytes, cut)
             }
         }
+    }
+
+    /// Records are read by transfers, one after the other until one record more is whole; a
+    /// transfer larger than a chunk comes chunk by chunk.
+    fn next_of_transfer(&mut self, from: u64, transfer_bytes: u64, cut: Cut) -> Option<Chunk> {
+        if self.flying > 0 {
+            return None;
+        }
+        if self.transfer_left == 0 {
+            let whole = self.records.as_ref().map_or(0, Records::whole);
+            if whole > from {
+                return None;
+            }
+            self.transfer_left = transfer_bytes.min(self.file_bytes.saturating_sub(self.at));
+        }
+        let expected = self.transfer_left.min(cut.chunk_bytes);
+        if expected == 0 {
+            return None;
+        }
+        let chunk = Chunk {
+            offset: self.at,
+            len: match cut.direct {
+                true => expected.next_multiple_of(DIRECT_ALIGN) as usize,
+                false => expected as usize,
+            },
+            expected: expected as usize,
+        };
+        self.at += expected;
+        self.transfer_left -= expected;
+        Some(chunk)
     }
 
     fn next_of_extents(&mut self, cut: Cut) -> Option<Chunk> {
@@ -237,6 +253,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_transfer_larger_than_a_chunk_comes_chunk_by_chunk() {
+        let mut job = job(Extents::Many(Vec::new()), 10_000);
+        job.plan.reads = Reads::Records {
+            from: Cursor::default(),
+            transfer_bytes: 8192 + 4096,
+        };
+        let cut = Cut {
+            chunk_bytes: 8192,
+            direct: true,
+        };
+        let first = job.next_chunk(cut).unwrap();
+        assert_eq!((first.offset, first.len, first.expected), (0, 8192, 8192));
+        job.flying = 1;
+        assert_eq!(job.next_chunk(cut), None, "one after the other");
+        job.flying = 0;
+        let last = job.next_chunk(cut).unwrap();
+        assert_eq!((last.offset, last.len, last.expected), (8192, 4096, 1808));
+        assert_eq!(job.next_chunk(cut), None, "the file is over");
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub enum Reads {
     Records {
         /// Where the previous read ended.
         from: Cursor,
-        /// Bytes of one read.
+        /// Bytes of one read; under direct I/O a multiple of 4096.
         transfer_bytes: u64,
     },
 }

@@ -13,7 +13,7 @@ use super::request::{MAX_EPOCHS, MAX_PREFETCH, MAX_READ_THREADS};
 use super::values;
 use super::workload::{
     CheckpointSpec, DataFormat, DataLoader, DatasetSpec, EvaluationSpec, KeyNote, MetricSpec,
-    ParquetSpec, ReaderSpec, Shuffle, TrainSpec, Workflow, Workload,
+    ParquetColumn, ParquetSpec, ReaderSpec, Shuffle, TrainSpec, Workflow, Workload,
 };
 use super::yaml::{self, Values, WorkloadError};
 
@@ -137,7 +137,7 @@ impl Builder<'_> {
             None => edition::of_file(&accelerator, self.written, dataset.format),
         };
         let workload = Workload {
-            name: self.text("model.name").unwrap_or_else(|| name.to_string()),
+            name: self.name(name),
             accelerator,
             edition,
             edition_from,
@@ -169,6 +169,35 @@ impl Builder<'_> {
         }
     }
 
+    /// The model's name, which becomes part of the names of folders.
+    fn name(&mut self, of_file: &str) -> String {
+        let name = self
+            .text("model.name")
+            .unwrap_or_else(|| of_file.to_string());
+        let is_one_word = !name.trim_matches('.').is_empty()
+            && !name.contains(|c: char| c == '/' || c.is_control());
+        if !is_one_word {
+            self.faults.push(format!(
+                "`model.name` is `{}`: it names folders of datasets and results, so write a word \
+                 without `/`",
+                name.escape_debug()
+            ));
+        }
+        name
+    }
+
+    /// `record_length_bytes`; of parquet with columns their sum, whatever the key says, as v3.0's
+    /// DLIO has it.
+    fn record_length_bytes(&self, format: DataFormat, columns: &[ParquetColumn]) -> f64 {
+        let sum: u64 = columns
+            .iter()
+            .fold(0, |sum, column| sum.saturating_add(column.row_bytes()));
+        if format == DataFormat::Parquet && sum > 0 {
+            return sum as f64;
+        }
+        self.number("dataset.record_length_bytes", 65_536.0)
+    }
+
     fn dataset(&mut self) -> DatasetSpec {
         let element = self.text("dataset.record_element_type");
         let element_bytes = match element.as_deref() {
@@ -185,11 +214,12 @@ impl Builder<'_> {
             .get("dataset.parquet.columns")
             .and_then(|value| values::columns(value).ok())
             .unwrap_or_default();
+        let format = self
+            .parsed("dataset.format")
+            .unwrap_or(DataFormat::Tfrecord);
         DatasetSpec {
             data_folder: self.text("dataset.data_folder"),
-            format: self
-                .parsed("dataset.format")
-                .unwrap_or(DataFormat::Tfrecord),
+            format,
             file_prefix: self
                 .text("dataset.file_prefix")
                 .unwrap_or_else(|| "img".to_string()),
@@ -198,7 +228,7 @@ impl Builder<'_> {
             num_subfolders_train: self.count("dataset.num_subfolders_train", 0),
             num_subfolders_eval: self.count("dataset.num_subfolders_eval", 0),
             num_samples_per_file: u64::from(self.small("dataset.num_samples_per_file", 1)),
-            record_length_bytes: self.number("dataset.record_length_bytes", 65_536.0),
+            record_length_bytes: self.record_length_bytes(format, &columns),
             record_length_bytes_stdev: self.number("dataset.record_length_bytes_stdev", 0.0),
             record_length_bytes_resize: self.number("dataset.record_length_bytes_resize", 0.0),
             record_dims: self

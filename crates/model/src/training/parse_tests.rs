@@ -219,6 +219,32 @@ fn columns_are_read_unless_they_say_otherwise() {
     );
 }
 
+#[test]
+fn names_that_would_lead_out_of_a_folder_are_refused() {
+    for name in ["org/unet", "..", "../../x", "''", "\"a\\nb\""] {
+        let said = error(&format!("model:\n  name: {name}\n"));
+        assert!(said.contains("without `/`"), "{name}: {said}");
+    }
+    assert_eq!(
+        parse("model:\n  name: unet3d.v2\n").unwrap().name,
+        "unet3d.v2"
+    );
+}
+
+#[test]
+fn a_sample_of_parquet_is_a_row_of_its_columns() {
+    let text = "
+dataset:
+  format: parquet
+  record_length_bytes: 1
+  parquet:
+    columns:
+      - {name: a, dtype: float32, size: 25}
+      - {name: b, dtype: int8, read: False}
+";
+    assert_eq!(parse(text).unwrap().dataset.record_length_bytes, 101.0);
+}
+
 proptest! {
     #[test]
     fn reading_never_panics(text in ".{0,200}") {

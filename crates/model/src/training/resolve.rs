@@ -14,7 +14,7 @@ use super::profile::Profile;
 use super::request::{StorageKind, TrainRequest};
 use super::steps::{Split, steps};
 use super::warnings;
-use super::workload::{DataFormat, Shuffle, Workload};
+use super::workload::{DataFormat, MetricSpec, Shuffle, Workload};
 use crate::facts::HostFacts;
 use crate::path::PathKind;
 use crate::units::counted;
@@ -26,6 +26,8 @@ const DEFAULT_TRANSFER_BYTES: u64 = 256 << 10;
 /// The same under O_DIRECT, which TensorFlow's reader does not have. Nothing reads ahead of it
 /// there: with its 256 KiB every reader would wait for one small request after the other.
 const DIRECT_TRANSFER_BYTES: u64 = 1 << 20;
+/// Reads under O_DIRECT are whole multiples of this.
+const DIRECT_ALIGN_BYTES: u64 = 4096;
 /// Row groups that the parquet reader of v3.0's DLIO keeps in flight for each worker: the size of
 /// its thread pool.
 const ROW_GROUPS_IN_FLIGHT: u32 = 64;
@@ -87,6 +89,13 @@ impl TrainPlan {
     }
 }
 
+/// Steps that a block needs for AU and throughput: one more than are left out, and under v2.0,
+/// whose throughput counts one step less than it measures, two more.
+pub(super) fn steps_needed(profile: Profile, metric: &MetricSpec) -> u64 {
+    let more = if profile == Profile::V2 { 2 } else { 1 };
+    metric.excluded_steps().saturating_add(more)
+}
+
 struct Resolver<'a> {
     workload: &'a Workload,
     request: &'a TrainRequest,
@@ -110,15 +119,19 @@ impl Resolver<'_> {
             self.positive("--threads", threads);
         }
         let read_threads = request.read_threads.unwrap_or(workload.reader.read_threads);
-        let data = self.data(storage, accelerators, batch_size);
-        let split = Split {
+        let of_files = Split {
             profile,
-            format: data.format,
-            files: data.files,
-            samples_per_file: data.samples_per_file,
+            format: workload.dataset.format,
+            files: 0,
+            samples_per_file: self.samples_per_file(),
             accelerators,
             batch_size,
             read_threads,
+        };
+        let data = self.data(storage, &of_files);
+        let split = Split {
+            files: data.files,
+            ..of_files
         };
         let steps_per_epoch = self.steps(&split);
         let compute = self.time(
@@ -154,7 +167,7 @@ impl Resolver<'_> {
                 seed: request.seed.unwrap_or(workload.train.seed),
                 seed_change_epoch: workload.train.seed_change_epoch,
             },
-            evaluation: self.evaluation(&split, data.eval_files),
+            evaluation: self.evaluation(&split, data.eval_files, storage),
             checkpoint: self.checkpoint(profile),
             path,
             storage,
@@ -222,18 +235,24 @@ impl Resolver<'_> {
         (StorageKind::Real, path)
     }
 
-    fn data(&mut self, storage: StorageKind, accelerators: u32, batch_size: u32) -> DataPlan {
-        let spec = &self.workload.dataset;
-        let samples_per_file = self
+    fn samples_per_file(&mut self) -> u64 {
+        let samples = self
             .request
             .samples_per_file
-            .unwrap_or(spec.num_samples_per_file);
-        if samples_per_file == 0 {
+            .unwrap_or(self.workload.dataset.num_samples_per_file);
+        if samples == 0 {
             self.problems.push(Problem::plan(
                 "--samples-per-file is 0",
                 "it must be 1 or more",
             ));
         }
+        samples.max(1)
+    }
+
+    /// The dataset; of `split` all but the number of files is known.
+    fn data(&mut self, storage: StorageKind, split: &Split) -> DataPlan {
+        let spec = &self.workload.dataset;
+        let samples_per_file = split.samples_per_file;
         if !(spec.record_length_bytes >= 0.01 && spec.record_length_bytes <= 1e15) {
             self.problems.push(Problem::plan(
                 format!(
@@ -243,9 +262,8 @@ impl Resolver<'_> {
                 "it must be 1 to 1e15 bytes",
             ));
         }
-        let samples_per_file = samples_per_file.max(1);
         let files = match storage {
-            StorageKind::Null => self.imagined_files(accelerators, batch_size, samples_per_file),
+            StorageKind::Null => self.imagined_files(split),
             StorageKind::Real => self.found_files(samples_per_file),
         };
         let sample_bytes = spec.record_length_bytes;
@@ -293,19 +311,27 @@ impl Resolver<'_> {
     }
 
     /// Files of a run without a dataset: as many as `--steps` asks for.
-    fn imagined_files(&self, accelerators: u32, batch_size: u32, samples_per_file: u64) -> u64 {
-        let step = u64::from(accelerators) * u64::from(batch_size);
-        let wanted = self.request.steps.map(|steps| {
-            let files = steps.saturating_mul(step).div_ceil(samples_per_file);
-            // Every accelerator gets whole files where files are dealt.
-            files.div_ceil(u64::from(accelerators)) * u64::from(accelerators)
-        });
-        self.request.files.or(wanted).unwrap_or_else(|| {
-            self.workload
-                .dataset
-                .num_files_train
-                .max(step.div_ceil(samples_per_file))
-        })
+    fn imagined_files(&self, split: &Split) -> u64 {
+        if let Some(files) = self.request.files {
+            return files;
+        }
+        let accelerators = u64::from(split.accelerators);
+        let step = accelerators * u64::from(split.batch_size);
+        let samples = self.request.steps.unwrap_or(1).saturating_mul(step);
+        // Every accelerator gets whole files where files are dealt.
+        let dealt = samples
+            .div_ceil(split.samples_per_file)
+            .div_ceil(accelerators);
+        let mut files = dealt.saturating_mul(accelerators);
+        if self.request.steps.is_none() {
+            files = files.max(self.workload.dataset.num_files_train);
+        }
+        // Workers of some loaders drop what makes no batch of their own.
+        let too_few = |files| steps(&Split { files, ..*split }) < self.request.steps.unwrap_or(1);
+        while too_few(files) && files < u64::MAX {
+            files = files.saturating_mul(2);
+        }
+        files
     }
 
     fn found_files(&mut self, samples_per_file: u64) -> u64 {
@@ -415,24 +441,35 @@ impl Resolver<'_> {
         steps
     }
 
-    /// AU leaves out steps at both ends, and v2.0's throughput one more.
+    /// AU leaves out steps at both ends of a block, and v2.0's throughput one more.
     fn check_window(&mut self, profile: Profile, steps: u64) {
         let metric = &self.workload.metric;
-        let excluded = metric
-            .exclude_start_steps
-            .saturating_add(metric.exclude_end_steps);
-        let extra = if profile == Profile::V2 { 2 } else { 1 };
-        let needed = excluded.saturating_add(extra);
+        let needed = steps_needed(profile, metric);
+        let excluded = format!(
+            "AU by profile {profile}, which leaves out {}, needs {needed}",
+            metric.excluded_steps()
+        );
         if steps < needed {
             self.problems.push(Problem::plan(
-                format!(
-                    "an epoch has {}, AU by profile {profile}, which leaves out {excluded}, needs \
-                     {needed}",
-                    counted(steps, "step")
-                ),
+                format!("an epoch has {}, {excluded}", counted(steps, "step")),
                 "use more files (--files), fewer accelerators or a smaller --batch-size",
             ));
+        } else if let Some(between) = self.steps_between_checkpoints()
+            && between < needed
+        {
+            self.problems.push(Problem::plan(
+                format!(
+                    "a checkpoint after every {} cuts epochs into blocks of so many, {excluded}",
+                    counted(between, "step")
+                ),
+                format!("set --params checkpoint.steps_between_checkpoints={needed} or more"),
+            ));
         }
+    }
+
+    fn steps_between_checkpoints(&self) -> Option<u64> {
+        let between = self.workload.checkpoint.steps_between_checkpoints;
+        between.filter(|steps| self.workload.workflow.checkpoint && *steps > 0)
     }
 
     fn loader(
@@ -504,14 +541,26 @@ impl Resolver<'_> {
                         "it must be 1 byte or more; leave it out for the default",
                     ));
                 }
+                let bytes = asked.unwrap_or_else(|| default_transfer_bytes(path)).max(1);
                 ReadPattern::Records {
-                    transfer_size: asked.unwrap_or_else(|| default_transfer_bytes(path)).max(1),
+                    transfer_size: if path.wants_direct() {
+                        bytes
+                            .checked_next_multiple_of(DIRECT_ALIGN_BYTES)
+                            .unwrap_or(bytes)
+                    } else {
+                        bytes
+                    },
                 }
             }
         }
     }
 
-    fn evaluation(&mut self, split: &Split, eval_files: u64) -> Option<EvaluationPlan> {
+    fn evaluation(
+        &mut self,
+        split: &Split,
+        eval_files: u64,
+        storage: StorageKind,
+    ) -> Option<EvaluationPlan> {
         if !self.workload.workflow.evaluation {
             return None;
         }
@@ -520,7 +569,7 @@ impl Resolver<'_> {
             self.workload.reader.batch_size_eval,
         );
         let found = self.inventory.valid.len() as u64;
-        if self.request.storage == StorageKind::Real && found < eval_files {
+        if storage == StorageKind::Real && found < eval_files {
             self.problems.push(Problem::plan(
                 format!(
                     "{} has {found} evaluation files in valid/, the workload says {eval_files}",
@@ -561,7 +610,7 @@ impl Resolver<'_> {
             (Profile::Native, Some(meant)) => meant,
             _ => spec.model_size_bytes,
         };
-        let steps_between = spec.steps_between_checkpoints.filter(|steps| *steps > 0);
+        let steps_between = self.steps_between_checkpoints();
         Some(CheckpointPlan {
             folder: self
                 .request

@@ -281,3 +281,69 @@ fn memory_grows_with_what_is_kept() {
         assert!(bytes(more.clone()) > base, "{more:?}");
     }
 }
+
+#[test]
+fn checkpoints_may_not_cut_an_epoch_into_blocks_without_au() {
+    let mut unet3d = workload("unet3d", "h100");
+    let mut planned = |between, steps| {
+        unet3d.checkpoint.steps_between_checkpoints = Some(between);
+        let request = TrainRequest {
+            steps: Some(steps),
+            ..TrainRequest::default()
+        };
+        resolve(&unet3d, &request, &folder(168, 146_600_628))
+    };
+    let refused = planned(2, 12).unwrap_err().to_string();
+    assert!(refused.contains("needs 3"), "{refused}");
+    assert!(!warning_lines(&planned(4, 12).unwrap()).contains("behind the last checkpoint"));
+    let short = warning_lines(&planned(5, 12).unwrap());
+    assert!(
+        short.contains("behind the last checkpoint of an epoch come 2 steps"),
+        "{short}"
+    );
+}
+
+#[test]
+fn null_storage_imagines_enough_files_for_every_kind_of_loader() {
+    for (name, accelerator) in [("flux", "b200"), ("unet3d", "h100"), ("cosmoflow", "h100")] {
+        for (batch_size, accelerators, steps) in [(300, 2, 5), (7, 3, 11), (1, 1, 3)] {
+            let request = TrainRequest {
+                storage: StorageKind::Null,
+                batch_size: Some(batch_size),
+                accelerators: Some(accelerators),
+                steps: Some(steps),
+                ..TrainRequest::default()
+            };
+            let got = resolve(
+                &workload(name, accelerator),
+                &request,
+                &Inventory::default(),
+            );
+            assert_eq!(got.unwrap().plan.steps_per_epoch, steps, "{name}");
+        }
+    }
+    let endless = TrainRequest {
+        storage: StorageKind::Null,
+        accelerators: Some(2),
+        steps: Some(u64::MAX),
+        ..TrainRequest::default()
+    };
+    let refused = resolve(&workload("unet3d", "h100"), &endless, &Inventory::default());
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("of memory"), "{refused}");
+}
+
+#[test]
+fn the_null_path_needs_no_files_for_evaluation_either() {
+    let mut unet3d = workload("unet3d", "h100");
+    unet3d.workflow.evaluation = true;
+    unet3d.dataset.num_files_eval = 20;
+    let request = TrainRequest {
+        path: Some(PathKind::Null),
+        ..TrainRequest::default()
+    };
+    let plan = resolve(&unet3d, &request, &Inventory::default())
+        .unwrap()
+        .plan;
+    assert!(plan.evaluation.is_some());
+}

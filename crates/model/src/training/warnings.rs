@@ -6,6 +6,7 @@ use super::inventory::Inventory;
 use super::plan::TrainPlan;
 use super::profile::Profile;
 use super::request::{StorageKind, TrainRequest};
+use super::resolve::steps_needed;
 use super::workload::{DataLoader, Workload};
 use crate::facts::HostFacts;
 use crate::units::{ByteSize, counted};
@@ -27,6 +28,7 @@ pub(super) fn of(
     warnings.extend(edition(workload, request.profile));
     warnings.extend(few_steps(plan, request));
     warnings.extend(checkpoint_size(plan, workload));
+    warnings.extend(short_last_block(plan, workload));
     warnings.extend(loader(plan, workload));
     warnings.extend(no_effect(workload));
     warnings
@@ -115,6 +117,25 @@ fn extra_files(plan: &TrainPlan, inventory: &Inventory) -> Option<Warning> {
             WarningKind::Dataset,
             format!("{} of {found} training files are used", plan.data.files),
             format!("set --files {found} for all"),
+        )
+    })
+}
+
+/// What is left of an epoch behind its last checkpoint may be too short for AU, and weighs in as
+/// 0 %: so every edition averages.
+fn short_last_block(plan: &TrainPlan, workload: &Workload) -> Option<Warning> {
+    let between = plan.checkpoint.as_ref()?.steps_between?;
+    let last = plan.steps_per_epoch % between;
+    (last > 0 && last < steps_needed(plan.profile, &workload.metric)).then(|| {
+        Warning::new(
+            WarningKind::TooShort,
+            format!(
+                "behind the last checkpoint of an epoch come {}: too few for AU, which counts them \
+                 as 0 %",
+                counted(last, "step")
+            ),
+            "choose --steps or checkpoint.steps_between_checkpoints so that the one is a multiple \
+             of the other",
         )
     })
 }

@@ -141,7 +141,7 @@ pub struct DatasetSpec {
     pub num_subfolders_eval: u64,
     /// `num_samples_per_file`.
     pub num_samples_per_file: u64,
-    /// `record_length_bytes`; MLPerf's files have fractions here.
+    /// `record_length_bytes`; MLPerf's files have fractions here. Of parquet the bytes of a row.
     pub record_length_bytes: f64,
     /// `record_length_bytes_stdev`.
     pub record_length_bytes_stdev: f64,
@@ -189,7 +189,7 @@ pub struct ParquetColumn {
 impl ParquetColumn {
     /// Payload bytes of one row of this column.
     pub fn row_bytes(&self) -> u64 {
-        self.dtype.bytes() * self.size
+        self.dtype.bytes().saturating_mul(self.size)
     }
 }
 
@@ -363,4 +363,12 @@ pub struct MetricSpec {
     pub exclude_start_steps: u64,
     /// `exclude_end_steps`.
     pub exclude_end_steps: u64,
+}
+
+impl MetricSpec {
+    /// Steps of each block that AU leaves out.
+    pub fn excluded_steps(&self) -> u64 {
+        self.exclude_start_steps
+            .saturating_add(self.exclude_end_steps)
+    }
 }

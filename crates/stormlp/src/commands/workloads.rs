@@ -106,19 +106,19 @@ fn built_in(name: &str, accelerator: Option<&str>) -> Result<&'static Entry, Fai
     })
 }
 
-/// The text of a workload file.
-fn read(path: &Path) -> Result<String, Failure> {
+/// The text of a small file, which a device or a dataset named by mistake is not.
+///
+/// # Errors
+/// With exit code 4 when it cannot be read, 3 when it is too large.
+pub(crate) fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(MOST_FILE_BYTES + 1).read_to_string(&mut text))
-        .with_context(|| format!("cannot read the workload file {}", path.display()))
-        .map_err(|error| {
-            Failure::machine(error)
-                .with_help("`stormlp workloads show NAME` prints a workload to start from")
-        })?;
+        .with_context(|| format!("cannot read the {what} {}", path.display()))
+        .map_err(Failure::machine)?;
     if text.len() as u64 > MOST_FILE_BYTES {
         return Err(Failure::no_plan(anyhow::anyhow!(
-            "{} is no workload file: it is larger than {}",
+            "{} is no {what}: it is larger than {}",
             path.display(),
             ByteSize(MOST_FILE_BYTES)
         )));
@@ -145,7 +145,9 @@ pub(crate) fn load(
         let entry = built_in(name, accelerator)?;
         return entry.workload(params).map_err(Failure::no_plan);
     }
-    let text = read(path)?;
+    let text = read_text(path, "workload file").map_err(|failure| {
+        failure.with_help("`stormlp workloads show NAME` prints a workload to start from")
+    })?;
     let workload = Workload::parse(&text, name, params).map_err(Failure::no_plan)?;
     match accelerator {
         Some(other) if !other.eq_ignore_ascii_case(&workload.accelerator) => {

@@ -286,9 +286,7 @@ pub(crate) fn request(
 }
 
 fn accelerator_file(path: &Path) -> Result<AcceleratorFile, Failure> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read {}", path.display()))
-        .map_err(Failure::machine)?;
+    let text = workloads::read_text(path, "accelerator profile")?;
     serde_yaml::from_str(&text)
         .with_context(|| format!("{} describes no accelerator", path.display()))
         .map_err(|error| {

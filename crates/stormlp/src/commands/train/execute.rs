@@ -355,6 +355,9 @@ fn calibrate(run: &Run<'_>, report: &mut TrainReport, session: &Session) {
     if !wanted {
         return;
     }
+    if !session.quiet {
+        eprintln!("AU was missed: looking for the ceiling of this host, about 3 s");
+    }
     match ceiling(run, session) {
         Ok(Some(mean)) => {
             report.calibration = Some(Calibration {
