@@ -199,8 +199,8 @@ fn several_runs_begin_with_a_warm_up() {
 fn evaluation_and_checkpoints_follow_the_workload() {
     let folder = folder();
     let words = format!(
-        "unet3d --files 28 --epochs 2 --compute-time 1ms {SMALL} workflow.evaluation=True \
-         dataset.num_files_eval=4 reader.batch_size_eval=2 workflow.checkpoint=True \
+        "unet3d --files 28 --epochs 2 --compute-time 1ms --profile v1 {SMALL} \
+         workflow.evaluation=True dataset.num_files_eval=4 reader.batch_size_eval=2 workflow.checkpoint=True \
          checkpoint.steps_between_checkpoints=2 model.model_size_bytes=100000"
     );
     let report = report(folder.path(), &words);

@@ -105,8 +105,10 @@ fn workloads_that_make_no_plan_are_3() {
         3,
         &["no training", "stormlp datagen make.yaml"],
     );
+    fs::write(folder.path().join("empty.yaml"), "model: {name: x}\n").unwrap();
+    check(folder.path(), "empty.yaml", 3, &["it has no `dataset`"]);
     let other = "my.yaml --accelerator b200 --storage null";
-    fs::write(folder.path().join("my.yaml"), "model: {name: mine}\n").unwrap();
+    fs::write(folder.path().join("my.yaml"), "dataset: {format: npz}\n").unwrap();
     check(
         folder.path(),
         other,
@@ -236,6 +238,36 @@ fn a_file_cut_off_in_the_middle_ends_the_run_and_saves_it() {
 }
 
 #[test]
+fn a_corrupt_header_ends_the_run_in_every_profile() {
+    let folder = folder();
+    for format in ["npz", "npy"] {
+        let made = folder.path().join("data");
+        let mut make = crate::stormlp();
+        make.current_dir(folder.path());
+        make.args("datagen unet3d --data-dir data --files 21".split(' '));
+        make.args(SMALL.split_whitespace());
+        make.arg(format!("dataset.format={format}"))
+            .assert()
+            .success();
+        fs::remove_file(made.join(".stormlp-manifest.json")).unwrap();
+        // Neither the first, the middle nor the last, whose framing is looked at before the run.
+        let bad = &files_of(&made)[4];
+        let mut bytes = fs::read(bad).unwrap();
+        bytes[20..32].fill(0xff);
+        fs::write(bad, bytes).unwrap();
+        let name = bad.file_name().unwrap().to_str().unwrap();
+        for profile in ["v1", "v2", "v3"] {
+            let words = format!(
+                "unet3d --data-dir data --files 21 --epochs 1 --compute-time 1ms --profile \
+                 {profile} {SMALL} dataset.format={format}"
+            );
+            check(folder.path(), &words, 5, &[name, "at byte ", "expected "]);
+        }
+        fs::remove_dir_all(&made).unwrap();
+    }
+}
+
+#[test]
 fn a_corrupt_record_ends_the_run_with_file_and_offset() {
     let folder = folder();
     let data = dataset(
@@ -266,7 +298,7 @@ fn a_checkpoint_that_does_not_fit_ends_the_run_saves_it_and_names_its_folder() {
     let folder = folder();
     let data = dataset(folder.path(), "unet3d", 28, "");
     let words = format!(
-        "unet3d --data-dir {} --files 28 --epochs 3 --compute-time 1ms --checkpoint-folder ckpt \
+        "unet3d --data-dir {} --files 28 --epochs 3 --compute-time 1ms --profile v1 --checkpoint-folder ckpt \
          {SMALL} workflow.checkpoint=True checkpoint.steps_between_checkpoints=2 \
          model.model_size_bytes=30000000",
         data.display()
@@ -316,6 +348,11 @@ fn a_checkpoint_folder_that_cannot_be_made_is_4_before_the_run() {
 /// A run that lasts until it is stopped, past its first epoch.
 fn long_run(folder: &Path) -> Child {
     let words = format!("unet3d --files 21 --epochs 100000 --compute-time 5ms {SMALL}");
+    run_past(folder, &words, "epoch 1 of ")
+}
+
+/// A run of `words` that has printed a line which begins with `mark`.
+fn run_past(folder: &Path, words: &str, mark: &str) -> Child {
     let mut child = Command::new(env!("CARGO_BIN_EXE_stormlp"))
         .current_dir(folder)
         .arg("train")
@@ -326,24 +363,62 @@ fn long_run(folder: &Path) -> Child {
         .unwrap();
     let said = BufReader::new(child.stderr.take().unwrap());
     let mut lines = said.lines().map_while(Result::ok);
-    assert!(lines.any(|line| line.starts_with("epoch 1 of ")));
+    assert!(lines.any(|line| line.starts_with(mark)));
     // The rest has to be read by somebody, or the run would block on a full pipe.
     std::thread::spawn(move || lines.for_each(drop));
     child
+}
+
+fn interrupt(child: &Child) {
+    let pid = child.id().to_string();
+    let killed = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(killed.unwrap().success());
+}
+
+#[test]
+fn a_later_run_that_cannot_begin_leaves_the_report_of_those_before_it() {
+    let folder = folder();
+    dataset(folder.path(), "unet3d", 28, "");
+    let words = format!(
+        "unet3d --data-dir data --files 28 --epochs 60 --runs 3 --compute-time 5ms \
+         --checkpoint-folder ckpt {SMALL} workflow.checkpoint=True \
+         checkpoint.checkpoint_after_epoch=1000"
+    );
+    let mut child = run_past(folder.path(), &words, "epoch 1 of ");
+    // The checkpoint folder becomes a file before the second run wants it.
+    fs::remove_dir_all(folder.path().join("ckpt")).unwrap();
+    fs::write(folder.path().join("ckpt"), "").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+    let report = saved(folder.path());
+    let message = report["ending"]["message"].as_str().unwrap();
+    assert!(message.contains("run 2 could not begin"), "{message}");
+    assert_eq!(report["runs"].as_array().unwrap().len(), 1);
+    assert_eq!(report["runs"][0]["complete"], true);
+    assert_eq!(report["meets_threshold"], false);
+}
+
+#[test]
+fn a_ceiling_that_was_interrupted_is_none() {
+    let folder = folder();
+    let words = "unet3d --files 28 --epochs 1 --compute-time 400ms --profile v1 --params \
+        dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=0 metric.au=1.0";
+    let mut child = run_past(
+        folder.path(),
+        words,
+        "AU was missed: looking for the ceiling",
+    );
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(6));
+    let report = saved(folder.path());
+    assert!(report["calibration"].is_null(), "{}", report["calibration"]);
+    assert_eq!(report["ending"]["status"], "complete");
 }
 
 #[test]
 fn an_interrupted_run_saves_what_it_measured() {
     let folder = folder();
     let mut child = long_run(folder.path());
-    let pid = child.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
+    interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let report = saved(folder.path());
     assert_eq!(report["ending"]["status"], "stopped");
@@ -355,9 +430,7 @@ fn a_run_that_was_stopped_says_so_even_if_its_report_cannot_be_saved() {
     let folder = folder();
     let mut child = long_run(folder.path());
     fs::write(folder.path().join("stormlp-results"), "in the way").unwrap();
-    let pid = child.id().to_string();
-    let killed = Command::new("kill").args(["-INT", &pid]).status().unwrap();
-    assert!(killed.success());
+    interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 

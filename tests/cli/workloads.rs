@@ -151,7 +151,7 @@ fn nothing_and_less_are_no_sizes() {
 fn an_edition_that_nothing_tells_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("my.yaml");
-    std::fs::write(&file, "model: {name: mine}\n").unwrap();
+    std::fs::write(&file, "dataset: {format: npz}\n").unwrap();
     let mut plain = stormlp();
     let plain = plain.args(["datasize", file.to_str().unwrap()]);
     let text = stderr(plain.assert().success());

@@ -205,17 +205,26 @@ impl Format for Npy {
             bytes: file_bytes.min(MAX_HEADER_BYTES + 12),
         };
         let head = read_span(name, source, head, "the numpy header")?;
-        let header = parse(name, 0, &head)?;
-        let array = Span {
-            offset: header.header_bytes,
-            bytes: header.array_bytes,
-        };
-        check_array_end(name, array, file_bytes)?;
+        let (header, array) = read_head(name, file_bytes, &head)?;
         Ok(FileLayout {
             samples: header.shape.last().copied().unwrap_or(1),
             spans: Spans::Interleaved(array),
         })
     }
+}
+
+/// Reads the header from the first bytes of a file, and tells where the array lies.
+///
+/// # Errors
+/// When it is not numpy's, or the array does not end where the file of `file_bytes` does.
+pub fn read_head(name: &str, file_bytes: u64, head: &[u8]) -> Result<(Header, Span), FormatError> {
+    let header = parse(name, 0, head)?;
+    let array = Span {
+        offset: header.header_bytes,
+        bytes: header.array_bytes,
+    };
+    check_array_end(name, array, file_bytes)?;
+    Ok((header, array))
 }
 
 fn check_array_end(name: &str, array: Span, file_bytes: u64) -> Result<(), FormatError> {

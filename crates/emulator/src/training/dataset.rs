@@ -12,32 +12,29 @@ use stormlp_dataset::format::{FormatError, OpenFile, Span, Spans};
 
 use super::error::TrainError;
 use super::machine::{Cursor, Landed, ReadRequest, Unit};
-use super::source::{DataFile, Extent, Extents, Mark, Place, ReadPlan, Reads, Source};
+use super::source::{
+    Checks, DataFile, Extent, Extents, Head, Mark, Place, ReadPlan, Reads, Source,
+};
 
 /// The directory of a zip is found from its end; a reader looks there before it reads on.
 const ZIP_TAIL_BYTES: u64 = 4096;
 
 /// What every zip of numpy arrays has: a member at its start, and its directory's end 22 bytes
 /// before its own, since numpy writes no comment.
-pub const NPZ_MARKS: &[Mark] = &[
-    Mark {
-        place: Place::Start(0),
-        bytes: b"PK\x03\x04",
-        meaning: "the start of a zip, 50 4b 03 04",
-    },
-    Mark {
+pub const NPZ_CHECKS: Checks = Checks {
+    head: Some(Head::Npz),
+    marks: &[Mark {
         place: Place::End(22),
         bytes: b"PK\x05\x06",
         meaning: "the end of a zip's directory, 50 4b 05 06",
-    },
-];
+    }],
+};
 
 /// What every numpy array has.
-pub const NPY_MARKS: &[Mark] = &[Mark {
-    place: Place::Start(0),
-    bytes: b"\x93NUMPY",
-    meaning: "the start of a numpy array, 93 4e 55 4d 50 59",
-}];
+pub const NPY_CHECKS: Checks = Checks {
+    head: Some(Head::Npy),
+    marks: &[],
+};
 
 /// An epoch's order: which file a loader's next read is of.
 pub trait EpochIndex: Send + Sync {
@@ -53,8 +50,8 @@ pub trait EpochIndex: Send + Sync {
 pub enum Pattern {
     /// The whole file for each sample.
     WholeFile {
-        /// What every file has at known places.
-        marks: &'static [Mark],
+        /// What every file has.
+        checks: Checks,
     },
     /// As `np.load` reads a zip: its end first, then all of it.
     NumpyLoad,
@@ -131,10 +128,10 @@ impl DatasetSource {
         let (file, position) = self.index.sample(accelerator, nth);
         let file = file as usize;
         let whole = self.whole(file);
-        let mut marks: &'static [Mark] = &[];
+        let mut checks = Checks::default();
         let extents = match &self.pattern {
             Pattern::NumpyLoad => {
-                marks = NPZ_MARKS;
+                checks = NPZ_CHECKS;
                 let tail = whole.bytes.min(ZIP_TAIL_BYTES);
                 let tail = Extent {
                     offset: whole.bytes - tail,
@@ -155,8 +152,8 @@ impl DatasetSource {
                 offset: position.saturating_mul(*sample_bytes),
                 bytes: *sample_bytes,
             }),
-            Pattern::WholeFile { marks: known } => {
-                marks = known;
+            Pattern::WholeFile { checks: known } => {
+                checks = *known;
                 Extents::One(whole)
             }
             _ => Extents::One(whole),
@@ -165,7 +162,7 @@ impl DatasetSource {
             samples: 1,
             ..Landed::default()
         };
-        Ok(known(file, extents, landed, marks))
+        Ok(known(file, extents, landed, checks))
     }
 
     fn group(&self, accelerator: u32, worker: u64, nth: u64) -> Result<ReadPlan, TrainError> {
@@ -183,7 +180,12 @@ impl DatasetSource {
         let group = nth % groups_per_file;
         let spans = self.framing.row_group(&self.files[file], columns, group)?;
         let extents = spans.iter().copied().map(extent).collect();
-        Ok(known(file, Extents::Many(extents), Landed::default(), &[]))
+        Ok(known(
+            file,
+            Extents::Many(extents),
+            Landed::default(),
+            Checks::default(),
+        ))
     }
 
     fn null_group(&self) -> ReadPlan {
@@ -192,7 +194,12 @@ impl DatasetSource {
             _ => 0,
         };
         let extent = Extent { offset: 0, bytes };
-        known(0, Extents::One(extent), Landed::default(), &[])
+        known(
+            0,
+            Extents::One(extent),
+            Landed::default(),
+            Checks::default(),
+        )
     }
 
     fn records(&self, accelerator: u32, nth: u64, from: Cursor) -> ReadPlan {
@@ -211,7 +218,7 @@ impl DatasetSource {
                     from,
                     transfer_bytes,
                 },
-                marks: &[],
+                checks: Checks::default(),
             },
             _ => known(
                 file,
@@ -221,7 +228,7 @@ impl DatasetSource {
                     cursor: from,
                     ended: true,
                 },
-                &[],
+                Checks::default(),
             ),
         }
     }
@@ -252,7 +259,7 @@ fn null_records(
         },
         ended: read_to == file_bytes,
     };
-    known(file, Extents::One(extent), landed, &[])
+    known(file, Extents::One(extent), landed, Checks::default())
 }
 
 fn extent(span: Span) -> Extent {
@@ -262,7 +269,7 @@ fn extent(span: Span) -> Extent {
     }
 }
 
-fn known(file: usize, extents: Extents, landed: Landed, marks: &'static [Mark]) -> ReadPlan {
+fn known(file: usize, extents: Extents, landed: Landed, checks: Checks) -> ReadPlan {
     ReadPlan {
         file,
         reads: Reads::Known {
@@ -270,7 +277,7 @@ fn known(file: usize, extents: Extents, landed: Landed, marks: &'static [Mark]) 
             keep_open: false,
             landed,
         },
-        marks,
+        checks,
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use stormlp_dataset::format::FormatError;
+use stormlp_dataset::format::{FormatError, npy, npz};
 use stormlp_model::evidence::Evidence;
 use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::operation::Direction;
@@ -29,7 +29,7 @@ use super::job::{Chunk, Cut, DIRECT_ALIGN, Job};
 use super::machine::ReadRequest;
 use super::records::Records;
 use super::shared::{Bed, Finished, Shared, Sleeper, Turn};
-use super::source::{DataFile, Mark, Reads, Source};
+use super::source::{DataFile, Head, Mark, Reads, Source};
 
 /// After so many chunks that came at once, look after those that did not: a ring posts the
 /// completion of a read that had to wait only to a thread that waits for one.
@@ -67,7 +67,12 @@ impl RunningJob {
     fn check(&mut self, chunk: &Chunk, got: usize, host: Option<&[u8]>) -> Result<(), TrainError> {
         let bytes = host.map(|bytes| &bytes[..got]);
         if let Some(bytes) = bytes {
-            for mark in self.job.plan.marks {
+            if let (0, Some(head)) = (chunk.offset, self.job.plan.checks.head)
+                && got == chunk.expected
+            {
+                self.check_head(head, bytes)?;
+            }
+            for mark in self.job.plan.checks.marks {
                 self.check_mark(mark, chunk.offset, bytes)?;
             }
         }
@@ -75,6 +80,17 @@ impl RunningJob {
             records.advance(bytes, chunk.offset + got as u64)?;
         }
         Ok(())
+    }
+
+    /// Reads the header in the first bytes of the file.
+    fn check_head(&self, head: Head, bytes: &[u8]) -> Result<(), TrainError> {
+        let file = &self.source.files()[self.job.plan.file];
+        let name = file.path.display().to_string();
+        let parsed = match head {
+            Head::Npz => npz::read_head(&name, file.bytes, bytes),
+            Head::Npy => npy::read_head(&name, file.bytes, bytes),
+        };
+        parsed.map(drop).map_err(TrainError::Corrupt)
     }
 
     /// Looks for a mark in `bytes`, which begin at `offset` of the file.

@@ -13,11 +13,11 @@ use stormlp_model::training::workload::{DataFormat, Shuffle};
 use stormlp_transfer::Accelerator;
 
 use super::crew::CrewSpec;
-use super::dataset::{DatasetSource, EpochIndex, Framing, NPY_MARKS, NPZ_MARKS, Pattern};
+use super::dataset::{DatasetSource, EpochIndex, Framing, NPY_CHECKS, NPZ_CHECKS, Pattern};
 use super::draw;
 use super::machine::{InterleaveConfig, Leftover, Share, WorkersConfig};
 use super::order::{Contiguous, Resharded, Reshuffle, Strided};
-use super::source::{DataFile, Mark};
+use super::source::{Checks, DataFile};
 use super::spec::{
     CheckpointRules, EpochOrder, EvaluationRules, LoaderSpec, Order, PaceMaker, PhaseRules, RunSpec,
 };
@@ -327,17 +327,21 @@ fn pattern(plan: &TrainPlan, workers: u64) -> Pattern {
         ReadPattern::IndexedSample => Pattern::Indexed,
         ReadPattern::NumpyLoad if !null => Pattern::NumpyLoad,
         _ => Pattern::WholeFile {
-            marks: if null { &[] } else { marks(data.format) },
+            checks: if null {
+                Checks::default()
+            } else {
+                checks(data.format)
+            },
         },
     }
 }
 
 /// What every file of a format has. v3.0's jpeg files are raw bytes and have nothing.
-fn marks(format: DataFormat) -> &'static [Mark] {
+fn checks(format: DataFormat) -> Checks {
     match format {
-        DataFormat::Npz => NPZ_MARKS,
-        DataFormat::Npy => NPY_MARKS,
-        _ => &[],
+        DataFormat::Npz => NPZ_CHECKS,
+        DataFormat::Npy => NPY_CHECKS,
+        _ => Checks::default(),
     }
 }
 

@@ -62,8 +62,26 @@ pub struct ReadPlan {
     pub file: usize,
     /// What to read of it.
     pub reads: Reads,
-    /// Bytes that must stand at known places, wherever those are read.
+    /// What is looked at in the bytes that come.
+    pub checks: Checks,
+}
+
+/// What every file of some format has, wherever it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Checks {
+    /// How the file begins.
+    pub head: Option<Head>,
+    /// Bytes that stand at known places.
     pub marks: &'static [Mark],
+}
+
+/// The beginning of a file that says what follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Head {
+    /// A zip's first member, and numpy's header in it.
+    Npz,
+    /// numpy's header.
+    Npy,
 }
 
 /// Bytes that a file of some format has at a known place.

@@ -162,11 +162,24 @@ impl Builder<'_> {
             },
             without_effect: self.notes(),
         };
+        if workload.workflow.train && !self.has_section("dataset") {
+            self.faults.push(
+                "it has no `dataset`: how many files of which format and size are read; \
+                 `stormlp workloads show NAME` prints a whole workload"
+                    .to_string(),
+            );
+        }
         if self.faults.is_empty() {
             Ok(workload)
         } else {
             Err(self.faults)
         }
+    }
+
+    fn has_section(&self, name: &str) -> bool {
+        let of_section =
+            |path: &&&str| path.split_once('.').is_some_and(|(first, _)| first == name);
+        self.values.keys().any(|path| of_section(&path))
     }
 
     /// The model's name, which becomes part of the names of folders.

@@ -3,7 +3,7 @@
 use stormlp_model::training::catalog;
 use stormlp_model::training::datasize::{SizeRequest, datasize};
 use stormlp_model::training::profile::Profile;
-use stormlp_model::training::report::{RunEnding, TrainReport};
+use stormlp_model::training::report::{RunEnding, TrainReport, scored};
 
 use super::fixtures::{plan, report, workload};
 use super::*;
@@ -53,6 +53,16 @@ fn an_epoch_that_was_cut_short_says_so() {
     let text = text(&report);
     assert!(text.contains("\n 1     "), "{text}");
     assert!(text.contains("\n 2 cut short "), "{text}");
+}
+
+#[test]
+fn means_leave_out_epochs_that_were_cut_short_while_there_are_whole_ones() {
+    let report = report();
+    let mut cut = report.epochs[1].clone();
+    cut.accelerators.pop();
+    let whole = report.epochs[0].clone();
+    assert_eq!(scored(&report.plan, [&cut, &whole]), [whole.measures]);
+    assert_eq!(scored(&report.plan, [&cut]), [cut.measures]);
 }
 
 #[test]
