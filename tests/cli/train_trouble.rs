@@ -106,7 +106,7 @@ fn workloads_that_make_no_plan_are_3() {
         &["no training", "stormlp datagen make.yaml"],
     );
     fs::write(folder.path().join("empty.yaml"), "model: {name: x}\n").unwrap();
-    check(folder.path(), "empty.yaml", 3, &["it has no `dataset`"]);
+    check(folder.path(), "empty.yaml", 3, &["empty.yaml has no `dataset`"]);
     let other = "my.yaml --accelerator b200 --storage null";
     fs::write(folder.path().join("my.yaml"), "dataset: {format: npz}\n").unwrap();
     check(

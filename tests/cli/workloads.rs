@@ -160,7 +160,7 @@ fn an_edition_that_nothing_tells_is_said() {
         "{text}"
     );
     // Up to v1.0 the model was its name alone.
-    std::fs::write(&file, "model: mine\n").unwrap();
+    std::fs::write(&file, "model: mine\ndataset: {format: npz}\n").unwrap();
     let old = json(&["datasize", file.to_str().unwrap()]);
     assert_eq!(old["profile"], "v1");
 }

@@ -141,6 +141,7 @@ impl Builder<'_> {
             accelerator,
             edition,
             edition_from,
+            describes_dataset: self.has_section("dataset"),
             workflow: Workflow {
                 train: self.flag("workflow.train", true),
                 evaluation: self.flag("workflow.evaluation", false),
@@ -162,13 +163,6 @@ impl Builder<'_> {
             },
             without_effect: self.notes(),
         };
-        if workload.workflow.train && !self.has_section("dataset") {
-            self.faults.push(
-                "it has no `dataset`: how many files of which format and size are read; \
-                 `stormlp workloads show NAME` prints a whole workload"
-                    .to_string(),
-            );
-        }
         if self.faults.is_empty() {
             Ok(workload)
         } else {

@@ -1,13 +1,14 @@
 //! From workload, options, host and folder to a plan: every number decided, every problem told.
 
+mod data;
+
 use std::path::PathBuf;
 
 use super::distribution::Distribution;
 use super::inventory::Inventory;
 use super::memory;
 use super::plan::{
-    CheckpointPlan, DataPlan, EvaluationPlan, LoaderPlan, MetricPlan, ReadPattern, ShufflePlan,
-    TrainPlan,
+    CheckpointPlan, EvaluationPlan, LoaderPlan, MetricPlan, ReadPattern, ShufflePlan, TrainPlan,
 };
 use super::problem::{Problem, Problems};
 use super::profile::Profile;
@@ -110,10 +111,13 @@ impl Resolver<'_> {
         let (storage, path) = self.path();
         let accelerators = self.positive("--accelerators", request.accelerators.unwrap_or(1));
         let batch_size = self.positive(
-            "--batch-size",
+            "--batch-size (reader.batch_size)",
             request.batch_size.unwrap_or(workload.reader.batch_size),
         );
-        let epochs = self.positive("--epochs", request.epochs.unwrap_or(workload.train.epochs));
+        let epochs = self.positive(
+            "--epochs (train.epochs)",
+            request.epochs.unwrap_or(workload.train.epochs),
+        );
         let runs = self.positive("--runs", request.runs.unwrap_or(1));
         if let Some(threads) = request.threads {
             self.positive("--threads", threads);
@@ -235,170 +239,6 @@ impl Resolver<'_> {
         (StorageKind::Real, path)
     }
 
-    fn samples_per_file(&mut self) -> u64 {
-        let samples = self
-            .request
-            .samples_per_file
-            .unwrap_or(self.workload.dataset.num_samples_per_file);
-        if samples == 0 {
-            self.problems.push(Problem::plan(
-                "--samples-per-file is 0",
-                "it must be 1 or more",
-            ));
-        }
-        samples.max(1)
-    }
-
-    /// The dataset; of `split` all but the number of files is known.
-    fn data(&mut self, storage: StorageKind, split: &Split) -> DataPlan {
-        let spec = &self.workload.dataset;
-        let samples_per_file = split.samples_per_file;
-        if !(spec.record_length_bytes >= 0.01 && spec.record_length_bytes <= 1e15) {
-            self.problems.push(Problem::plan(
-                format!(
-                    "dataset.record_length_bytes is {}",
-                    spec.record_length_bytes
-                ),
-                "it must be 1 to 1e15 bytes",
-            ));
-        }
-        let files = match storage {
-            StorageKind::Null => self.imagined_files(split),
-            StorageKind::Real => self.found_files(samples_per_file),
-        };
-        let sample_bytes = spec.record_length_bytes;
-        let nominal = |files: u64| (files as f64 * samples_per_file as f64 * sample_bytes) as u64;
-        let eval_files = if self.workload.workflow.evaluation {
-            spec.num_files_eval
-        } else {
-            0
-        };
-        let (bytes, eval_bytes) = match storage {
-            StorageKind::Null => (nominal(files), nominal(eval_files)),
-            StorageKind::Real => (
-                self.inventory.train_bytes(files),
-                self.inventory.valid_bytes(eval_files),
-            ),
-        };
-        let columns = &spec.parquet.columns;
-        let read: u64 = columns
-            .iter()
-            .filter(|c| c.read)
-            .map(|c| c.row_bytes())
-            .sum();
-        let parquet = spec.format == DataFormat::Parquet;
-        DataPlan {
-            folder: (storage == StorageKind::Real).then(|| self.inventory.folder.clone()),
-            format: spec.format,
-            files,
-            eval_files,
-            samples_per_file,
-            sample_bytes,
-            read_sample_bytes: if parquet && read > 0 {
-                read as f64
-            } else {
-                sample_bytes
-            },
-            bytes,
-            eval_bytes,
-            columns: columns.clone(),
-            row_group_rows: if parquet {
-                spec.parquet.row_group_size.max(1)
-            } else {
-                0
-            },
-        }
-    }
-
-    /// Files of a run without a dataset: as many as `--steps` asks for.
-    fn imagined_files(&self, split: &Split) -> u64 {
-        if let Some(files) = self.request.files {
-            return files;
-        }
-        let accelerators = u64::from(split.accelerators);
-        let step = accelerators * u64::from(split.batch_size);
-        let samples = self.request.steps.unwrap_or(1).saturating_mul(step);
-        // Every accelerator gets whole files where files are dealt.
-        let dealt = samples
-            .div_ceil(split.samples_per_file)
-            .div_ceil(accelerators);
-        let mut files = dealt.saturating_mul(accelerators);
-        if self.request.steps.is_none() {
-            files = files.max(self.workload.dataset.num_files_train);
-        }
-        // Workers of some loaders drop what makes no batch of their own.
-        let too_few = |files| steps(&Split { files, ..*split }) < self.request.steps.unwrap_or(1);
-        while too_few(files) && files < u64::MAX {
-            files = files.saturating_mul(2);
-        }
-        files
-    }
-
-    fn found_files(&mut self, samples_per_file: u64) -> u64 {
-        let inventory = self.inventory;
-        let folder = inventory.folder.display();
-        let found = inventory.train.len() as u64;
-        let format = self.workload.dataset.format;
-        if found == 0 {
-            let foreign = match inventory.foreign.first() {
-                Some(name) => format!(" (but other files, such as {name})"),
-                None => String::new(),
-            };
-            self.problems.push(Problem::machine(
-                format!("{folder} has no {format} files in train/{foreign}"),
-                format!(
-                    "make them with `stormlp datagen {} --data-dir {folder}`",
-                    self.workload.name
-                ),
-            ));
-            // The count that would be right, so that nothing else seems wrong.
-            return self
-                .request
-                .files
-                .unwrap_or(self.workload.dataset.num_files_train)
-                .max(1);
-        }
-        if inventory.unfinished {
-            self.problems.push(Problem::machine(
-                format!("the dataset in {folder} is unfinished"),
-                format!(
-                    "continue with `stormlp datagen {} --data-dir {folder} --resume`",
-                    self.workload.name
-                ),
-            ));
-        }
-        if let Some(in_file) = inventory.samples_per_file
-            && in_file != samples_per_file
-        {
-            self.problems.push(Problem::plan(
-                format!(
-                    "the files in {folder} hold {} each, the workload says {samples_per_file}",
-                    counted(in_file, "sample")
-                ),
-                format!("set --samples-per-file {in_file}"),
-            ));
-        }
-        let wanted = self
-            .request
-            .files
-            .or(inventory.manifest_files)
-            .unwrap_or(self.workload.dataset.num_files_train);
-        if wanted == 0 {
-            self.problems
-                .push(Problem::plan("--files is 0", "it must be 1 or more"));
-        }
-        if wanted > found {
-            self.problems.push(Problem::plan(
-                format!(
-                    "{folder} has {}, the workload says {wanted}",
-                    counted(found, "training file")
-                ),
-                format!("set --files {found}, or make more with `stormlp datagen`"),
-            ));
-        }
-        wanted.max(1)
-    }
-
     fn steps(&mut self, split: &Split) -> u64 {
         let most = steps(split);
         let samples = split.files.saturating_mul(split.samples_per_file);
@@ -417,10 +257,7 @@ impl Resolver<'_> {
             ));
             return 1;
         }
-        let wanted = self
-            .request
-            .steps
-            .or(self.workload.train.total_training_steps);
+        let wanted = self.wanted_steps();
         if wanted == Some(0) {
             self.problems
                 .push(Problem::plan("--steps is 0", "it must be 1 or more"));
@@ -441,6 +278,12 @@ impl Resolver<'_> {
         steps
     }
 
+    /// Steps of an epoch that were asked for; without, the data decide.
+    fn wanted_steps(&self) -> Option<u64> {
+        let of_workload = self.workload.train.total_training_steps;
+        self.request.steps.or(of_workload)
+    }
+
     /// AU leaves out steps at both ends of a block, and v2.0's throughput one more.
     fn check_window(&mut self, profile: Profile, steps: u64) {
         let metric = &self.workload.metric;
@@ -452,7 +295,12 @@ impl Resolver<'_> {
         if steps < needed {
             self.problems.push(Problem::plan(
                 format!("an epoch has {}, {excluded}", counted(steps, "step")),
-                "use more files (--files), fewer accelerators or a smaller --batch-size",
+                match self.wanted_steps() {
+                    Some(_) => "set more --steps (train.total_training_steps)",
+                    None => {
+                        "use more files (--files), fewer accelerators or a smaller --batch-size"
+                    }
+                },
             ));
         } else if let Some(between) = self.steps_between_checkpoints()
             && between < needed

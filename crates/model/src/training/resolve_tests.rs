@@ -182,7 +182,7 @@ fn all_problems_are_told_at_once() {
     insta::assert_snapshot!(problems, @r"
     path gds-batch is not for training; use --path buffered, cpu, page-cache, cpu-gpu, cpu-async-gpu, gds or null
     --accelerators is 0; it must be 1 or more
-    --epochs is 0; it must be 1 or more
+    --epochs (train.epochs) is 0; it must be 1 or more
     the files in /data/set hold 1 sample each, the workload says 4; set --samples-per-file 1
     /data/set has 10 training files, the workload says 12; set --files 10, or make more with `stormlp datagen`
     --compute-time: value is -1, it must be 0 or more

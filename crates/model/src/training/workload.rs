@@ -26,6 +26,8 @@ pub struct Workload {
     pub edition_from: EditionFrom,
     /// `workflow`: which phases run.
     pub workflow: Workflow,
+    /// Whether the file says anything of its dataset; else all of it is DLIO's defaults.
+    pub describes_dataset: bool,
     /// `dataset`.
     pub dataset: DatasetSpec,
     /// `reader`.

@@ -24,6 +24,7 @@ fn again(workload: &Workload) -> Workload {
 fn essence(workload: &Workload) -> Workload {
     Workload {
         edition_from: EditionFrom::Name,
+        describes_dataset: true,
         without_effect: Vec::new(),
         ..workload.clone()
     }

@@ -149,6 +149,13 @@ pub(crate) fn load(
         failure.with_help("`stormlp workloads show NAME` prints a workload to start from")
     })?;
     let workload = Workload::parse(&text, name, params).map_err(Failure::no_plan)?;
+    if workload.workflow.train && !workload.describes_dataset {
+        let error = anyhow::anyhow!(
+            "{name} has no `dataset`: how many files of which format and size are read"
+        );
+        return Err(Failure::no_plan(error)
+            .with_help("`stormlp workloads show NAME` prints a whole workload to start from"));
+    }
     match accelerator {
         Some(other) if !other.eq_ignore_ascii_case(&workload.accelerator) => {
             Err(Failure::no_plan(anyhow::anyhow!(
