@@ -256,12 +256,6 @@ impl Dataset {
         }
     }
 
-    /// Whether a data file alone does not say how many samples it holds.
-    #[must_use]
-    pub fn samples_are_hidden(&self) -> bool {
-        matches!(self.recipe.format, FormatKind::IndexedBinary)
-    }
-
     /// Bytes of all files, exact or estimated like each of them.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {

@@ -9,8 +9,9 @@ use std::path::Path;
 
 use stormlp_dataset::content::Content;
 use stormlp_dataset::dataset::{Dataset, FormatKind, Recipe};
-use stormlp_dataset::format::{FileLayout, OpenFile, Spans};
+use stormlp_dataset::format::{FileLayout, Spans};
 use stormlp_dataset::generate::{self, Existing, GenerateError, GeneratePlan, GenerateReport};
+use stormlp_dataset::inventory::{self, FoundFile};
 use stormlp_dataset::manifest::{JOURNAL_NAME, MANIFEST_NAME, Manifest};
 use stormlp_dataset::sizes::{SizeDraw, SizeRule};
 use stormlp_model::event::Silent;
@@ -62,8 +63,8 @@ fn faults(folder: &Path, recipe: Recipe) -> Vec<String> {
 
 fn inspect(dataset: &Dataset, folder: &Path, index: u64) -> FileLayout {
     let name = dataset.path(index);
-    let mut file = OpenFile::new(File::open(folder.join(&name)).unwrap()).unwrap();
-    dataset.format().inspect(&name, &mut file).unwrap()
+    let bytes = fs::metadata(folder.join(&name)).unwrap().len();
+    inventory::inspect(folder, dataset, &FoundFile { name, bytes }).unwrap()
 }
 
 fn flip_byte(path: &Path, at: u64) {
@@ -108,9 +109,7 @@ fn every_format_is_made_with_the_sizes_it_foretold() {
             } else {
                 assert!(bytes <= dataset.expected_bytes(index));
             }
-            if !dataset.samples_are_hidden() {
-                assert_eq!(layout.samples, samples, "{}", report.format);
-            }
+            assert_eq!(layout.samples, samples, "{}", report.format);
         }
         assert_eq!(faults(folder.path(), recipe), Vec::<String>::new());
     }
@@ -353,6 +352,35 @@ fn verifying_names_each_bad_file_and_writes_nothing() {
         found[0].contains("found the end of the file at byte 100000"),
         "{}",
         found[0]
+    );
+}
+
+#[test]
+fn without_a_manifest_the_index_is_verified_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut recipe = recipe(FormatKind::IndexedBinary);
+    recipe.samples_per_file = 3;
+    make(folder.path(), recipe.clone(), Existing::Refuse);
+    let file = |name: &str| folder.path().join(name);
+    fs::remove_file(file(MANIFEST_NAME)).unwrap();
+    assert_eq!(faults(folder.path(), recipe.clone()), Vec::<String>::new());
+    fs::write(
+        file("train/img_1_of_5.indexed_binary.off.idx"),
+        [b'?'; 3 * 8],
+    )
+    .unwrap();
+    fs::remove_file(file("valid/img_0_of_2.indexed_binary.sz.idx")).unwrap();
+    let found = faults(folder.path(), recipe);
+    let [garbage, gone] = &found[..] else {
+        panic!("two indices are bad: {found:?}");
+    };
+    assert!(
+        garbage.starts_with("train/img_1_of_5.indexed_binary.off.idx: at byte 0: expected sample"),
+        "{garbage}"
+    );
+    assert!(
+        gone.starts_with("valid/img_0_of_2.indexed_binary.sz.idx: "),
+        "{gone}"
     );
 }
 

@@ -17,7 +17,7 @@ use super::GeneratePlan;
 use super::crew;
 use super::error::GenerateError;
 use super::sink::CHECKSUM;
-use crate::format::OpenFile;
+use crate::inventory::{self, FoundFile};
 use crate::manifest::{ManifestFile, Record, crc64_text};
 
 /// Bytes read at a time.
@@ -98,7 +98,8 @@ fn check_file(plan: &GeneratePlan, record: Option<&Record>, index: u64) -> Resul
         .map_err(|error| format!("{name}: {error}"))?
         .len();
     let Some(record) = record else {
-        return check_framing(plan, index, &name, &path);
+        let file = FoundFile { name, bytes: found };
+        return check_framing(plan, index, &file);
     };
     let Some(file) = record.files.get(&name) else {
         return Err(format!(
@@ -136,25 +137,21 @@ fn check_side_files(plan: &GeneratePlan, file: &ManifestFile) -> Result<(), Stri
     Ok(())
 }
 
-/// Without a manifest: the format's own framing, the number of samples and the expected size.
-fn check_framing(plan: &GeneratePlan, index: u64, name: &str, path: &Path) -> Result<u64, String> {
-    let open = || OpenFile::new(File::open(path)?);
-    let mut file = open().map_err(|error: io::Error| format!("{name}: {error}"))?;
-    let layout = plan
-        .dataset
-        .format()
-        .inspect(name, &mut file)
-        .map_err(|error| error.to_string())?;
+/// Without a manifest: the format's own framing and index, the number of samples and the expected
+/// size.
+fn check_framing(plan: &GeneratePlan, index: u64, file: &FoundFile) -> Result<u64, String> {
+    let FoundFile { name, bytes } = file;
+    let layout =
+        inventory::inspect(&plan.folder, &plan.dataset, file).map_err(|error| error.to_string())?;
     let samples = plan.dataset.recipe().samples_per_file;
-    if layout.samples != samples && !plan.dataset.samples_are_hidden() {
+    if layout.samples != samples {
         let found = layout.samples;
         return Err(format!(
             "{name}: it holds {found} samples, the workload has {samples}"
         ));
     }
-    let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let expected = plan.dataset.expected_bytes(index);
-    if plan.dataset.sizes_are_exact() && bytes != expected {
+    if plan.dataset.sizes_are_exact() && *bytes != expected {
         return Err(format!(
             "{name}: it has {bytes} bytes, the workload's has {expected}"
         ));
