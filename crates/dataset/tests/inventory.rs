@@ -101,6 +101,68 @@ fn too_few_too_many_and_foreign_files() {
 }
 
 #[test]
+fn of_many_missing_files_few_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    make(folder.path(), recipe(FormatKind::Npz));
+    fs::remove_file(folder.path().join(MANIFEST_NAME)).unwrap();
+    let mut most = recipe(FormatKind::Npz);
+    most.train_files = 20_000_000;
+    let started = std::time::Instant::now();
+    let missing = finding(folder.path(), most);
+    assert_eq!(
+        missing.fact,
+        "train/ holds 4 files, the workload has 20000000: missing \
+         train/img_00000000_of_20000000.npz, train/img_00000001_of_20000000.npz, \
+         train/img_00000002_of_20000000.npz and 19999993 more"
+    );
+    // To make all the names takes many times as long, and gigabytes.
+    assert!(started.elapsed().as_secs() < 3, "{:?}", started.elapsed());
+}
+
+#[test]
+fn files_in_one_subfolder_are_to_be_moved_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut two = recipe(FormatKind::Npz);
+    two.train_subfolders = 2;
+    make(folder.path(), two.clone());
+    fs::remove_file(folder.path().join(MANIFEST_NAME)).unwrap();
+    let found = finding(folder.path(), recipe(FormatKind::Npz));
+    assert_eq!(found.kind, FindingKind::Subfolders);
+    assert_eq!(found.advice, "set --params dataset.num_subfolders_train=2");
+
+    let file = |name: &str| folder.path().join("train").join(name);
+    for name in ["img_1_of_4.npz", "img_3_of_4.npz"] {
+        fs::rename(file("1").join(name), file("0").join(name)).unwrap();
+    }
+    let found = finding(folder.path(), two);
+    assert_eq!(
+        found.advice,
+        "move the files up into train/ and set --params dataset.num_subfolders_train=0"
+    );
+    // To DLIO, one subfolder is none.
+    for subfolders in [0, 1] {
+        let mut none = recipe(FormatKind::Npz);
+        none.train_subfolders = subfolders;
+        let found = finding(folder.path(), none);
+        assert_eq!(found.advice, "move the files up into train/");
+    }
+    for entry in fs::read_dir(file("0")).unwrap() {
+        let entry = entry.unwrap();
+        fs::rename(entry.path(), file(entry.file_name().to_str().unwrap())).unwrap();
+    }
+    assert_eq!(findings(folder.path(), recipe(FormatKind::Npz)), []);
+}
+
+#[test]
+fn a_dataset_for_evaluation_alone_is_good() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut evaluated = recipe(FormatKind::Npz);
+    evaluated.train_files = 0;
+    make(folder.path(), evaluated.clone());
+    assert_eq!(findings(folder.path(), evaluated), []);
+}
+
+#[test]
 fn other_counts_and_sizes_of_samples() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path(), recipe(FormatKind::Tfrecord));

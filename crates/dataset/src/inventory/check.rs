@@ -1,6 +1,7 @@
 //! What was found against what a workload wants.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -15,7 +16,7 @@ use crate::format::{FileLayout, FormatError, OpenFile};
 use crate::names::Split;
 
 /// Names that a finding lists before it says how many more there are.
-const MAX_NAMES: usize = 3;
+const MAX_NAMES: u64 = 3;
 /// A mean sample that strays further from the workload's is worth a warning.
 const MAX_MEAN_STRAY: f64 = 0.25;
 
@@ -157,16 +158,13 @@ fn gone(inventory: &Inventory, dataset: &Dataset, split: Split, mend: &Mend) -> 
     let mut made: Vec<&String> = made.collect();
     made.sort_by_key(|name| (base_name(name), name.as_str()));
     made.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
-    let gone = made
-        .into_iter()
-        .filter(|name| !names.contains(name.as_str()));
-    let gone: Vec<String> = gone.cloned().collect();
-    (!gone.is_empty()).then(|| {
+    made.retain(|name| !names.contains(name.as_str()));
+    (!made.is_empty()).then(|| {
         Finding::note(
             FindingKind::Missing,
             format!(
                 "files that this dataset was made with are missing, others take their places: {}",
-                list(&gone, gone.len())
+                list(made.iter(), made.len() as u64)
             ),
             mend.0.clone(),
         )
@@ -187,12 +185,11 @@ fn count(inventory: &Inventory, dataset: &Dataset, split: Split, mend: &Mend) ->
         let missing = (0..wanted)
             .map(|index| naming.path(index))
             .filter(|name| !names.contains(name.as_str()));
-        let missing: Vec<String> = missing.take((wanted - there) as usize).collect();
         return Some(Finding::fatal(
             FindingKind::Missing,
             format!(
                 "{folder}/ holds {there} files, the workload has {wanted}: missing {}",
-                list(&missing, (wanted - there) as usize)
+                list(missing, wanted - there)
             ),
             format!("{}, or run with {option}={there}", mend.0),
         ));
@@ -218,16 +215,21 @@ fn subfolders(inventory: &Inventory, dataset: &Dataset, split: Split) -> Option<
         Split::Train => "num_subfolders_train",
         Split::Valid => "num_subfolders_eval",
     };
+    let folder = split.folder();
+    let advice = match (found.subfolders, of_workload) {
+        (1, 0) => format!("move the files up into {folder}/"),
+        (1, _) => format!("move the files up into {folder}/ and set --params dataset.{key}=0"),
+        (there, _) => format!("set --params dataset.{key}={there}"),
+    };
     (!found.files.is_empty() && found.subfolders != of_workload).then(|| {
         Finding::note(
             FindingKind::Subfolders,
             format!(
-                "{}/ has {}, the workload says {of_workload}: the files are read where they lie, \
-                 DLIO would not find them",
-                split.folder(),
+                "{folder}/ has {}, the workload says {of_workload}: the files are read where they \
+                 lie, DLIO would not find them",
                 counted(found.subfolders, "subfolder")
             ),
-            format!("set --params dataset.{key}={}", found.subfolders),
+            advice,
         )
     })
 }
@@ -238,17 +240,19 @@ fn foreign(found: &FoundSplit) -> Option<Finding> {
             FindingKind::Foreign,
             format!(
                 "files that are not of this dataset: {}",
-                list(&found.foreign, found.foreign.len())
+                list(found.foreign.iter(), found.foreign.len() as u64)
             ),
             "they are left alone",
         )
     })
 }
 
-/// Some names and how many more there are.
-fn list(names: &[String], count: usize) -> String {
-    let shown = names.len().min(MAX_NAMES);
-    let text = names[..shown].join(", ");
+/// The first of `count` names and how many more there are. The others are never made: a mistyped
+/// number of files would make millions.
+fn list(names: impl Iterator<Item = impl Display>, count: u64) -> String {
+    let shown = count.min(MAX_NAMES);
+    let names = names.take(shown as usize).map(|name| name.to_string());
+    let text = names.collect::<Vec<_>>().join(", ");
     match count - shown {
         0 => text,
         more => format!("{text} and {more} more"),
@@ -259,21 +263,20 @@ fn list(names: &[String], count: usize) -> String {
 fn wrong_sizes(inventory: &Inventory, mend: &Mend) -> Option<Finding> {
     let record = inventory.record.as_ref()?;
     let all = inventory.train.files.iter().chain(&inventory.valid.files);
-    let wrong: Vec<String> = all
-        .filter_map(|file| {
-            let made = record.files.get(&file.name)?;
-            (made.bytes != file.bytes).then(|| {
-                format!(
-                    "{} has {} bytes, it was made with {}",
-                    file.name, file.bytes, made.bytes
-                )
-            })
-        })
+    let wrong: Vec<_> = all
+        .filter_map(|file| Some((file, record.files.get(&file.name)?)))
+        .filter(|(file, made)| made.bytes != file.bytes)
         .collect();
+    let told = wrong.iter().map(|(file, made)| {
+        format!(
+            "{} has {} bytes, it was made with {}",
+            file.name, file.bytes, made.bytes
+        )
+    });
     (!wrong.is_empty()).then(|| {
         Finding::fatal(
             FindingKind::WrongSize,
-            list(&wrong, wrong.len()),
+            list(told, wrong.len() as u64),
             mend.0.clone(),
         )
     })
@@ -282,7 +285,9 @@ fn wrong_sizes(inventory: &Inventory, mend: &Mend) -> Option<Finding> {
 /// Reads the framing of some files and the mean size of all.
 fn framing(inventory: &Inventory, dataset: &Dataset, mend: &Mend) -> Vec<Finding> {
     let files = &inventory.train.files;
-    let last = files.len() - 1;
+    let Some(last) = files.len().checked_sub(1) else {
+        return Vec::new();
+    };
     let mut places = vec![0, last / 2, last];
     places.dedup();
     let mut payload_shares = Vec::new();
