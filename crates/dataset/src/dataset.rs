@@ -170,6 +170,12 @@ impl Dataset {
         Ok(Some(dataset))
     }
 
+    /// With another writer and reader, such as one that fails.
+    #[cfg(test)]
+    pub(crate) fn with_format(self, format: Box<dyn Format>) -> Self {
+        Self { format, ..self }
+    }
+
     /// Files in all.
     #[must_use]
     pub fn files(&self) -> u64 {

@@ -84,6 +84,9 @@ pub enum GenerateError {
     /// The format could not hold a file.
     #[error("{0}")]
     Format(String),
+    /// A thread of the run panicked, and says this.
+    #[error("a thread panicked: {0}; this is a fault of stormlp")]
+    Panicked(String),
     /// The user stopped the run.
     #[error("stopped with {made} of {files} files made")]
     Stopped {

@@ -14,6 +14,9 @@ mod sink;
 mod survey;
 mod verify;
 
+#[cfg(test)]
+mod panic_tests;
+
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};

@@ -170,7 +170,7 @@ impl<'a> Crew<'a> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Outcome> {
-        // A thread that panicked has ended the run already; what it left is still whole.
+        // A thread that panicked ends the run; what it left here is still whole.
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -197,9 +197,10 @@ impl<'a> Crew<'a> {
             unit: Unit::Bytes,
         });
         let done = || self.written.load(Ordering::Relaxed);
-        crew::work(buffers, observer, done, |buffers| self.thread(buffers));
+        let thread = |buffers| self.thread(buffers);
+        let worked = crew::work(buffers, observer, done, &self.failed, thread);
         observer.event(&Event::PhaseFinished);
-        Ok(())
+        worked
     }
 
     fn total_bytes(&self) -> u64 {

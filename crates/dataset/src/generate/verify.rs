@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crc_fast::{Digest, checksum};
@@ -52,8 +52,9 @@ pub fn verify(
     let next = AtomicU64::new(0);
     let bytes = AtomicU64::new(0);
     let faults = Mutex::new(Vec::new());
+    let failed = AtomicBool::new(false);
     let check = |()| {
-        while !stop.is_stopped() {
+        while !stop.is_stopped() && !failed.load(Ordering::Relaxed) {
             let index = next.fetch_add(1, Ordering::Relaxed);
             if index >= files {
                 break;
@@ -67,8 +68,10 @@ pub fn verify(
         }
     };
     let started = || next.load(Ordering::Relaxed).min(files);
-    crew::work(vec![(); plan.thread_count()], observer, started, check);
+    let threads = vec![(); plan.thread_count()];
+    let worked = crew::work(threads, observer, started, &failed, check);
     observer.event(&Event::PhaseFinished);
+    worked?;
     let mut faults = faults.into_inner().unwrap_or_else(PoisonError::into_inner);
     if stop.is_stopped() {
         return Err(GenerateError::CheckStopped {

@@ -1,0 +1,111 @@
+//! A panic in a thread is an error of the run, and nobody waits for what never comes.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use stormlp_model::event::Silent;
+use stormlp_model::stop::StopToken;
+
+use super::{Existing, GenerateError, GeneratePlan, run, verify};
+use crate::content::Content;
+use crate::dataset::{Dataset, FormatKind, Recipe};
+use crate::format::raw::Raw;
+use crate::format::{
+    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt,
+};
+use crate::sizes::{SizeDraw, SizeRule};
+
+/// Panics at the file in the middle, and at every file that is read.
+struct Panics;
+
+const FILES: u64 = 40;
+
+impl Format for Panics {
+    fn file_bytes(&self, file: &FileSpec) -> Option<u64> {
+        Raw.file_bytes(file)
+    }
+
+    fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
+        assert!(file.content.file != FILES / 2, "an injected fault");
+        Raw.encode(file, sink)
+    }
+
+    fn inspect(&self, _name: &str, _source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {
+        panic!("an injected fault")
+    }
+}
+
+fn dataset() -> Dataset {
+    Dataset::new(Recipe {
+        format: FormatKind::Jpeg,
+        prefix: "img".to_string(),
+        train_files: FILES,
+        train_subfolders: 0,
+        valid_files: 0,
+        valid_subfolders: 0,
+        samples_per_file: 1,
+        size: SizeRule::Length {
+            mean_bytes: 10_000.0,
+            stdev_bytes: 0.0,
+        },
+        draw: SizeDraw::Shared,
+        content: Content::Random,
+        seed: 42,
+    })
+    .unwrap()
+}
+
+fn plan(folder: &Path, dataset: Dataset) -> GeneratePlan {
+    GeneratePlan {
+        existing: Existing::Resume,
+        threads: 3,
+        ..GeneratePlan::new(folder.to_path_buf(), "unet3d", "v2", dataset)
+    }
+}
+
+/// What `work` answers, which must not take for ever.
+fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (answer, answered) = mpsc::channel();
+    thread::spawn(move || answer.send(work()));
+    let patience = Duration::from_secs(30);
+    answered
+        .recv_timeout(patience)
+        .expect("it hangs, or panicked itself")
+}
+
+#[test]
+fn a_panic_while_writing_ends_the_run_which_can_be_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    let faulty = plan(folder.path(), dataset().with_format(Box::new(Panics)));
+    let error = in_time(move || run(&faulty, &Silent, &StopToken::new())).unwrap_err();
+    assert!(matches!(error, GenerateError::Panicked(_)), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "a thread panicked: an injected fault; this is a fault of stormlp"
+    );
+    let good = plan(folder.path(), dataset());
+    let report = run(&good, &Silent, &StopToken::new()).unwrap();
+    assert_eq!(report.files_made + report.files_kept, FILES);
+    assert!(
+        report.files_kept >= FILES / 2 - 2 && report.files_made >= 1,
+        "{} kept, {} made",
+        report.files_kept,
+        report.files_made
+    );
+}
+
+#[test]
+fn a_panic_while_verifying_ends_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = plan(folder.path(), dataset());
+    run(&good, &Silent, &StopToken::new()).unwrap();
+    // Without it, the format is asked.
+    std::fs::remove_file(folder.path().join(crate::manifest::MANIFEST_NAME)).unwrap();
+    let faulty = plan(folder.path(), dataset().with_format(Box::new(Panics)));
+    let error = in_time(move || verify(&faulty, &Silent, &StopToken::new())).unwrap_err();
+    assert!(matches!(error, GenerateError::Panicked(_)), "{error}");
+}
