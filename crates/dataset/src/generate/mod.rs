@@ -166,8 +166,9 @@ pub fn check_room(recipe: &Recipe, folder: &Path, existing: Existing) -> Result<
     })
 }
 
-/// The folder itself, or the nearest one above it that exists.
-fn existing_part(folder: &Path) -> &Path {
+/// The folder itself, or the nearest one above it that exists, for asking its file system.
+#[must_use]
+pub fn existing_part(folder: &Path) -> &Path {
     folder
         .ancestors()
         .find(|part| part.is_dir())

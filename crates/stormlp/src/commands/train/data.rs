@@ -16,20 +16,12 @@ use stormlp_model::training::request::TrainRequest;
 use stormlp_model::training::workload::Workload;
 use stormlp_model::units::{ByteSize, counted, format_duration};
 use stormlp_model::warning::{Warning, WarningKind};
-use stormlp_transfer::storage;
 
 use super::args::DataArgs;
+use super::starter;
 use crate::exit::Failure;
 use crate::session::Session;
 
-/// A starter set is never larger.
-const STARTER_BYTES: f64 = 10.0 * (1u64 << 30) as f64;
-/// Of a starter set, so many files are for training for each one for evaluation.
-const STARTER_TRAINED_PER_EVALUATED: u64 = 8;
-/// A run over a starter set computes about so long.
-const STARTER_SECONDS: f64 = 55.0;
-/// v2.0's formulas need three steps, the others two.
-const LEAST_STEPS: f64 = 3.0;
 /// What a disk may be expected to write, for the estimate before anything is known of it.
 const WRITE_BYTES_PER_SECOND: f64 = 1e9;
 
@@ -92,7 +84,7 @@ pub(crate) fn find(
         request.files = Some(files);
         request.data_dir = Some(place.folder.clone());
         if !args.full && begun.is_none() {
-            make_starter_of(workload, files);
+            starter::shape(workload, files);
         }
         return to_make(workload, files, profile, args.full, place.folder, session);
     };
@@ -306,7 +298,8 @@ fn refused(finding: &Finding, folder: &Path) -> Failure {
     failure.with_help(finding.advice.clone())
 }
 
-fn dataset(workload: &Workload, profile: Profile) -> Result<Dataset, Failure> {
+/// The dataset that the workload describes.
+pub(super) fn dataset(workload: &Workload, profile: Profile) -> Result<Dataset, Failure> {
     let recipe = spec::recipe(&workload.dataset, Making::of(profile));
     Dataset::new(recipe).map_err(Failure::no_plan)
 }
@@ -322,16 +315,8 @@ fn files_to_make(
     match request.files {
         _ if args.full => full_files(workload, request, facts),
         Some(files) => Ok(files),
-        None => starter_files(workload, request, folder),
+        None => starter::files(workload, request, folder),
     }
-}
-
-/// A starter set has no subfolders and as many files for evaluation as it can spare.
-fn make_starter_of(workload: &mut Workload, files: u64) {
-    let evaluated = workload.dataset.num_files_eval;
-    workload.dataset.num_files_eval = evaluated.min(files.div_ceil(STARTER_TRAINED_PER_EVALUATED));
-    workload.dataset.num_subfolders_train = 0;
-    workload.dataset.num_subfolders_eval = 0;
 }
 
 fn generation(error: GenerateError, session: &Session) -> Failure {
@@ -353,71 +338,6 @@ fn generation(error: GenerateError, session: &Session) -> Failure {
         GenerateError::Another { .. } => Failure::machine(error)
             .with_help("choose another --data-dir, or remove it with `stormlp clean`"),
         other => Failure::machine(other),
-    }
-}
-
-/// Files of a starter set: enough for about a minute of compute, within 10 GiB and half of the
-/// free space, and never too few for three steps.
-fn starter_files(
-    workload: &Workload,
-    request: &TrainRequest,
-    folder: &Path,
-) -> Result<u64, Failure> {
-    let spec = &workload.dataset;
-    let samples_per_file = spec.num_samples_per_file.max(1) as f64;
-    let file_bytes = spec.record_length_bytes * samples_per_file;
-    let batch = f64::from(request.batch_size.unwrap_or(workload.reader.batch_size));
-    let accelerators = f64::from(request.accelerators.unwrap_or(1));
-    let compute = request.compute.unwrap_or(workload.train.computation_time);
-    let epochs = f64::from(request.epochs.unwrap_or(workload.train.epochs));
-    let free = storage::space(&existing(folder)).map_err(Failure::machine)?;
-    let most_bytes = STARTER_BYTES.min(free.free_bytes as f64 / 2.0);
-    let step = compute.mean_seconds().max(1e-4);
-    let steps = match request.steps {
-        // One more than asked for, so that the fetch after the last step finds something.
-        Some(steps) => steps as f64 + 1.0,
-        None => (STARTER_SECONDS / epochs / step).max(LEAST_STEPS),
-    };
-    let files_of = |steps: f64| (steps * batch * accelerators / samples_per_file).ceil();
-    let within = trained_of((most_bytes / file_bytes) as u64, spec.num_files_eval) as f64;
-    let least = files_of(LEAST_STEPS).max(1.0);
-    if within < least {
-        return Err(Failure::machine(anyhow::anyhow!(
-            "three steps need {least} files of {}, {} together, and a starter set may have {} here",
-            ByteSize(file_bytes as u64),
-            ByteSize((least * file_bytes) as u64),
-            ByteSize(most_bytes as u64)
-        ))
-        .with_help("give the number of files with --files N, or use fewer --accelerators"));
-    }
-    let accelerators = accelerators as u64;
-    let files = files_of(steps).min(within) as u64;
-    // As many files for each accelerator, so that all have the same number of steps.
-    Ok(if files >= accelerators {
-        files / accelerators * accelerators
-    } else {
-        files
-    })
-}
-
-/// The most files for training that leave room, among `files`, for those for evaluation.
-fn trained_of(files: u64, evaluated: u64) -> u64 {
-    let share = STARTER_TRAINED_PER_EVALUATED;
-    let with_a_share = (u128::from(files) * u128::from(share) / u128::from(share + 1)) as u64;
-    with_a_share.max(files.saturating_sub(evaluated))
-}
-
-/// The nearest folder that is there, for asking its file system.
-fn existing(folder: &Path) -> PathBuf {
-    let mut at = folder;
-    loop {
-        if at.is_dir() {
-            return at.to_path_buf();
-        }
-        match at.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => at = parent,
-            _ => return PathBuf::from("."),
-        }
     }
 }
 

@@ -6,6 +6,7 @@ mod data;
 mod execute;
 mod finish;
 mod means;
+mod starter;
 
 use std::path::PathBuf;
 
