@@ -340,6 +340,34 @@ fn files_in_subfolders_are_read_and_dlios_view_of_them_is_told() {
 }
 
 #[test]
+fn files_that_are_left_out_are_told_once() {
+    let folder = folder();
+    let datagen = "unet3d --data-dir data --files 28 --params \
+        dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=20000";
+    let mut make = stormlp();
+    make.current_dir(folder.path()).arg("datagen");
+    make.args(datagen.split_whitespace()).assert().success();
+    for number in 0..15 {
+        fs::write(
+            folder.path().join(format!("data/train/{number:02}.txt")),
+            "x",
+        )
+        .unwrap();
+    }
+    let words = format!("unet3d --data-dir data --files 21 --epochs 1 --compute-time 1ms {SMALL}");
+    let mut facts = warnings(&report(folder.path(), &words));
+    facts.retain(|fact| fact.contains("files"));
+    assert_eq!(
+        facts,
+        [
+            "train/ holds 28 files, the workload has 21",
+            "files that are not of this dataset: train/00.txt, train/01.txt, train/02.txt and 12 \
+             more",
+        ]
+    );
+}
+
+#[test]
 fn au_over_100_percent_by_nominal_compute_is_explained() {
     let folder = folder();
     let words = "unet3d --storage null --steps 40 --epochs 1 --seed SEED \

@@ -82,7 +82,7 @@ impl TrainPlan {
         let problem = memory::check(&plan, request, host);
         resolver.problems.extend(problem);
         if resolver.problems.is_empty() {
-            let warnings = warnings::of(&plan, workload, request, inventory, host);
+            let warnings = warnings::of(&plan, workload, request, host);
             Ok(Resolved { plan, warnings })
         } else {
             Err(Problems(resolver.problems))

@@ -2,7 +2,6 @@
 
 use super::datasize::{MEMORY_MULTIPLE, MIN_STEPS};
 use super::edition::EditionFrom;
-use super::inventory::Inventory;
 use super::plan::TrainPlan;
 use super::profile::Profile;
 use super::request::{StorageKind, TrainRequest};
@@ -17,13 +16,11 @@ pub(super) fn of(
     plan: &TrainPlan,
     workload: &Workload,
     request: &TrainRequest,
-    inventory: &Inventory,
     host: &HostFacts,
 ) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if plan.storage == StorageKind::Real {
         warnings.extend(memory(plan, host));
-        warnings.extend(extra_files(plan, inventory));
     }
     warnings.extend(edition(workload, request.profile));
     warnings.extend(few_steps(plan, request));
@@ -96,27 +93,6 @@ fn few_steps(plan: &TrainPlan, request: &TrainRequest) -> Option<Warning> {
                 counted(plan.steps_per_epoch, "step")
             ),
             advice,
-        )
-    })
-}
-
-fn extra_files(plan: &TrainPlan, inventory: &Inventory) -> Option<Warning> {
-    let found = inventory.train.len() as u64;
-    if let Some(name) = inventory.foreign.first() {
-        return Some(Warning::new(
-            WarningKind::Dataset,
-            format!(
-                "the dataset folder has {} that are not of it, such as {name}",
-                counted(inventory.foreign.len() as u64, "file")
-            ),
-            "they are left out",
-        ));
-    }
-    (found > plan.data.files).then(|| {
-        Warning::new(
-            WarningKind::Dataset,
-            format!("{} of {found} training files are used", plan.data.files),
-            format!("set --files {found} for all"),
         )
     })
 }
