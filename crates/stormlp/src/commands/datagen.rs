@@ -10,10 +10,10 @@ use stormlp_dataset::generate::{self, Existing, GenerateError, GeneratePlan};
 use stormlp_dataset::manifest::ManifestError;
 use stormlp_dataset::spec::{self, DEFAULT_SEED, Making};
 use stormlp_model::event::{Event, Observer as _, Unit};
-use stormlp_model::path::EngineKind;
 use stormlp_model::training::profile::Profile;
 use stormlp_report::dataset as text;
 
+use crate::commands::engine::Engine;
 use crate::commands::workloads;
 use crate::exit::Failure;
 use crate::output;
@@ -115,19 +115,6 @@ struct Mode {
     dry_run: bool,
 }
 
-/// I/O engines.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Engine {
-    /// io_uring where the kernel allows it, else pwrite.
-    Auto,
-    /// io_uring, one ring for each thread.
-    Uring,
-    /// io_uring through tokio-uring.
-    TokioUring,
-    /// pwrite.
-    Psync,
-}
-
 /// The forms of the result.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Format {
@@ -211,12 +198,7 @@ fn plan(args: &Args, session: &Session) -> Result<GeneratePlan, Failure> {
     Ok(GeneratePlan {
         existing,
         threads: args.threads.map_or(0, usize::from),
-        engine: match args.engine {
-            Engine::Auto => None,
-            Engine::Uring => Some(EngineKind::Uring),
-            Engine::TokioUring => Some(EngineKind::TokioUring),
-            Engine::Psync => Some(EngineKind::Psync),
-        },
+        engine: args.engine.named(),
         ..GeneratePlan::new(folder, &workload.name, profile.name(), dataset)
     })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
-use stormlp_model::path::{EngineKind, PathKind};
+use stormlp_model::path::PathKind;
 use stormlp_model::training::distribution::Distribution;
 use stormlp_model::training::profile::Profile;
 use stormlp_model::training::request::{
@@ -15,6 +15,7 @@ use stormlp_model::training::request::{
 use stormlp_model::training::workload::Workload;
 use stormlp_model::units::{ByteSize, parse_duration};
 
+use crate::commands::engine::Engine;
 use crate::commands::workloads::{self, parse_some_bytes};
 use crate::exit::Failure;
 
@@ -176,31 +177,6 @@ pub(crate) enum Storage {
     Real,
     /// From nowhere.
     Null,
-}
-
-/// I/O engines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Engine {
-    /// io_uring where the kernel allows it, else pread.
-    Auto,
-    /// io_uring, one ring for each thread.
-    Uring,
-    /// io_uring through tokio-uring.
-    TokioUring,
-    /// pread.
-    Psync,
-}
-
-impl Engine {
-    /// The engine that was named.
-    pub(crate) fn named(self) -> Option<EngineKind> {
-        match self {
-            Self::Auto => None,
-            Self::Uring => Some(EngineKind::Uring),
-            Self::TokioUring => Some(EngineKind::TokioUring),
-            Self::Psync => Some(EngineKind::Psync),
-        }
-    }
 }
 
 /// `--accelerator-profile`.

@@ -12,7 +12,8 @@ use stormlp_transfer::cuda::CudaDevice;
 use stormlp_transfer::storage::{self, Access};
 use stormlp_transfer::{Accelerator, HostStandIn};
 
-use super::args::{Engine, ReadArgs};
+use super::args::ReadArgs;
+use crate::commands::engine::Engine;
 use crate::exit::Failure;
 
 /// Chooses engine and accelerator for a plan.
