@@ -365,6 +365,14 @@ fn files_that_are_left_out_are_told_once() {
              more",
         ]
     );
+
+    // What stormlp made is the dataset, all of it: nothing is left out.
+    let words = words.replace("--files 21", "") + " dataset.num_files_train=21";
+    let report = report(folder.path(), &words);
+    assert_eq!(report["steps_per_epoch"], 4);
+    let mut facts = warnings(&report);
+    facts.retain(|fact| fact.contains("the workload has"));
+    assert_eq!(facts, [""; 0]);
 }
 
 #[test]

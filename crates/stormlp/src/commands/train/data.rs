@@ -228,11 +228,7 @@ fn take_what_is_there(
     }
     let there = found.train.files.len() as u64;
     let files = made.map_or(there, |head| head.train_files.max(there));
-    let takes_all = match files < spec.num_files_train {
-        true => made.is_some(),
-        false => may_generate,
-    };
-    if takes_all {
+    if made.is_some() || may_generate && files >= spec.num_files_train {
         spec.num_files_train = files;
         request.files = Some(files);
     }
