@@ -65,6 +65,20 @@ fn a_dataset_is_made_refused_verified_and_mended() {
     assert_eq!(mended["files_kept"], 3);
     datagen(&folder, &["--verify"]).success();
 
+    // Altered by somebody who takes care that it does not show.
+    let file = folder.join("train/img_1_of_4.npz");
+    let when = fs::metadata(&file).unwrap().modified().unwrap();
+    let mut bytes = fs::read(&file).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let touched = fs::File::options().write(true).open(&file).unwrap();
+    touched.set_modified(when).unwrap();
+    let mended = json(datagen(&folder, &["--resume", "--format", "json"]).success());
+    assert_eq!(
+        mended["remade"],
+        serde_json::json!(["train/img_1_of_4.npz"])
+    );
+
     let other = stderr(datagen(&folder, &["--resume", "--seed", "7"]).code(3));
     assert!(
         other.contains("made with seed 42, this run asks for seed 7"),

@@ -106,7 +106,12 @@ fn workloads_that_make_no_plan_are_3() {
         &["no training", "stormlp datagen make.yaml"],
     );
     fs::write(folder.path().join("empty.yaml"), "model: {name: x}\n").unwrap();
-    check(folder.path(), "empty.yaml", 3, &["empty.yaml has no `dataset`"]);
+    check(
+        folder.path(),
+        "empty.yaml",
+        3,
+        &["empty.yaml has no `dataset`"],
+    );
     let other = "my.yaml --accelerator b200 --storage null";
     fs::write(folder.path().join("my.yaml"), "dataset: {format: npz}\n").unwrap();
     check(
@@ -178,6 +183,69 @@ fn a_file_missing_from_a_dataset_of_ours_is_4_and_fewer_may_be_asked_for() {
     let fewer = train(folder.path(), &format!("{words} --files 21")).assert();
     let said = String::from_utf8(fewer.success().get_output().stdout.clone()).unwrap();
     assert!(said.contains(name), "others take its place: {said}");
+}
+
+#[test]
+fn a_folder_that_was_named_is_never_replaced_by_a_starter_set() {
+    let folder = folder();
+    let words = format!("unet3d {SMALL} dataset.data_folder=nowhere");
+    check(
+        folder.path(),
+        &words,
+        4,
+        &["nowhere holds no npz files", "--generate"],
+    );
+    fs::write(folder.path().join("file"), "").unwrap();
+    let words = "unet3d --data-dir file";
+    check(
+        folder.path(),
+        words,
+        4,
+        &["file is a file, not a dataset's folder"],
+    );
+    assert!(!folder.path().join("stormlp-data").exists());
+}
+
+#[test]
+fn a_file_of_a_user_gets_no_more_files_than_it_has_and_is_told_of_its_empty_folder() {
+    let folder = folder();
+    let yaml = "
+model: {name: mine}
+dataset: {data_folder: /nowhere/at/all, format: npz, num_files_train: 24, num_files_eval: 4,
+          record_length_bytes: 20000}
+reader: {data_loader: pytorch, batch_size: 2}
+train: {epochs: 1, computation_time: 0.001}
+metric: {au: 0.001}
+";
+    fs::write(folder.path().join("my.yaml"), yaml).unwrap();
+    let run = train(folder.path(), "my.yaml --profile v2")
+        .assert()
+        .success();
+    let said = stderr(run);
+    assert!(
+        said.contains("data_folder of my.yaml is /nowhere/at/all"),
+        "{said}"
+    );
+    let data = folder.path().join("stormlp-data/mine");
+    assert_eq!(files_of(&data).len(), 24);
+    // Files for evaluation are missed only by a run that evaluates.
+    fs::remove_dir_all(data.join("valid")).unwrap();
+    let words = "my.yaml --profile v2";
+    train(folder.path(), words).assert().success();
+    let words = format!("{words} --params workflow.evaluation=True");
+    check(folder.path(), &words, 4, &["valid/ holds 0 files"]);
+}
+
+#[test]
+fn what_is_no_regular_file_is_no_sample() {
+    let folder = folder();
+    let data = dataset(folder.path(), "unet3d", 21, "");
+    let pipe = &files_of(&data)[3];
+    fs::remove_file(pipe).unwrap();
+    assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    let words = format!("unet3d --data-dir data --files 21 {SMALL}");
+    let name = pipe.file_name().unwrap().to_str().unwrap();
+    check(folder.path(), &words, 4, &["holds 20 files", name]);
 }
 
 #[test]

@@ -61,7 +61,8 @@ pub struct ManifestFile {
     pub crc64: String,
     /// When it was last changed, in nanoseconds since 1970: while this and the size stand, the
     /// checksum need not be computed again to continue a run.
-    pub modified_ns: u64,
+    #[serde(alias = "modified_ns")]
+    pub changed_ns: u64,
     /// Index files that belong to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub side_files: Vec<ManifestSideFile>,
@@ -414,7 +415,7 @@ mod tests {
             name: name.to_string(),
             bytes: 7,
             crc64: crc64_text(12),
-            modified_ns: 1,
+            changed_ns: 1,
             side_files: Vec::new(),
         }
     }

@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::time::UNIX_EPOCH;
 
 use crc_fast::checksum;
 use stormlp_model::stop::StopToken;
@@ -51,13 +51,13 @@ pub(super) fn make(
     let result = write(context, lane, index, &temporary).and_then(|(written, finish)| {
         let side_files = write_side_files(context, &name, &finish.side_files)?;
         rename(&name, &temporary, &target)?;
-        let modified_ns = modified_ns(&target)
+        let changed_ns = changed_ns(&target)
             .map_err(|source| GenerateError::file("read the time of", &name, source))?;
         Ok(ManifestFile {
             name: name.clone(),
             bytes: written.bytes,
             crc64: crc64_text(written.crc64),
-            modified_ns,
+            changed_ns,
             side_files,
         })
     });
@@ -162,9 +162,10 @@ fn write_side_files(
     Ok(written)
 }
 
-/// When a file was last changed, in nanoseconds since 1970.
-pub(super) fn modified_ns(path: &PathBuf) -> io::Result<u64> {
-    let modified = fs::metadata(path)?.modified()?;
-    let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
-    Ok(since.as_nanos() as u64)
+/// When a file was last changed in any way, in nanoseconds since 1970: unlike the time of its last
+/// write, nobody can set this one back.
+pub(super) fn changed_ns(path: &Path) -> io::Result<u64> {
+    let metadata = fs::metadata(path)?;
+    let (seconds, nanos) = (metadata.ctime().max(0), metadata.ctime_nsec().max(0));
+    Ok(seconds as u64 * 1_000_000_000 + nanos as u64)
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use stormlp_transfer::storage;
 
 use super::error::GenerateError;
-use super::file::modified_ns;
+use super::file::changed_ns;
 use super::verify::checksum_of;
 use super::{Existing, GeneratePlan, existing_part};
 use crate::content::BLOCK_BYTES;
@@ -236,15 +236,15 @@ fn still_whole(folder: &Path, file: &ManifestFile) -> Option<ManifestFile> {
             return None;
         }
     }
-    let modified_ns = modified_ns(&path).ok()?;
-    if modified_ns != file.modified_ns {
+    let changed_ns = changed_ns(&path).ok()?;
+    if changed_ns != file.changed_ns {
         let crc = checksum_of(&path).ok()?;
         if crc64_text(crc) != file.crc64 {
             return None;
         }
     }
     Some(ManifestFile {
-        modified_ns,
+        changed_ns,
         ..file.clone()
     })
 }

@@ -285,7 +285,9 @@ fn wrong_sizes(inventory: &Inventory, mend: &Mend) -> Option<Finding> {
 /// Reads the framing of some files and the mean size of all.
 fn framing(inventory: &Inventory, dataset: &Dataset, mend: &Mend) -> Vec<Finding> {
     let files = &inventory.train.files;
-    let Some(last) = files.len().checked_sub(1) else {
+    // Those beyond the workload's are not read.
+    let wanted = usize::try_from(dataset.recipe().train_files).unwrap_or(usize::MAX);
+    let Some(last) = files.len().min(wanted).checked_sub(1) else {
         return Vec::new();
     };
     let mut places = vec![0, last / 2, last];

@@ -168,7 +168,7 @@ fn scan_folder(
         let name = format!("{relative}/{name}");
         if metadata.is_dir() {
             subfolders.push(name);
-        } else if has_suffix(&name, suffix) {
+        } else if metadata.is_file() && has_suffix(&name, suffix) {
             found.files.push(FoundFile {
                 name,
                 bytes: metadata.len(),

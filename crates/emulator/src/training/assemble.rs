@@ -107,23 +107,6 @@ fn cost(phase: &PhaseMeasured) -> Cost {
     }
 }
 
-/// The cost of several epochs or runs together.
-pub fn total_cost<'a>(costs: impl IntoIterator<Item = &'a Cost>) -> Cost {
-    costs
-        .into_iter()
-        .copied()
-        .reduce(|sum, cost| Cost {
-            bytes_read: sum.bytes_read + cost.bytes_read,
-            device_bytes_read: sum
-                .device_bytes_read
-                .zip(cost.device_bytes_read)
-                .map(|(sum, bytes)| sum + bytes),
-            cpu_user_seconds: sum.cpu_user_seconds + cost.cpu_user_seconds,
-            cpu_system_seconds: sum.cpu_system_seconds + cost.cpu_system_seconds,
-        })
-        .unwrap_or_default()
-}
-
 fn device_use(phase: &PhaseMeasured) -> Option<DeviceUse> {
     let device = phase.device?;
     let milliseconds = (1e3 * phase.elapsed_seconds).max(f64::MIN_POSITIVE);
@@ -202,7 +185,7 @@ pub fn run_report(plan: &TrainPlan, number: u32, warm_up: bool, run: &RunMeasure
         run: number,
         warm_up,
         mean,
-        cost: total_cost(epochs.iter().map(|epoch| &epoch.cost)),
+        cost: Cost::total(epochs.iter().map(|epoch| &epoch.cost)),
         complete,
         meets_threshold: complete && mean.au_percent.profile >= plan.metric.threshold_percent,
         started_unix_seconds: 0.0,

@@ -37,13 +37,13 @@ pub struct TrainReport {
     pub threshold_percent: f64,
     /// Whether every epoch ran and the mean AU by the profile's formula reaches it.
     pub meets_threshold: bool,
-    /// Bytes and processor time of the epochs of the scored runs; evaluations and what lies between
-    /// epochs are not in it.
+    /// Bytes and processor time of the epochs of a scored run, at the mean over those runs;
+    /// evaluations and what lies between epochs are not in it.
     #[serde(flatten)]
     pub cost: Cost,
     /// Peak resident memory of the process in bytes.
     pub peak_rss_bytes: u64,
-    /// Wall time of the scored runs in seconds.
+    /// Wall time of a scored run in seconds, at the mean.
     pub duration_seconds: f64,
     /// How the run ended.
     pub ending: RunEnding,
@@ -157,6 +157,34 @@ pub struct Cost {
     pub cpu_user_seconds: f64,
     /// Processor time of the process in the kernel.
     pub cpu_system_seconds: f64,
+}
+
+impl Cost {
+    /// What all of `costs` took together.
+    pub fn total<'a>(costs: impl IntoIterator<Item = &'a Self>) -> Self {
+        let sum = |sum: Self, cost: Self| Self {
+            bytes_read: sum.bytes_read + cost.bytes_read,
+            device_bytes_read: sum
+                .device_bytes_read
+                .zip(cost.device_bytes_read)
+                .map(|(sum, bytes)| sum + bytes),
+            cpu_user_seconds: sum.cpu_user_seconds + cost.cpu_user_seconds,
+            cpu_system_seconds: sum.cpu_system_seconds + cost.cpu_system_seconds,
+        };
+        costs.into_iter().copied().reduce(sum).unwrap_or_default()
+    }
+
+    /// The mean of what `count` took together.
+    #[must_use]
+    pub fn shared_by(self, count: usize) -> Self {
+        let count = count.max(1);
+        Self {
+            bytes_read: self.bytes_read / count as u64,
+            device_bytes_read: self.device_bytes_read.map(|bytes| bytes / count as u64),
+            cpu_user_seconds: self.cpu_user_seconds / count as f64,
+            cpu_system_seconds: self.cpu_system_seconds / count as f64,
+        }
+    }
 }
 
 /// One epoch.

@@ -236,15 +236,13 @@ fn bad_files(bad: usize, by_checksum: bool, session: &Session, plan: &GeneratePl
         "{bad} of {files} files are bad in {}",
         plan.folder.display()
     );
-    let mend = if by_checksum {
-        "--resume"
+    let command = command_line(session);
+    Failure::storage(error).with_help(if by_checksum {
+        // A disk that lost bytes by itself left no trace that --resume would look at.
+        format!("remove the bad files, then make them again with `{command} --resume`")
     } else {
-        "--overwrite"
-    };
-    Failure::storage(error).with_help(format!(
-        "make them again with `{} {mend}`",
-        command_line(session)
-    ))
+        format!("make all again with `{command} --overwrite`")
+    })
 }
 
 /// The exit code and the advice of an error.

@@ -74,6 +74,15 @@ pub(crate) struct WorkloadArgs {
     params: Vec<String>,
 }
 
+impl WorkloadArgs {
+    /// Whether `--params` sets the key `path`.
+    pub(crate) fn sets(&self, path: &str) -> bool {
+        let keys = self.params.iter().filter_map(|param| param.split_once('='));
+        keys.map(|(key, _)| key.trim_start_matches('+'))
+            .any(|key| key.strip_prefix("workload.").unwrap_or(key) == path)
+    }
+}
+
 /// The dataset.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The dataset")]

@@ -24,6 +24,8 @@ use crate::session::Session;
 
 /// What a disk may be expected to write, for the estimate before anything is known of it.
 const WRITE_BYTES_PER_SECOND: f64 = 1e9;
+/// What each file takes besides: made, synced and listed.
+const FILE_SECONDS: f64 = 1e-4;
 
 /// The dataset as the plan and the report want it.
 #[derive(Default)]
@@ -81,6 +83,10 @@ pub(crate) fn find(
             Some(head) => head.train_files,
             None => files_to_make(workload, request, args, facts, &place.folder)?,
         };
+        if let Some(warning) = unused_folder(workload, &place, name).filter(|_| !session.quiet) {
+            // Told before anything is made there.
+            eprintln!("warning: {warning}");
+        }
         request.files = Some(files);
         request.data_dir = Some(place.folder.clone());
         if !args.full && begun.is_none() {
@@ -88,10 +94,13 @@ pub(crate) fn find(
         }
         return to_make(workload, files, profile, args.full, place.folder, session);
     };
-    let options = begun.map_or(String::new(), |head| made_with(&head, &found, workload));
+    let options = match begun {
+        Some(head) => made_with(&head, &found, workload),
+        None => asked_for(request),
+    };
     take_what_is_there(workload, request, &found, may_generate);
-    let dataset = dataset(workload, profile)?;
-    let mut warnings = Vec::new();
+    let dataset = dataset(&as_read(workload), profile)?;
+    let mut warnings: Vec<_> = unused_folder(workload, &place, name).into_iter().collect();
     for finding in inventory::check(&found, &dataset, &format!("{datagen}{options}")) {
         if finding.fatal {
             return Err(refused(&finding, &place.folder));
@@ -162,7 +171,11 @@ impl ToMake {
             if self.full { "the full" } else { "a starter" },
             counted(self.plan.dataset.files(), "file"),
             ByteSize(bytes),
-            format_duration((bytes as f64 / WRITE_BYTES_PER_SECOND).max(1.0))
+            format_duration(
+                (bytes as f64 / WRITE_BYTES_PER_SECOND
+                    + self.plan.dataset.files() as f64 * FILE_SECONDS)
+                    .max(1.0)
+            )
         );
     }
 }
@@ -175,6 +188,45 @@ fn datagen_command(name: &str, place: &Place) -> String {
         shell_word(name),
         shell_word(&folder)
     )
+}
+
+/// The workload without what this run does not read.
+fn as_read(workload: &Workload) -> Workload {
+    let mut read = workload.clone();
+    if !read.workflow.evaluation {
+        read.dataset.num_files_eval = 0;
+    }
+    read
+}
+
+/// The options of `stormlp datagen` that stand for those of this run.
+fn asked_for(request: &TrainRequest) -> String {
+    let asked = [
+        ("--files", request.files),
+        ("--samples-per-file", request.samples_per_file),
+    ];
+    let given = asked
+        .iter()
+        .filter_map(|(option, value)| Some((option, (*value)?)));
+    given
+        .map(|(option, value)| format!(" {option} {value}"))
+        .collect()
+}
+
+/// Of a workload file that names a folder in which nothing is; built-in ones name MLPerf's.
+fn unused_folder(workload: &Workload, place: &Place, name: &str) -> Option<Warning> {
+    let named = workload.dataset.data_folder.as_deref()?;
+    let is_file = name.contains(['/', '.']);
+    (place.is_default && is_file && Path::new(named) != place.folder).then(|| {
+        Warning::new(
+            WarningKind::Dataset,
+            format!(
+                "dataset.data_folder of {name} is {named}, which holds no dataset: {} is used",
+                place.folder.display()
+            ),
+            "name the dataset's folder with --data-dir",
+        )
+    })
 }
 
 /// The options of `stormlp datagen` that make again what `head` tells of, where the workload has
@@ -269,6 +321,11 @@ fn scan(folder: &Path, workload: &Workload, datagen: &str) -> Result<Option<Inve
 }
 
 fn nothing_there(folder: &Path, workload: &Workload, datagen: &str) -> Failure {
+    if folder.is_file() {
+        let error = anyhow::anyhow!("{} is a file, not a dataset's folder", folder.display());
+        return Failure::machine(error)
+            .with_help("give the folder that has train/ in it: --data-dir DIR");
+    }
     Failure::machine(anyhow::anyhow!(
         "{} holds no {} files of a dataset",
         folder.display(),

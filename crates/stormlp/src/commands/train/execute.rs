@@ -15,7 +15,7 @@ use stormlp_model::training::inventory::Inventory;
 use stormlp_model::training::metrics;
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::report::{
-    self, Calibration, EpochReport, FailureCause, Measures, RunEnding, RunReport, StepLists,
+    self, Calibration, Cost, EpochReport, FailureCause, Measures, RunEnding, RunReport, StepLists,
     TrainReport,
 };
 use stormlp_model::training::request::{StorageKind, TrainRequest};
@@ -199,9 +199,10 @@ fn report(run: &Run<'_>, measured: &[RunMeasured], session: &Session) -> TrainRe
         meets_threshold: last.is_some_and(|run| matches!(run.ending, Ending::Complete))
             && !epochs.is_empty()
             && mean.au_percent.profile >= plan.metric.threshold_percent,
-        cost: assemble::total_cost(scored.iter().map(|run| &run.cost)),
+        cost: Cost::total(scored.iter().map(|run| &run.cost)).shared_by(scored.len()),
         peak_rss_bytes: peak_rss_bytes(),
-        duration_seconds: scored.iter().map(|run| run.duration_seconds).sum(),
+        duration_seconds: scored.iter().map(|run| run.duration_seconds).sum::<f64>()
+            / scored.len().max(1) as f64,
         ending: last.map_or(RunEnding::Stopped, assemble::ending),
         latency: assemble::latency(&measured[measured.len() - scored.len()..]),
         checkpoints: last.map(assemble::checkpoints).unwrap_or_default(),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::Serialize;
+use stormlp_model::shell::shell_word;
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::report::{FailureCause, RunEnding, StepLists, TrainReport};
 use stormlp_model::training::workload::Workload;
@@ -202,9 +203,15 @@ fn reached(report: &TrainReport) -> String {
 /// The exit code and the advice for what ended the run.
 fn failed(report: &TrainReport, cause: FailureCause, error: anyhow::Error) -> Failure {
     match cause {
-        FailureCause::Dataset => Failure::storage(error).with_help(
-            "check the dataset with `stormlp datagen --verify`, the storage with `stormlp doctor`",
-        ),
+        FailureCause::Dataset => {
+            let folder = report.plan.data.folder.as_deref().unwrap_or(Path::new("."));
+            Failure::storage(error).with_help(format!(
+                "check the dataset with `stormlp datagen {} --data-dir {} --verify` and the options \
+                 it was made with, the storage with `stormlp doctor`",
+                report.workload,
+                shell_word(&folder.to_string_lossy())
+            ))
+        }
         FailureCause::Checkpoint => {
             Failure::storage(error).with_help(checkpoint_help(&report.plan))
         }

@@ -87,11 +87,15 @@ enum Format {
 }
 
 /// Runs the workload.
-pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     let mut workload = args::workload(&args.workload)?;
     check_phases(&workload, &args.workload.workload)?;
     let mut request = args::request(&args.workload, &args.data, &args.read)?;
     request.keep_step_times = args.output.mlperf_output.is_some();
+    if args.data.data_dir.is_none() && args.workload.sets("dataset.data_folder") {
+        // Named on the command line, it is meant.
+        args.data.data_dir = workload.dataset.data_folder.clone().map(PathBuf::from);
+    }
     let facts = facts(&request, session)?;
     let name = &args.workload.workload;
     let find = |workload: &mut Workload, request: &mut TrainRequest| match is_null(request) {

@@ -75,7 +75,11 @@ fn files_within(
         let files = least + evaluated_of(least, spec.num_files_eval);
         return Err(too_large((files as f64 * file_bytes) as u64));
     }
-    let wanted = files_of(steps(workload, request)).min(within);
+    // No more than the workload has, as far as that is enough.
+    let of_workload = spec.num_files_train.max(least);
+    let wanted = files_of(steps(workload, request))
+        .min(within)
+        .min(of_workload);
     let mut files = in_shares(wanted, accelerators).max(least);
     loop {
         let bytes = drawn_bytes(workload, request, files)?;
