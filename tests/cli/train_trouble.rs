@@ -236,6 +236,39 @@ metric: {au: 0.001}
     check(folder.path(), &words, 4, &["valid/ holds 0 files"]);
 }
 
+/// Leaves the dataset in `data` as a run does that is stopped before `missing`: a journal of the
+/// files that are whole, no manifest.
+fn unfinish(data: &Path, missing: &Path) {
+    let manifest = data.join(".stormlp-manifest.json");
+    let mut head: Value = serde_json::from_str(&fs::read_to_string(&manifest).unwrap()).unwrap();
+    let files = head.as_object_mut().unwrap().remove("files").unwrap();
+    let mut journal = format!("{head}\n");
+    for file in files.as_array().unwrap() {
+        if !missing.ends_with(file["name"].as_str().unwrap()) {
+            journal.push_str(&format!("{file}\n"));
+        }
+    }
+    fs::write(data.join(".stormlp-journal.jsonl"), journal).unwrap();
+    fs::remove_file(missing).unwrap();
+    fs::remove_file(manifest).unwrap();
+}
+
+#[test]
+fn a_starter_set_that_was_stopped_goes_on_as_one() {
+    let folder = folder();
+    let words = format!("unet3d {SMALL} dataset.num_files_eval=40 train.epochs=1");
+    let words = format!("{words} dataset.num_subfolders_train=2 --files 28 --compute-time 1ms");
+    train(folder.path(), &words).assert().success();
+    let data = folder.path().join("stormlp-data/unet3d");
+    let gone = files_of(&data).pop().unwrap();
+    unfinish(&data, &gone);
+    let again = train(folder.path(), &words).assert().success();
+    let said = stderr(again);
+    assert!(said.contains("an unfinished dataset in"), "{said}");
+    assert!(said.contains("the rest of its 32 files"), "{said}");
+    assert_eq!(files_of(&data).len(), 28);
+}
+
 #[test]
 fn what_is_no_regular_file_is_no_sample() {
     let folder = folder();

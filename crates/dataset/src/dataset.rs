@@ -99,6 +99,12 @@ const MAX_FILES: u64 = 100_000_000;
 const ASK_EVERY: u64 = 1 << 16;
 
 impl Recipe {
+    /// All of it in one line: equal lines, equal datasets.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!("{self:?}")
+    }
+
     /// About how many bytes the dataset has: its files times the mean size of a file, which takes
     /// no time however many there are.
     #[must_use]

@@ -92,7 +92,7 @@ impl GeneratePlan {
             samples_per_file: recipe.samples_per_file,
             content: recipe.content.name().to_string(),
             seed: recipe.seed,
-            recipe: format!("{recipe:?}"),
+            recipe: recipe.text(),
         }
     }
 

@@ -114,6 +114,8 @@ fn clean(folder: &Path, dry_run: bool) -> Result<(u64, u64), Failure> {
         );
     }
     if !dry_run {
+        // Datasets have both, whether anything lies there or not.
+        parents.extend(["train", "valid"].map(|half| folder.join(half)));
         for parent in parents.iter().rev() {
             remove_if_empty(parent)?;
         }

@@ -39,7 +39,18 @@ pub(crate) struct Data {
 /// A dataset that is to be made, or to be gone on with.
 pub(crate) struct ToMake {
     plan: GeneratePlan,
-    full: bool,
+    kind: Kind,
+}
+
+/// What a dataset that is to be made is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A small one, made unasked.
+    Starter,
+    /// The one that MLPerf's rule asks for.
+    Full,
+    /// One that was begun before.
+    Rest,
 }
 
 /// Where the dataset lies, and whether stormlp may make one there unasked.
@@ -89,10 +100,22 @@ pub(crate) fn find(
         }
         request.files = Some(files);
         request.data_dir = Some(place.folder.clone());
-        if !args.full && begun.is_none() {
-            starter::shape(workload, files);
+        let mut starter = workload.clone();
+        starter::shape(&mut starter, files);
+        let is_starter = match &begun {
+            None => !args.full,
+            // What was begun as a starter set goes on as one.
+            Some(head) => dataset(&starter, profile)?.recipe().text() == head.recipe,
+        };
+        if is_starter {
+            *workload = starter;
         }
-        return to_make(workload, files, profile, args.full, place.folder, session);
+        let kind = match (&begun, is_starter) {
+            (Some(_), _) => Kind::Rest,
+            (None, true) => Kind::Starter,
+            (None, false) => Kind::Full,
+        };
+        return to_make(workload, files, profile, kind, place.folder, session);
     };
     let options = match begun {
         Some(head) => made_with(&head, &found, workload),
@@ -125,7 +148,7 @@ fn to_make(
     workload: &mut Workload,
     files: u64,
     profile: Profile,
-    full: bool,
+    kind: Kind,
     folder: PathBuf,
     session: &Session,
 ) -> Result<Data, Failure> {
@@ -142,7 +165,7 @@ fn to_make(
                 existing: Existing::Resume,
                 ..GeneratePlan::new(folder, &workload.name, profile.name(), dataset)
             },
-            full,
+            kind,
         }),
     })
 }
@@ -165,17 +188,19 @@ impl ToMake {
             return;
         }
         let bytes = self.plan.dataset.total_bytes();
+        let files = self.plan.dataset.files();
+        let seconds = bytes as f64 / WRITE_BYTES_PER_SECOND + files as f64 * FILE_SECONDS;
+        let (there, made) = match self.kind {
+            Kind::Starter => ("no dataset", "a starter one of"),
+            Kind::Full => ("no dataset", "the full one of"),
+            Kind::Rest => ("an unfinished dataset", "the rest of its"),
+        };
         eprintln!(
-            "no dataset in {}: {verb} {} one of {}, {}, in about {}",
+            "{there} in {}: {verb} {made} {}, {}, in about {}",
             self.plan.folder.display(),
-            if self.full { "the full" } else { "a starter" },
-            counted(self.plan.dataset.files(), "file"),
+            counted(files, "file"),
             ByteSize(bytes),
-            format_duration(
-                (bytes as f64 / WRITE_BYTES_PER_SECOND
-                    + self.plan.dataset.files() as f64 * FILE_SECONDS)
-                    .max(1.0)
-            )
+            format_duration(seconds.max(1.0))
         );
     }
 }
