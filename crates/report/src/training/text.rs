@@ -235,13 +235,20 @@ fn details(report: &TrainReport) -> String {
             ByteSize(cost.bytes_read)
         );
     }
-    if let Some(use_) = report.epochs.last().and_then(|epoch| epoch.device) {
+    let last = report.epochs.last().and_then(|epoch| epoch.device);
+    if let Some(use_) = last.filter(|use_| use_.bytes_per_second > 0.0) {
         let _ = writeln!(
             out,
             "device      busy {:.0} %, queue depth {:.1}, {} per read request (last epoch)",
             use_.busy_percent,
             use_.queue_depth,
             ByteSize(use_.request_bytes as u64)
+        );
+    }
+    if last.is_some_and(|use_| use_.bytes_per_second == 0.0) {
+        let _ = writeln!(
+            out,
+            "device      nothing was read from it in the last epoch"
         );
     }
     if let Some(evidence) = &report.evidence {
