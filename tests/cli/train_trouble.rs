@@ -11,7 +11,7 @@ use crate::stderr;
 use crate::train::{SMALL, folder, train};
 
 /// Runs `words` in `folder`, expects `code` and all of `said` on stderr.
-fn check(folder: &Path, words: &str, code: i32, said: &[&str]) {
+pub(crate) fn check(folder: &Path, words: &str, code: i32, said: &[&str]) {
     let text = stderr(train(folder, words).assert().code(code));
     assert!(text.contains("error: "), "{words}: {text}");
     for part in said {
@@ -22,7 +22,7 @@ fn check(folder: &Path, words: &str, code: i32, said: &[&str]) {
 
 /// A dataset of `workload` with `files` files, in `data` of `folder`, made by a run of one epoch
 /// whose report is put away.
-fn dataset(folder: &Path, workload: &str, files: u32, more: &str) -> PathBuf {
+pub(crate) fn dataset(folder: &Path, workload: &str, files: u32, more: &str) -> PathBuf {
     let words = format!(
         "{workload} --data-dir data --generate --files {files} {more} --epochs 1 \
          --compute-time 1ms --results-dir making {SMALL}"
@@ -32,7 +32,7 @@ fn dataset(folder: &Path, workload: &str, files: u32, more: &str) -> PathBuf {
 }
 
 /// The data files of a dataset in order.
-fn files_of(data: &Path) -> Vec<PathBuf> {
+pub(crate) fn files_of(data: &Path) -> Vec<PathBuf> {
     let mut files: Vec<_> = fs::read_dir(data.join("train"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -183,102 +183,6 @@ fn a_file_missing_from_a_dataset_of_ours_is_4_and_fewer_may_be_asked_for() {
     let fewer = train(folder.path(), &format!("{words} --files 21")).assert();
     let said = String::from_utf8(fewer.success().get_output().stdout.clone()).unwrap();
     assert!(said.contains(name), "others take its place: {said}");
-}
-
-#[test]
-fn a_folder_that_was_named_is_never_replaced_by_a_starter_set() {
-    let folder = folder();
-    let words = format!("unet3d {SMALL} dataset.data_folder=nowhere");
-    check(
-        folder.path(),
-        &words,
-        4,
-        &["nowhere holds no npz files", "--generate"],
-    );
-    fs::write(folder.path().join("file"), "").unwrap();
-    let words = "unet3d --data-dir file";
-    check(
-        folder.path(),
-        words,
-        4,
-        &["file is a file, not a dataset's folder"],
-    );
-    assert!(!folder.path().join("stormlp-data").exists());
-}
-
-#[test]
-fn a_file_of_a_user_gets_no_more_files_than_it_has_and_is_told_of_its_empty_folder() {
-    let folder = folder();
-    let yaml = "
-model: {name: mine}
-dataset: {data_folder: /nowhere/at/all, format: npz, num_files_train: 24, num_files_eval: 4,
-          record_length_bytes: 20000}
-reader: {data_loader: pytorch, batch_size: 2}
-train: {epochs: 1, computation_time: 0.001}
-metric: {au: 0.001}
-";
-    fs::write(folder.path().join("my.yaml"), yaml).unwrap();
-    let run = train(folder.path(), "my.yaml --profile v2")
-        .assert()
-        .success();
-    let said = stderr(run);
-    assert!(
-        said.contains("data_folder of my.yaml is /nowhere/at/all"),
-        "{said}"
-    );
-    let data = folder.path().join("stormlp-data/mine");
-    assert_eq!(files_of(&data).len(), 24);
-    // Files for evaluation are missed only by a run that evaluates.
-    fs::remove_dir_all(data.join("valid")).unwrap();
-    let words = "my.yaml --profile v2";
-    train(folder.path(), words).assert().success();
-    let words = format!("{words} --params workflow.evaluation=True");
-    check(folder.path(), &words, 4, &["valid/ holds 0 files"]);
-}
-
-/// Leaves the dataset in `data` as a run does that is stopped before `missing`: a journal of the
-/// files that are whole, no manifest.
-fn unfinish(data: &Path, missing: &Path) {
-    let manifest = data.join(".stormlp-manifest.json");
-    let mut head: Value = serde_json::from_str(&fs::read_to_string(&manifest).unwrap()).unwrap();
-    let files = head.as_object_mut().unwrap().remove("files").unwrap();
-    let mut journal = format!("{head}\n");
-    for file in files.as_array().unwrap() {
-        if !missing.ends_with(file["name"].as_str().unwrap()) {
-            journal.push_str(&format!("{file}\n"));
-        }
-    }
-    fs::write(data.join(".stormlp-journal.jsonl"), journal).unwrap();
-    fs::remove_file(missing).unwrap();
-    fs::remove_file(manifest).unwrap();
-}
-
-#[test]
-fn a_starter_set_that_was_stopped_goes_on_as_one() {
-    let folder = folder();
-    let words = format!("unet3d {SMALL} dataset.num_files_eval=40 train.epochs=1");
-    let words = format!("{words} dataset.num_subfolders_train=2 --files 28 --compute-time 1ms");
-    train(folder.path(), &words).assert().success();
-    let data = folder.path().join("stormlp-data/unet3d");
-    let gone = files_of(&data).pop().unwrap();
-    unfinish(&data, &gone);
-    let again = train(folder.path(), &words).assert().success();
-    let said = stderr(again);
-    assert!(said.contains("an unfinished dataset in"), "{said}");
-    assert!(said.contains("the rest of its 32 files"), "{said}");
-    assert_eq!(files_of(&data).len(), 28);
-}
-
-#[test]
-fn what_is_no_regular_file_is_no_sample() {
-    let folder = folder();
-    let data = dataset(folder.path(), "unet3d", 21, "");
-    let pipe = &files_of(&data)[3];
-    fs::remove_file(pipe).unwrap();
-    assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
-    let words = format!("unet3d --data-dir data --files 21 {SMALL}");
-    let name = pipe.file_name().unwrap().to_str().unwrap();
-    check(folder.path(), &words, 4, &["holds 20 files", name]);
 }
 
 #[test]

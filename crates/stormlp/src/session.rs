@@ -64,8 +64,9 @@ impl Session {
 
     /// The command line as it was typed, quoted for a shell where that is needed.
     pub(crate) fn command_line(&self) -> String {
-        let words: Vec<String> = std::env::args().map(|word| shell_word(&word)).collect();
-        words.join(" ")
+        // Not every path is text; what is not is shown as well as it can be.
+        let words = std::env::args_os().map(|word| shell_word(&word.to_string_lossy()));
+        words.collect::<Vec<String>>().join(" ")
     }
 
     /// When the program started, RFC 3339 in UTC: `2026-11-21T07:25:00Z`.

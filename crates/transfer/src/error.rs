@@ -68,6 +68,12 @@ pub enum TransferError {
 }
 
 impl TransferError {
+    /// Whether the system refused it for want of a permission.
+    pub fn is_permission_denied(&self) -> bool {
+        matches!(self, Self::File { source, .. }
+            if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+
     /// A failed call on the file or folder at `path`.
     pub fn file(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::File {

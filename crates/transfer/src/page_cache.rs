@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
 use rustix::fs::Advice;
@@ -65,9 +65,15 @@ struct Cachestat {
 /// How much of `file` is in the page cache.
 ///
 /// # Errors
-/// When neither `cachestat` nor `mincore` answers, as for a file that cannot be mapped.
+/// When neither `cachestat` nor `mincore` answers, as for a file that cannot be mapped, and for one
+/// that the user neither owns nor may write to ([`TransferError::is_permission_denied`]).
 pub fn residency(file: &File, path: &Path) -> Result<Residency, TransferError> {
     let fail = |source| TransferError::file("ask for the page cache of", path, source);
+    if !may_be_told(file, path).map_err(fail)? {
+        let why = "the kernel tells it only those who own the file or may write to it";
+        let denied = std::io::Error::new(std::io::ErrorKind::PermissionDenied, why);
+        return Err(fail(denied));
+    }
     let total_bytes = size(file).map_err(fail)?;
     let (pages, method) = match cachestat_pages(file) {
         Some(pages) => (pages, Method::Cachestat),
@@ -82,6 +88,15 @@ pub fn residency(file: &File, path: &Path) -> Result<Residency, TransferError> {
         total_bytes,
         method,
     })
+}
+
+/// Whether the kernel tells this user: to others `cachestat` is refused, and `mincore` calls every
+/// page resident.
+fn may_be_told(file: &File, path: &Path) -> std::io::Result<bool> {
+    let user = rustix::process::geteuid();
+    Ok(user.is_root()
+        || file.metadata()?.uid() == user.as_raw()
+        || rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok())
 }
 
 /// Bytes of a file or block device; the metadata of a device say 0.

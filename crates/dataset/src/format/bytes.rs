@@ -1,9 +1,10 @@
 //! Reading framing: a file as something that can be asked for bytes, and a window of a file
 //! whose fields are taken out with errors instead of panics.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use super::error::FormatError;
 
@@ -60,6 +61,18 @@ pub struct OpenFile {
 }
 
 impl OpenFile {
+    /// Opens the file at `path`.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or is no regular file: to open a pipe is to wait for whoever
+    /// writes to it.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        if !fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("it is no regular file"));
+        }
+        Self::new(File::open(path)?)
+    }
+
     /// Takes an open file.
     ///
     /// # Errors

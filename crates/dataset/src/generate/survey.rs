@@ -230,7 +230,12 @@ fn still_whole(folder: &Path, file: &ManifestFile) -> Option<ManifestFile> {
         return None;
     }
     for side in &file.side_files {
-        let bytes = fs::read(folder.join(&side.name)).ok()?;
+        let path = folder.join(&side.name);
+        let found = fs::metadata(&path).ok()?;
+        if !found.is_file() || found.len() != side.bytes {
+            return None;
+        }
+        let bytes = fs::read(path).ok()?;
         let crc = crc_fast::checksum(super::sink::CHECKSUM, &bytes);
         if crc64_text(crc) != side.crc64 {
             return None;

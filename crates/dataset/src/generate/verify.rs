@@ -133,8 +133,17 @@ fn compare(name: &str, crc: u64, expected: &str) -> Result<(), String> {
 
 fn check_side_files(plan: &GeneratePlan, file: &ManifestFile) -> Result<(), String> {
     for side in &file.side_files {
-        let bytes = std::fs::read(plan.folder.join(&side.name))
-            .map_err(|error| format!("{}: {error}", side.name))?;
+        let path = plan.folder.join(&side.name);
+        let found = std::fs::metadata(&path).map_err(|error| format!("{}: {error}", side.name))?;
+        if !found.is_file() || found.len() != side.bytes {
+            return Err(format!(
+                "{}: it has {} bytes, it was made with {}",
+                side.name,
+                found.len(),
+                side.bytes
+            ));
+        }
+        let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", side.name))?;
         compare(&side.name, checksum(CHECKSUM, &bytes), &side.crc64)?;
     }
     Ok(())

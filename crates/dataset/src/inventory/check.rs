@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::fmt::Display;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -355,9 +354,7 @@ pub fn inspect(
     file: &FoundFile,
 ) -> Result<FileLayout, FormatError> {
     let open = |name: &str| {
-        let path = folder.join(name);
-        let opened = File::open(path).and_then(OpenFile::new);
-        opened.map_err(|source: io::Error| FormatError::Read {
+        OpenFile::open(&folder.join(name)).map_err(|source: io::Error| FormatError::Read {
             file: name.to_string(),
             offset: 0,
             source,

@@ -274,7 +274,7 @@ impl Run<'_> {
         if !measured.complete {
             return Ok(false);
         }
-        let result = self.result(restore.step, started_at_seconds, measured, Some(cache));
+        let result = self.result(restore.step, started_at_seconds, measured, cache);
         self.restores.push(result);
         Ok(true)
     }
@@ -325,7 +325,8 @@ impl Run<'_> {
     }
 
     /// Drops a checkpoint from the page cache when that was asked for, and looks at what is there.
-    fn prepare_cache(&self, step: u32) -> Result<CacheBefore, CheckpointError> {
+    /// `None` where the kernel does not tell this user, and nothing depends on it.
+    fn prepare_cache(&self, step: u32) -> Result<Option<CacheBefore>, CheckpointError> {
         let plan = self.stage.plan;
         let (mut cached, mut total) = (0u64, 0u64);
         let (mut by_cachestat, mut files) = (0, 0);
@@ -335,7 +336,11 @@ impl Run<'_> {
             if plan.cold {
                 page_cache::drop_file(&file, &task.path)?;
             }
-            let residency = page_cache::residency(&file, &task.path)?;
+            let must_know = plan.cold && plan.path.uses_page_cache();
+            let residency = match page_cache::residency(&file, &task.path) {
+                Err(error) if error.is_permission_denied() && !must_know => return Ok(None),
+                told => told?,
+            };
             cached += residency.cached_bytes;
             total += residency.total_bytes;
             files += 1;
@@ -348,12 +353,12 @@ impl Run<'_> {
                 share: share * 100.0,
             });
         }
-        Ok(CacheBefore {
+        Ok(Some(CacheBefore {
             share,
             dropped: plan.cold,
             by_cachestat,
             files,
-        })
+        }))
     }
 
     fn pause(&self) {

@@ -13,8 +13,8 @@ const LOOK_AT_FILES: usize = 4096;
 /// What of the dataset lay in the page cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Cached {
-    /// Share of the bytes looked at, 0 to 1.
-    pub(super) share: f64,
+    /// Share of the bytes looked at, 0 to 1; `None` where the kernel does not tell this user.
+    pub(super) share: Option<f64>,
     /// Files looked at.
     pub(super) files: usize,
     pub(super) method: Option<Method>,
@@ -30,14 +30,24 @@ pub(super) fn look(files: &[DataFile]) -> Result<Cached, TrainError> {
             source,
         };
         let open = storage::open(&file.path, Access::Read, false).map_err(named)?;
-        let residency = page_cache::residency(&open, &file.path).map_err(named)?;
+        let residency = match page_cache::residency(&open, &file.path) {
+            Ok(residency) => residency,
+            Err(error) if error.is_permission_denied() => {
+                return Ok(Cached {
+                    share: None,
+                    files: looked,
+                    method: None,
+                });
+            }
+            Err(error) => return Err(named(error)),
+        };
         cached += residency.cached_bytes;
         total += residency.total_bytes;
         looked += 1;
         method = Some(residency.method);
     }
     Ok(Cached {
-        share: cached as f64 / total.max(1) as f64,
+        share: Some(cached as f64 / total.max(1) as f64),
         files: looked,
         method,
     })
@@ -74,10 +84,10 @@ mod tests {
                 }
             })
             .collect();
-        assert!(look(&files).unwrap().share > 0.9);
+        assert!(look(&files).unwrap().share.unwrap() > 0.9);
         drop_all(&files).unwrap();
         let cached = look(&files).unwrap();
-        assert!(cached.share < 0.1, "{cached:?}");
+        assert!(cached.share.unwrap() < 0.1, "{cached:?}");
         assert_eq!(cached.files, 3);
     }
 }

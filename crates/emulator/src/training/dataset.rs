@@ -2,8 +2,7 @@
 //! of the plan.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stormlp_dataset::format::indexed_binary::{OFFSETS_SUFFIX, SIZES_SUFFIX, read_index};
@@ -394,8 +393,7 @@ fn missing(file: &DataFile, what: &str, found: usize) -> TrainError {
 }
 
 fn open(path: &str) -> Result<OpenFile, TrainError> {
-    let opened = File::open(path).and_then(OpenFile::new);
-    opened.map_err(|source| {
+    OpenFile::open(Path::new(path)).map_err(|source| {
         TrainError::Corrupt(FormatError::Read {
             file: path.to_string(),
             offset: 0,

@@ -518,18 +518,17 @@ impl IoThread {
     }
 }
 
-/// Opens a file and checks that it is as long as it was.
+/// Opens a file, if it is one and as long as it was.
 fn open_checked(file: &DataFile, direct: bool) -> Result<File, TrainError> {
     let named = |source| TrainError::Read {
         path: file.path.clone(),
         source,
     };
-    let open = storage::open(&file.path, Access::Read, direct).map_err(named)?;
-    let metadata = open
-        .metadata()
+    // Looked at before it is opened: to open a pipe is to wait for whoever writes to it.
+    let metadata = std::fs::metadata(&file.path)
         .map_err(|e| named(TransferError::file("look at", &file.path, e)))?;
-    if metadata.len() == file.bytes {
-        return Ok(open);
+    if metadata.len() == file.bytes && metadata.is_file() {
+        return storage::open(&file.path, Access::Read, direct).map_err(named);
     }
     Err(TrainError::Length {
         path: file.path.clone(),

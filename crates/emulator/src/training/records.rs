@@ -1,8 +1,6 @@
 //! How far a record file has been understood: by its headers as they pass, or, where the host
 //! cannot see what was read, by positions read beforehand.
 
-use std::fs::File;
-
 use stormlp_dataset::format::tfrecord::{FOOTER_BYTES, Tfrecord};
 use stormlp_dataset::format::tfrecord_scan::{PayloadCheck, RecordScanner};
 use stormlp_dataset::format::{FileLayout, Format as _, FormatError, OpenFile, Spans};
@@ -34,7 +32,7 @@ impl Records {
             offset: 0,
             source,
         };
-        let opened = File::open(&file.path).and_then(OpenFile::new);
+        let opened = OpenFile::open(&file.path);
         let layout = Tfrecord.inspect(&name, &mut opened.map_err(read_error)?)?;
         Ok(Self::Known { layout, whole: 0 })
     }

@@ -323,7 +323,7 @@ impl Runner<'_> {
             bytes_read,
             device,
             cpu: last.cpu.since(first.cpu),
-            cached_share: cached.map(|cached| cached.share),
+            cached_share: cached.and_then(|cached| cached.share),
             cached_method: cached.and_then(|cached| cached.method),
         }
     }

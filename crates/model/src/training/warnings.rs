@@ -106,8 +106,8 @@ fn short_last_block(plan: &TrainPlan, workload: &Workload) -> Option<Warning> {
         Warning::new(
             WarningKind::TooShort,
             format!(
-                "behind the last checkpoint of an epoch come {}: too few for AU, which counts them \
-                 as 0 %",
+                "the last block of an epoch, behind its last checkpoint, has {}: too few for AU, \
+                 which counts them as 0 %",
                 counted(last, "step")
             ),
             "choose --steps or checkpoint.steps_between_checkpoints so that the one is a multiple \

@@ -43,7 +43,7 @@ pub(crate) struct Args {
 
     /// The dataset folder; samples lie in its train/ and valid/
     /// [default: ./stormlp-data/WORKLOAD].
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = workloads::parse_folder)]
     data_dir: Option<PathBuf>,
 
     /// Training files.
@@ -178,9 +178,12 @@ fn plan(args: &Args, session: &Session) -> Result<GeneratePlan, Failure> {
         content: args.content,
         seed: args.seed,
     };
+    let named = dataset.data_folder.clone().map(PathBuf::from);
+    let named = named.filter(|_| workloads::sets(&args.params, "dataset.data_folder"));
     let folder = args
         .data_dir
         .clone()
+        .or(named)
         .unwrap_or_else(|| Path::new("stormlp-data").join(&workload.name));
     let existing = match &args.mode {
         Mode { resume: true, .. } => Existing::Resume,

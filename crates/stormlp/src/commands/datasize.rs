@@ -59,7 +59,7 @@ pub(crate) struct Args {
 
     /// Where the dataset is to lie; nothing is written
     /// [default: ./stormlp-data/WORKLOAD]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = workloads::parse_folder)]
     data_dir: Option<PathBuf>,
 
     /// A key of the workload to set, as mlpstorage takes them: reader.batch_size=8

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Subcommand, ValueEnum};
@@ -89,6 +89,18 @@ pub(crate) fn tell_edition(workload: &Workload, asked: Option<Profile>, session:
     if let Some(warning) = edition(workload, asked).filter(|_| !session.quiet) {
         eprintln!("warning: {warning}");
     }
+}
+
+/// Whether one of `params` sets the key `path`.
+pub(crate) fn sets(params: &[String], path: &str) -> bool {
+    let keys = params.iter().filter_map(|param| param.split_once('='));
+    keys.map(|(key, _)| key.trim_start_matches('+'))
+        .any(|key| key.strip_prefix("workload.").unwrap_or(key) == path)
+}
+
+/// A folder that plans and reports can name: they are text, and so is its name.
+pub(crate) fn parse_folder(text: &str) -> Result<PathBuf, String> {
+    Ok(PathBuf::from(text))
 }
 
 /// A size that is not nothing.

@@ -16,7 +16,7 @@ use stormlp_model::training::workload::Workload;
 use stormlp_model::units::{ByteSize, parse_duration};
 
 use crate::commands::engine::Engine;
-use crate::commands::workloads::{self, parse_some_bytes};
+use crate::commands::workloads::{self, parse_folder, parse_some_bytes};
 use crate::exit::Failure;
 
 /// What is emulated.
@@ -77,9 +77,7 @@ pub(crate) struct WorkloadArgs {
 impl WorkloadArgs {
     /// Whether `--params` sets the key `path`.
     pub(crate) fn sets(&self, path: &str) -> bool {
-        let keys = self.params.iter().filter_map(|param| param.split_once('='));
-        keys.map(|(key, _)| key.trim_start_matches('+'))
-            .any(|key| key.strip_prefix("workload.").unwrap_or(key) == path)
+        workloads::sets(&self.params, path)
     }
 }
 
@@ -89,7 +87,7 @@ impl WorkloadArgs {
 pub(crate) struct DataArgs {
     /// The dataset folder; samples lie in its train/ and valid/
     /// [default: ./stormlp-data/WORKLOAD]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = parse_folder)]
     pub(crate) data_dir: Option<PathBuf>,
 
     /// Training files to use
@@ -140,7 +138,8 @@ pub(crate) struct ReadArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_PREFETCH)))]
     prefetch: Option<u32>,
 
-    /// Bytes of one read of a record file [default: the workload's, else TensorFlow's 256K, or 1M
+    /// Bytes of a record file that are asked for at a time, in chunks of up to 256K through the page
+    /// cache and 1M with O_DIRECT [default: the workload's, else TensorFlow's 256K, or 1M
     /// with O_DIRECT, where nothing reads ahead]
     #[arg(long, value_name = "SIZE", value_parser = parse_some_bytes)]
     transfer_size: Option<ByteSize>,
@@ -158,7 +157,7 @@ pub(crate) struct ReadArgs {
     memory_limit: Option<ByteSize>,
 
     /// Folder for checkpoints that training writes
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = parse_folder)]
     checkpoint_folder: Option<PathBuf>,
 }
 

@@ -84,41 +84,38 @@ pub(crate) fn find(
     let may_generate = place.is_default || args.generate || args.full;
     let begun = found.as_ref().and_then(|found| found.record.as_ref());
     let begun = begun.map(|record| record.head.clone());
+    let as_asked = workload.clone();
+    if let Some(head) = &begun {
+        take_for_starter(workload, head, profile);
+    }
+    if args.full {
+        refuse_smaller(workload, request, facts, &place.folder, found.as_ref())?;
+    }
     let whole = found
         .filter(|found| !(found.train.files.is_empty() || found.is_unfinished() && may_generate));
     let Some(found) = whole else {
         if !may_generate {
             return Err(nothing_there(&place.folder, workload, &datagen));
         }
-        let files = match &begun {
-            Some(head) => head.train_files,
+        let (kind, files) = match &begun {
+            Some(head) => (Kind::Rest, head.train_files),
             None => files_to_make(workload, request, args, facts, &place.folder)?,
         };
         if let Some(warning) = unused_folder(workload, &place, name).filter(|_| !session.quiet) {
             // Told before anything is made there.
             eprintln!("warning: {warning}");
         }
-        request.files = Some(files);
+        // Of a set that is gone on with, no more is read than was asked for.
+        let asked = request.files.filter(|asked| *asked < files);
+        request.files = Some(asked.unwrap_or(files));
         request.data_dir = Some(place.folder.clone());
-        let mut starter = workload.clone();
-        starter::shape(&mut starter, files);
-        let is_starter = match &begun {
-            None => !args.full,
-            // What was begun as a starter set goes on as one.
-            Some(head) => dataset(&starter, profile)?.recipe().text() == head.recipe,
-        };
-        if is_starter {
-            *workload = starter;
+        if kind == Kind::Starter {
+            starter::shape(workload, files);
         }
-        let kind = match (&begun, is_starter) {
-            (Some(_), _) => Kind::Rest,
-            (None, true) => Kind::Starter,
-            (None, false) => Kind::Full,
-        };
         return to_make(workload, files, profile, kind, place.folder, session);
     };
     let options = match begun {
-        Some(head) => made_with(&head, &found, workload),
+        Some(head) => made_with(&head, &found, &as_asked),
         None => asked_for(request),
     };
     take_what_is_there(workload, request, &found, may_generate);
@@ -382,19 +379,62 @@ pub(super) fn dataset(workload: &Workload, profile: Profile) -> Result<Dataset, 
     Dataset::new(recipe).map_err(Failure::no_plan)
 }
 
-/// Training files of the set that is to be made.
+/// What is to be made where nothing is, and its training files.
 fn files_to_make(
     workload: &Workload,
     request: &TrainRequest,
     args: &DataArgs,
     facts: &HostFacts,
     folder: &Path,
-) -> Result<u64, Failure> {
-    match request.files {
-        _ if args.full => full_files(workload, request, facts),
-        Some(files) => Ok(files),
-        None => starter::files(workload, request, folder),
+) -> Result<(Kind, u64), Failure> {
+    if args.full {
+        return Ok((Kind::Full, full_files(workload, request, facts)?));
     }
+    let files = match request.files {
+        Some(files) => files,
+        None => starter::files(workload, request, folder)?,
+    };
+    Ok((Kind::Starter, files))
+}
+
+/// What was begun as a starter set is one, and goes on as one.
+fn take_for_starter(workload: &mut Workload, begun: &ManifestHead, profile: Profile) {
+    let mut starter = workload.clone();
+    starter::shape(&mut starter, begun.train_files);
+    let recipe = spec::recipe(&starter.dataset, Making::of(profile));
+    if recipe.text() == begun.recipe {
+        *workload = starter;
+    }
+}
+
+/// `--full` asks for a set that a smaller one may be in the way of.
+fn refuse_smaller(
+    workload: &Workload,
+    request: &TrainRequest,
+    facts: &HostFacts,
+    folder: &Path,
+    found: Option<&Inventory>,
+) -> Result<(), Failure> {
+    let Some(found) = found else {
+        return Ok(());
+    };
+    let there = match &found.record {
+        Some(record) => record.head.train_files,
+        None => found.train.files.len() as u64,
+    };
+    let wanted = full_files(workload, request, facts)?;
+    if there == 0 || there >= wanted {
+        return Ok(());
+    }
+    let error = anyhow::anyhow!(
+        "{} holds a dataset of {}, --full asks for {wanted}",
+        folder.display(),
+        counted(there, "training file")
+    );
+    Err(Failure::machine(error).with_help(format!(
+        "remove it with `stormlp clean {}`, or name another folder with --data-dir",
+        shell_word(&folder.to_string_lossy())
+    )))
 }
 
 fn generation(error: GenerateError, session: &Session) -> Failure {

@@ -329,9 +329,17 @@ fn cold(report: &TrainReport) -> Option<Warning> {
     if !report.plan.cold {
         return None;
     }
-    let most = (report.scored_epochs().into_iter())
-        .filter_map(|epoch| epoch.cached_share)
-        .fold(0.0, f64::max);
+    let epochs = report.scored_epochs();
+    if epochs.iter().any(|epoch| epoch.cached_share.is_none()) {
+        return Some(Warning::new(
+            WarningKind::CacheState,
+            "whether the page cache was empty is not known: the kernel tells it only those who own \
+             the files or may write to them",
+            "run as the owner of the dataset; bytes read from the device tell it as well",
+        ));
+    }
+    let shares = epochs.iter().filter_map(|epoch| epoch.cached_share);
+    let most = shares.fold(0.0, f64::max);
     (most > COLD_SHARE).then(|| {
         Warning::new(
             WarningKind::CacheState,
@@ -339,7 +347,7 @@ fn cold(report: &TrainReport) -> Option<Warning> {
                 "{:.1} % of the dataset was still in the page cache when an epoch began",
                 100.0 * most
             ),
-            "no other process may hold these files open; this run was not cold",
+            "this run was not cold: another process holds these files, or they lie in memory (tmpfs)",
         )
     })
 }

@@ -22,7 +22,8 @@ use crate::session::Session;
 const RESULTS_HELP: &str = "name a folder that you may write to: --results-dir DIR";
 const MLPERF_HELP: &str = "name a folder that you may write to: --mlperf-output DIR";
 
-/// Saves and prints, then fails with the code that the run's ending asks for.
+/// Saves and prints, then fails with the code that the run's ending asks for. `name` is what the
+/// user called the workload.
 ///
 /// # Errors
 /// With exit code 6 when AU was missed, 5 when storage failed, 130 when the user stopped it, 4
@@ -30,6 +31,7 @@ const MLPERF_HELP: &str = "name a folder that you may write to: --mlperf-output 
 pub(super) fn finish(
     done: Done,
     workload: &Workload,
+    name: &str,
     output: &OutputArgs,
     session: &Session,
 ) -> Result<(), Failure> {
@@ -47,7 +49,7 @@ pub(super) fn finish(
     if let (Ok(path), false) = (&saved, session.quiet) {
         eprintln!("report: {}", path.display());
     }
-    let outcome = ended(&report, saved.as_deref().ok());
+    let outcome = ended(&report, name, saved.as_deref().ok());
     match (outcome, saved.map(drop).and(for_mlperf)) {
         (outcome, Ok(())) => outcome,
         // Why the run did not end tells more than that its report has no place.
@@ -160,7 +162,7 @@ fn write_mlperf(
     Ok(())
 }
 
-fn ended(report: &TrainReport, path: Option<&Path>) -> Result<(), Failure> {
+fn ended(report: &TrainReport, name: &str, path: Option<&Path>) -> Result<(), Failure> {
     let saved = match path {
         Some(path) => format!("what was measured is saved in {}", path.display()),
         None => "what was measured could not be saved".to_string(),
@@ -172,6 +174,7 @@ fn ended(report: &TrainReport, path: Option<&Path>) -> Result<(), Failure> {
         ))),
         RunEnding::Failed { cause, message } => Err(failed(
             report,
+            name,
             *cause,
             anyhow::anyhow!("{message}; {saved}"),
         )),
@@ -201,14 +204,14 @@ fn reached(report: &TrainReport) -> String {
 }
 
 /// The exit code and the advice for what ended the run.
-fn failed(report: &TrainReport, cause: FailureCause, error: anyhow::Error) -> Failure {
+fn failed(report: &TrainReport, name: &str, cause: FailureCause, error: anyhow::Error) -> Failure {
     match cause {
         FailureCause::Dataset => {
             let folder = report.plan.data.folder.as_deref().unwrap_or(Path::new("."));
             Failure::storage(error).with_help(format!(
                 "check the dataset with `stormlp datagen {} --data-dir {} --verify` and the options \
                  it was made with, the storage with `stormlp doctor`",
-                report.workload,
+                shell_word(name),
                 shell_word(&folder.to_string_lossy())
             ))
         }

@@ -140,7 +140,7 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         warnings,
     };
     let done = execute::execute(run, session)?;
-    finish::finish(done, &workload, &args.output, session)
+    finish::finish(done, &workload, name, &args.output, session)
 }
 
 fn resolve(

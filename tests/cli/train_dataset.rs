@@ -1,0 +1,182 @@
+//! `stormlp train` and the dataset it reads: which one, what it takes for a sample, and starter sets.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::train::{SMALL, folder, train};
+use crate::train_trouble::{check, dataset, files_of};
+use crate::{stderr, stdout};
+
+/// Leaves the dataset in `data` as a run does that is stopped before `missing`: a journal of the
+/// files that are whole, no manifest.
+fn unfinish(data: &Path, missing: &Path) {
+    let manifest = data.join(".stormlp-manifest.json");
+    let mut head: Value = serde_json::from_str(&fs::read_to_string(&manifest).unwrap()).unwrap();
+    let files = head.as_object_mut().unwrap().remove("files").unwrap();
+    let mut journal = format!("{head}\n");
+    for file in files.as_array().unwrap() {
+        if !missing.ends_with(file["name"].as_str().unwrap()) {
+            journal.push_str(&format!("{file}\n"));
+        }
+    }
+    fs::write(data.join(".stormlp-journal.jsonl"), journal).unwrap();
+    fs::remove_file(missing).unwrap();
+    fs::remove_file(manifest).unwrap();
+}
+
+/// Puts a pipe in the place of a file.
+fn make_pipe_of(path: &Path) {
+    fs::remove_file(path).unwrap();
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[test]
+fn a_folder_that_was_named_is_never_replaced_by_a_starter_set() {
+    let folder = folder();
+    let words = format!("unet3d {SMALL} dataset.data_folder=nowhere");
+    check(
+        folder.path(),
+        &words,
+        4,
+        &["nowhere holds no npz files", "--generate"],
+    );
+    fs::write(folder.path().join("file"), "").unwrap();
+    let words = "unet3d --data-dir file";
+    check(
+        folder.path(),
+        words,
+        4,
+        &["file is a file, not a dataset's folder"],
+    );
+    assert!(!folder.path().join("stormlp-data").exists());
+}
+
+#[test]
+fn a_file_of_a_user_gets_no_more_files_than_it_has_and_is_told_of_its_empty_folder() {
+    let folder = folder();
+    let yaml = "
+model: {name: mine}
+dataset: {data_folder: /nowhere/at/all, format: npz, num_files_train: 24, num_files_eval: 4,
+          record_length_bytes: 20000}
+reader: {data_loader: pytorch, batch_size: 2}
+train: {epochs: 1, computation_time: 0.001}
+metric: {au: 0.001}
+";
+    fs::write(folder.path().join("my.yaml"), yaml).unwrap();
+    let run = train(folder.path(), "my.yaml --profile v2")
+        .assert()
+        .success();
+    let said = stderr(run);
+    assert!(
+        said.contains("data_folder of my.yaml is /nowhere/at/all"),
+        "{said}"
+    );
+    let data = folder.path().join("stormlp-data/mine");
+    assert_eq!(files_of(&data).len(), 24);
+    // Files for evaluation are missed only by a run that evaluates.
+    fs::remove_dir_all(data.join("valid")).unwrap();
+    let words = "my.yaml --profile v2";
+    train(folder.path(), words).assert().success();
+    let words = format!("{words} --params workflow.evaluation=True");
+    check(folder.path(), &words, 4, &["valid/ holds 0 files"]);
+}
+
+#[test]
+fn what_is_no_regular_file_is_no_sample() {
+    let folder = folder();
+    let data = dataset(folder.path(), "unet3d", 21, "");
+    let pipe = &files_of(&data)[3];
+    make_pipe_of(pipe);
+    let words = format!("unet3d --data-dir data --files 21 {SMALL}");
+    let name = pipe.file_name().unwrap().to_str().unwrap();
+    check(folder.path(), &words, 4, &["holds 20 files", name]);
+}
+
+#[test]
+fn a_starter_set_that_was_stopped_goes_on_as_one() {
+    let folder = folder();
+    let words = format!("unet3d {SMALL} dataset.num_files_eval=40 train.epochs=1");
+    let words = format!("{words} dataset.num_subfolders_train=2 --files 28 --compute-time 1ms");
+    train(folder.path(), &words).assert().success();
+    let data = folder.path().join("stormlp-data/unet3d");
+    let gone = files_of(&data).pop().unwrap();
+    unfinish(&data, &gone);
+    let again = train(folder.path(), &words).assert().success();
+    let said = stderr(again);
+    assert!(said.contains("an unfinished dataset in"), "{said}");
+    assert!(said.contains("the rest of its 32 files"), "{said}");
+    assert_eq!(files_of(&data).len(), 28);
+}
+
+#[test]
+fn an_index_that_is_a_pipe_is_no_index() {
+    let folder = folder();
+    let words = format!("{SMALL} dataset.format=indexed_binary");
+    let make = format!("unet3d --data-dir data --generate --files 21 --epochs 1 {words}");
+    train(folder.path(), &make).assert().success();
+    make_pipe_of(
+        &folder
+            .path()
+            .join("data/train/img_05_of_21.indexed_binary.off.idx"),
+    );
+    let again = format!("unet3d --data-dir data --files 21 --epochs 1 {words}");
+    check(
+        folder.path(),
+        &again,
+        5,
+        &["img_05_of_21.indexed_binary.off.idx", "no regular file"],
+    );
+    let mut verify = crate::stormlp();
+    verify.current_dir(folder.path()).arg("datagen");
+    let options = format!("unet3d --data-dir data --files 21 --verify {words}");
+    let bad = verify.args(options.split_whitespace()).assert().code(5);
+    let told = String::from_utf8(bad.get_output().stdout.clone()).unwrap();
+    assert!(
+        told.contains("bad: train/img_05_of_21.indexed_binary.off.idx"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_full_set_is_not_taken_for_one_that_a_starter_set_is() {
+    let folder = folder();
+    let words = format!("unet3d --epochs 1 --compute-time 1ms --files 21 {SMALL}");
+    train(folder.path(), &words).assert().success();
+    let words = format!("unet3d --epochs 1 --full {SMALL}");
+    check(
+        folder.path(),
+        &words,
+        4,
+        &["21 training files, --full asks for", "stormlp clean"],
+    );
+}
+
+#[test]
+fn a_starter_set_is_checked_by_the_names_it_has() {
+    let folder = folder();
+    let words = format!("unet3d --epochs 1 --compute-time 1ms --files 21 {SMALL}");
+    let words = format!("{words} dataset.num_subfolders_train=3");
+    train(folder.path(), &words).assert().success();
+    let again = stdout(train(folder.path(), &words).assert().success());
+    assert!(!again.contains("subfolders"), "{again}");
+    let gone = "train/img_07_of_21.npz";
+    fs::remove_file(folder.path().join("stormlp-data/unet3d").join(gone)).unwrap();
+    check(folder.path(), &words, 4, &["holds 20 files", gone]);
+}
+
+#[test]
+fn a_folder_whose_name_is_no_text_is_refused_before_anything_is_made() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let folder = folder();
+    let mut run = train(
+        folder.path(),
+        "unet3d --generate --files 21 --epochs 1 --data-dir",
+    );
+    run.arg(std::ffi::OsStr::from_bytes(b"x\xff"));
+    let said = stderr(run.args(SMALL.split_whitespace()).assert().code(2));
+    assert!(said.contains("invalid UTF-8"), "{said}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
