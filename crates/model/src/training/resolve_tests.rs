@@ -187,7 +187,7 @@ fn all_problems_are_told_at_once() {
     the files in /data/set hold 1 sample each, the workload says 4; set --samples-per-file 1
     /data/set has 10 training files, the workload says 12; set --files 10, or make more with `stormlp datagen`
     --compute-time: value is -1, it must be 0 or more
-    the run needs about 256.26 MiB of memory, 1 MiB may be used; use fewer accelerators, files or steps, or raise --memory-limit
+    the run needs about 56.26 MiB of memory, 1 MiB may be used; use fewer accelerators, files or steps, or raise --memory-limit
     ");
 }
 

@@ -80,7 +80,7 @@ fn a_plan_tells_every_number() {
     AU          threshold 90.0 %; the first 1 and last 0 steps of a block are left out; a block ends after one more fetch
     checkpoint  10 KiB after epoch 5 and every 2 epochs, in checkpoints/unet3d
     demand      6.35 GB/s at an AU of 100 %; at least 7.8 s of compute in a run
-    memory      about 256.53 MiB
+    memory      about 88.53 MiB
     ");
 }
 
