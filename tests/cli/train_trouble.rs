@@ -234,7 +234,7 @@ fn a_file_cut_off_in_the_middle_ends_the_run_and_saves_it() {
         .unwrap();
     let words = format!("unet3d --data-dir data --files 28 --epochs 3 --compute-time 1ms {SMALL}");
     let name = bad.file_name().unwrap().to_str().unwrap();
-    let expected = [name, "zip's directory", "what was measured is saved"];
+    let expected = [name, "the zip end record", "what was measured is saved"];
     check(folder.path(), &words, 5, &expected);
     let report = saved(folder.path());
     assert_eq!(report["ending"]["status"], "failed");
@@ -269,6 +269,25 @@ fn a_corrupt_header_ends_the_run_in_every_profile() {
             check(folder.path(), &words, 5, &[name, "at byte ", "expected "]);
         }
         fs::remove_dir_all(&made).unwrap();
+    }
+}
+
+#[test]
+fn a_zip_without_its_directory_ends_the_run_as_it_would_numpy() {
+    let folder = folder();
+    let data = dataset(folder.path(), "unet3d", 21, "");
+    fs::remove_file(data.join(".stormlp-manifest.json")).unwrap();
+    let bad = &files_of(&data)[4];
+    let mut bytes = fs::read(bad).unwrap();
+    let end = bytes.len() - 22;
+    bytes[end - 200..end].fill(0);
+    fs::write(bad, bytes).unwrap();
+    let name = bad.file_name().unwrap().to_str().unwrap();
+    for options in ["--profile v1", "--profile v3", "--profile v2 --path cpu"] {
+        let words = format!(
+            "unet3d --data-dir data --files 21 --epochs 1 --compute-time 1ms {options} {SMALL}"
+        );
+        check(folder.path(), &words, 5, &[name, "a zip directory entry"]);
     }
 }
 

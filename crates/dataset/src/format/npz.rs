@@ -15,7 +15,7 @@ use super::{
     Spans, npy,
 };
 
-pub use super::npz_read::{Member, read_head, read_members};
+pub use super::npz_read::{Member, check_tail, read_head, read_members};
 
 pub(super) const LOCAL_SIGNATURE: [u8; 4] = *b"PK\x03\x04";
 pub(super) const CENTRAL_SIGNATURE: [u8; 4] = *b"PK\x01\x02";
@@ -338,7 +338,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::testing::{assert_robust, encode, inspect, spec};
-    use super::{Entry, Format, Npz, crc32, directory, read_head};
+    use super::{Entry, Format, Npz, check_tail, crc32, directory, read_head};
     use crate::format::{Span, Spans};
 
     #[test]
@@ -384,6 +384,26 @@ mod tests {
             "file: at byte 55: expected member `x.npy` of 10128 bytes, \
              found the end of the file at byte 9000"
         );
+    }
+
+    #[test]
+    fn any_tail_of_a_whole_file_is_good_and_one_without_its_directory_is_not() {
+        let (bytes, _) = encode(&Npz, &spec(1, &[10, 10]), 4096);
+        for offset in 0..bytes.len() {
+            check_tail("file", offset as u64, &bytes[offset..]).unwrap();
+        }
+        let mut zeroed = bytes.clone();
+        let end = bytes.len() - 22;
+        zeroed[end - 102..end].fill(0);
+        let error = check_tail("file", 300, &zeroed[300..]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "file: at byte 474: expected a zip directory entry (50 4b 01 02), found 00 00 00 00"
+        );
+        let mut cut = bytes;
+        cut.pop();
+        let error = check_tail("file", 0, &cut).unwrap_err().to_string();
+        assert!(error.contains("the zip end record"), "{error}");
     }
 
     #[test]

@@ -241,6 +241,27 @@ pub(super) fn read_array(
     array_of(name, &member.name, data, file_bytes, &window)
 }
 
+/// Looks for the end record and the directory in `tail`, the bytes of the file from `offset` to its
+/// end. A directory that begins before them is not looked at.
+///
+/// # Errors
+/// When they are not a zip's.
+pub fn check_tail(name: &str, offset: u64, tail: &[u8]) -> Result<(), FormatError> {
+    let window = Window::new(name, offset, tail);
+    let Some(end) = tail.len().checked_sub(END_BYTES) else {
+        // The record began in the piece before this one.
+        return Ok(());
+    };
+    window.expect(end, &END_SIGNATURE, "the zip end record")?;
+    let directory = u64::from(window.u32(end + 16, "the directory's offset")?);
+    match directory.checked_sub(offset) {
+        Some(at) if at < end as u64 => {
+            window.expect(at as usize, &CENTRAL_SIGNATURE, "a zip directory entry")
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The array inside the member's data, whose head the window holds.
 fn array_of(
     name: &str,

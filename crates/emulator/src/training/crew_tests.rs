@@ -14,7 +14,7 @@ use super::machine::{
     BlockTally, Halt, Interleave, InterleaveConfig, Landed, Leftover, Loader, Pace, PhaseSpec,
     ReadRequest, Share, Unit, Workers, WorkersConfig,
 };
-use super::source::{Checks, DataFile, Extent, Extents, ReadPlan, Reads, Source};
+use super::source::{DataFile, Extent, Extents, ReadPlan, Reads, Source};
 
 const FILES: u64 = 12;
 const FILE_BYTES: u64 = 700_001;
@@ -83,7 +83,7 @@ impl Source for Files {
                 keep_open: matches!(request.read.unit, Unit::Records { .. }),
                 landed,
             },
-            checks: Checks::default(),
+            framing: None,
         })
     }
 }

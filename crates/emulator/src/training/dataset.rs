@@ -11,29 +11,10 @@ use stormlp_dataset::format::{FormatError, OpenFile, Span, Spans};
 
 use super::error::TrainError;
 use super::machine::{Cursor, Landed, ReadRequest, Unit};
-use super::source::{
-    Checks, DataFile, Extent, Extents, Head, Mark, Place, ReadPlan, Reads, Source,
-};
+use super::source::{self, DataFile, Extent, Extents, ReadPlan, Reads, Source};
 
 /// The directory of a zip is found from its end; a reader looks there before it reads on.
 const ZIP_TAIL_BYTES: u64 = 4096;
-
-/// What every zip of numpy arrays has: a member at its start, and its directory's end 22 bytes
-/// before its own, since numpy writes no comment.
-pub const NPZ_CHECKS: Checks = Checks {
-    head: Some(Head::Npz),
-    marks: &[Mark {
-        place: Place::End(22),
-        bytes: b"PK\x05\x06",
-        meaning: "the end of a zip's directory, 50 4b 05 06",
-    }],
-};
-
-/// What every numpy array has.
-pub const NPY_CHECKS: Checks = Checks {
-    head: Some(Head::Npy),
-    marks: &[],
-};
 
 /// An epoch's order: which file a loader's next read is of.
 pub trait EpochIndex: Send + Sync {
@@ -49,8 +30,8 @@ pub trait EpochIndex: Send + Sync {
 pub enum Pattern {
     /// The whole file for each sample.
     WholeFile {
-        /// What every file has.
-        checks: Checks,
+        /// The headers that every file has.
+        framing: Option<source::Framing>,
     },
     /// As `np.load` reads a zip: its end first, then all of it.
     NumpyLoad,
@@ -127,10 +108,10 @@ impl DatasetSource {
         let (file, position) = self.index.sample(accelerator, nth);
         let file = file as usize;
         let whole = self.whole(file);
-        let mut checks = Checks::default();
+        let mut framing = None;
         let extents = match &self.pattern {
             Pattern::NumpyLoad => {
-                checks = NPZ_CHECKS;
+                framing = Some(source::Framing::Npz);
                 let tail = whole.bytes.min(ZIP_TAIL_BYTES);
                 let tail = Extent {
                     offset: whole.bytes - tail,
@@ -151,8 +132,8 @@ impl DatasetSource {
                 offset: position.saturating_mul(*sample_bytes),
                 bytes: *sample_bytes,
             }),
-            Pattern::WholeFile { checks: known } => {
-                checks = *known;
+            Pattern::WholeFile { framing: known } => {
+                framing = *known;
                 Extents::One(whole)
             }
             _ => Extents::One(whole),
@@ -161,7 +142,7 @@ impl DatasetSource {
             samples: 1,
             ..Landed::default()
         };
-        Ok(known(file, extents, landed, checks))
+        Ok(known(file, extents, landed, framing))
     }
 
     fn group(&self, accelerator: u32, worker: u64, nth: u64) -> Result<ReadPlan, TrainError> {
@@ -179,12 +160,7 @@ impl DatasetSource {
         let group = nth % groups_per_file;
         let spans = self.framing.row_group(&self.files[file], columns, group)?;
         let extents = spans.iter().copied().map(extent).collect();
-        Ok(known(
-            file,
-            Extents::Many(extents),
-            Landed::default(),
-            Checks::default(),
-        ))
+        Ok(known(file, Extents::Many(extents), Landed::default(), None))
     }
 
     fn null_group(&self) -> ReadPlan {
@@ -193,12 +169,7 @@ impl DatasetSource {
             _ => 0,
         };
         let extent = Extent { offset: 0, bytes };
-        known(
-            0,
-            Extents::One(extent),
-            Landed::default(),
-            Checks::default(),
-        )
+        known(0, Extents::One(extent), Landed::default(), None)
     }
 
     fn records(&self, accelerator: u32, nth: u64, from: Cursor) -> ReadPlan {
@@ -217,7 +188,7 @@ impl DatasetSource {
                     from,
                     transfer_bytes,
                 },
-                checks: Checks::default(),
+                framing: None,
             },
             _ => known(
                 file,
@@ -227,7 +198,7 @@ impl DatasetSource {
                     cursor: from,
                     ended: true,
                 },
-                Checks::default(),
+                None,
             ),
         }
     }
@@ -258,7 +229,7 @@ fn null_records(
         },
         ended: read_to == file_bytes,
     };
-    known(file, Extents::One(extent), landed, Checks::default())
+    known(file, Extents::One(extent), landed, None)
 }
 
 fn extent(span: Span) -> Extent {
@@ -268,7 +239,12 @@ fn extent(span: Span) -> Extent {
     }
 }
 
-fn known(file: usize, extents: Extents, landed: Landed, checks: Checks) -> ReadPlan {
+fn known(
+    file: usize,
+    extents: Extents,
+    landed: Landed,
+    framing: Option<source::Framing>,
+) -> ReadPlan {
     ReadPlan {
         file,
         reads: Reads::Known {
@@ -276,7 +252,7 @@ fn known(file: usize, extents: Extents, landed: Landed, checks: Checks) -> ReadP
             keep_open: false,
             landed,
         },
-        checks,
+        framing,
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use stormlp_dataset::format::{FormatError, npy, npz};
+use stormlp_dataset::format::{npy, npz};
 use stormlp_model::evidence::Evidence;
 use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::operation::Direction;
@@ -29,7 +29,7 @@ use super::job::{Chunk, Cut, DIRECT_ALIGN, Job};
 use super::machine::ReadRequest;
 use super::records::Records;
 use super::shared::{Bed, Finished, Shared, Sleeper, Turn};
-use super::source::{DataFile, Head, Mark, Reads, Source};
+use super::source::{DataFile, Framing, Reads, Source};
 
 /// After so many chunks that came at once, look after those that did not: a ring posts the
 /// completion of a read that had to wait only to a thread that waits for one.
@@ -66,15 +66,10 @@ impl RunningJob {
     /// Looks at what has come: the file's first bytes, and the headers of its records.
     fn check(&mut self, chunk: &Chunk, got: usize, host: Option<&[u8]>) -> Result<(), TrainError> {
         let bytes = host.map(|bytes| &bytes[..got]);
-        if let Some(bytes) = bytes {
-            if let (0, Some(head)) = (chunk.offset, self.job.plan.checks.head)
-                && got == chunk.expected
-            {
-                self.check_head(head, bytes)?;
-            }
-            for mark in self.job.plan.checks.marks {
-                self.check_mark(mark, chunk.offset, bytes)?;
-            }
+        if let (Some(bytes), Some(framing)) = (bytes, self.job.plan.framing)
+            && got == chunk.expected
+        {
+            self.check_framing(framing, chunk.offset, bytes)?;
         }
         if let Some(records) = &mut self.job.records {
             records.advance(bytes, chunk.offset + got as u64)?;
@@ -82,36 +77,25 @@ impl RunningJob {
         Ok(())
     }
 
-    /// Reads the header in the first bytes of the file.
-    fn check_head(&self, head: Head, bytes: &[u8]) -> Result<(), TrainError> {
+    /// Reads the headers in the first and in the last bytes of the file.
+    fn check_framing(&self, framing: Framing, offset: u64, bytes: &[u8]) -> Result<(), TrainError> {
         let file = &self.source.files()[self.job.plan.file];
+        let is_tail = offset + bytes.len() as u64 == file.bytes;
+        if offset > 0 && !is_tail {
+            return Ok(());
+        }
         let name = file.path.display().to_string();
-        let parsed = match head {
-            Head::Npz => npz::read_head(&name, file.bytes, bytes),
-            Head::Npy => npy::read_head(&name, file.bytes, bytes),
-        };
-        parsed.map(drop).map_err(TrainError::Corrupt)
-    }
-
-    /// Looks for a mark in `bytes`, which begin at `offset` of the file.
-    fn check_mark(&self, mark: &Mark, offset: u64, bytes: &[u8]) -> Result<(), TrainError> {
-        let file = &self.source.files()[self.job.plan.file];
-        let wrong = |offset, found| {
-            TrainError::Corrupt(FormatError::Unexpected {
-                file: file.path.display().to_string(),
-                offset,
-                expected: mark.meaning.to_string(),
-                found,
-            })
-        };
-        let Some(place) = mark.place.offset(file.bytes) else {
-            return Err(wrong(0, format!("a file of {} bytes", file.bytes)));
-        };
-        let there = place
-            .checked_sub(offset)
-            .and_then(|at| bytes.get(at as usize..)?.get(..mark.bytes.len()));
-        match there {
-            Some(found) if found != mark.bytes => Err(wrong(place, format!("{found:02x?}"))),
+        if offset == 0 {
+            let head = match framing {
+                Framing::Npz => npz::read_head(&name, file.bytes, bytes),
+                Framing::Npy => npy::read_head(&name, file.bytes, bytes),
+            };
+            head.map_err(TrainError::Corrupt)?;
+        }
+        match framing {
+            Framing::Npz if is_tail => {
+                npz::check_tail(&name, offset, bytes).map_err(TrainError::Corrupt)
+            }
             _ => Ok(()),
         }
     }

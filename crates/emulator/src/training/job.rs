@@ -197,7 +197,7 @@ fn aligned(extent: Extent, direct: bool) -> Extent {
 mod tests {
     use super::*;
     use crate::training::machine::{LaneRead, Unit};
-    use crate::training::source::{Checks, Extents};
+    use crate::training::source::Extents;
     use proptest::prelude::*;
 
     fn job(extents: Extents, file_bytes: u64) -> Job {
@@ -216,7 +216,7 @@ mod tests {
                 keep_open: false,
                 landed: Landed::default(),
             },
-            checks: Checks::default(),
+            framing: None,
         };
         Job::new(request, plan, None, file_bytes, 0)
     }

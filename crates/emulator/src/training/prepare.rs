@@ -13,11 +13,11 @@ use stormlp_model::training::workload::{DataFormat, Shuffle};
 use stormlp_transfer::Accelerator;
 
 use super::crew::CrewSpec;
-use super::dataset::{DatasetSource, EpochIndex, Framing, NPY_CHECKS, NPZ_CHECKS, Pattern};
+use super::dataset::{DatasetSource, EpochIndex, Framing, Pattern};
 use super::draw;
 use super::machine::{InterleaveConfig, Leftover, Share, WorkersConfig};
 use super::order::{Contiguous, Resharded, Reshuffle, Strided};
-use super::source::{Checks, DataFile};
+use super::source::{self, DataFile};
 use super::spec::{
     CheckpointRules, EpochOrder, EvaluationRules, LoaderSpec, Order, PaceMaker, PhaseRules, RunSpec,
 };
@@ -327,21 +327,17 @@ fn pattern(plan: &TrainPlan, workers: u64) -> Pattern {
         ReadPattern::IndexedSample => Pattern::Indexed,
         ReadPattern::NumpyLoad if !null => Pattern::NumpyLoad,
         _ => Pattern::WholeFile {
-            checks: if null {
-                Checks::default()
-            } else {
-                checks(data.format)
-            },
+            framing: framing(data.format).filter(|_| !null),
         },
     }
 }
 
-/// What every file of a format has. v3.0's jpeg files are raw bytes and have nothing.
-fn checks(format: DataFormat) -> Checks {
+/// The headers that every file of a format has. v3.0's jpeg files are raw bytes and have none.
+fn framing(format: DataFormat) -> Option<source::Framing> {
     match format {
-        DataFormat::Npz => NPZ_CHECKS,
-        DataFormat::Npy => NPY_CHECKS,
-        _ => Checks::default(),
+        DataFormat::Npz => Some(source::Framing::Npz),
+        DataFormat::Npy => Some(source::Framing::Npy),
+        _ => None,
     }
 }
 

@@ -15,7 +15,7 @@ use super::error::TrainError;
 use super::machine::{Landed, Leftover, Pace, ReadRequest, Share, Unit, WorkersConfig};
 use super::measured::{Ending, PhaseKind, PhaseMeasured, RunMeasured};
 use super::run::run;
-use super::source::{Checks, DataFile, Extent, Extents, ReadPlan, Reads, Source};
+use super::source::{DataFile, Extent, Extents, ReadPlan, Reads, Source};
 use super::spec::{
     CheckpointRules, EpochOrder, EvaluationRules, LoaderSpec, Order, PhaseRules, RunSpec,
 };
@@ -44,7 +44,7 @@ impl Source for Nothing {
                     ..Landed::default()
                 },
             },
-            checks: Checks::default(),
+            framing: None,
         })
     }
 }

@@ -63,55 +63,16 @@ pub struct ReadPlan {
     /// What to read of it.
     pub reads: Reads,
     /// What is looked at in the bytes that come.
-    pub checks: Checks,
+    pub framing: Option<Framing>,
 }
 
-/// What every file of some format has, wherever it is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Checks {
-    /// How the file begins.
-    pub head: Option<Head>,
-    /// Bytes that stand at known places.
-    pub marks: &'static [Mark],
-}
-
-/// The beginning of a file that says what follows.
+/// Headers at known places of whole files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Head {
-    /// A zip's first member, and numpy's header in it.
+pub enum Framing {
+    /// A zip's first member with numpy's header in it, and the zip's directory.
     Npz,
     /// numpy's header.
     Npy,
-}
-
-/// Bytes that a file of some format has at a known place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
-    /// Where.
-    pub place: Place,
-    /// What.
-    pub bytes: &'static [u8],
-    /// What that is, for the error.
-    pub meaning: &'static str,
-}
-
-/// A place in a file of any length.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// Bytes from the start.
-    Start(u64),
-    /// Bytes before the end.
-    End(u64),
-}
-
-impl Place {
-    /// The place in a file of so many bytes; `None` in one that is too short to have it.
-    pub fn offset(self, file_bytes: u64) -> Option<u64> {
-        match self {
-            Self::Start(offset) => Some(offset),
-            Self::End(before) => file_bytes.checked_sub(before),
-        }
-    }
 }
 
 /// A file of the dataset.
