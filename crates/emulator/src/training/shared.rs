@@ -1,7 +1,8 @@
 //! The machine in real time: one lock around it, and who is to be woken when it moved.
 //!
 //! I/O threads hand in what they finished and take the next read in one turn of the lock; the
-//! pacer ends computations. Nobody wakes a thread while holding the lock.
+//! pacer ends computations. Nobody wakes a thread while holding the lock, and nobody looks at the
+//! clock before having it: the machine's time would run backwards.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -132,8 +133,8 @@ impl Shared {
         want: bool,
         bed: Bed,
     ) -> Turn {
-        let now = self.now();
         let mut state = self.lock();
+        let now = self.now();
         for Finished { request, landed } in finished.drain(..) {
             state.machine.on_read_complete(request, landed, now);
         }
@@ -156,8 +157,8 @@ impl Shared {
 
     /// Ends the run because of `error`; what was measured stays.
     pub(super) fn fail(&self, error: TrainError) {
-        let now = self.now();
         let mut state = self.lock();
+        let now = self.now();
         if state.failure.is_none() {
             state.failure = Some(error);
         }
@@ -219,8 +220,9 @@ impl Shared {
 
     /// Where the waiting went until now.
     pub(super) fn waits(&self) -> Waits {
+        let mut state = self.lock();
         let now = self.now();
-        self.lock().machine.waits(now)
+        state.machine.waits(now)
     }
 
     /// The error that ended the run, once.
