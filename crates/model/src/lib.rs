@@ -25,6 +25,7 @@ pub mod matrix;
 pub mod mt19937;
 pub mod names;
 pub mod operation;
+pub mod panics;
 pub mod path;
 pub mod pattern;
 pub mod shell;

@@ -1,11 +1,11 @@
 //! Threads that work while the calling thread tells how far they are.
 
-use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
 use stormlp_model::event::{Event, Observer};
+use stormlp_model::panics::message;
 
 use super::error::GenerateError;
 
@@ -49,7 +49,9 @@ pub(super) fn work<T: Send>(
         // Every thread is joined: one that panicked and was not would take the caller with it.
         let ends: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
         let panic = ends.into_iter().find_map(Result::err);
-        panic.map_or(Ok(()), |panic| Err(GenerateError::Panicked(words(&*panic))))
+        panic.map_or(Ok(()), |panic| {
+            Err(GenerateError::Panicked(message(&*panic)))
+        })
     })
 }
 
@@ -69,11 +71,4 @@ impl Drop for Shift<'_> {
         self.working.fetch_sub(1, Ordering::AcqRel);
         self.teller.unpark();
     }
-}
-
-/// What a panic says; all that std promises is that it can be anything.
-fn words(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("no message").to_string()
 }

@@ -12,7 +12,7 @@ use stormlp_transfer::storage;
 
 use super::error::GenerateError;
 use super::file::changed_ns;
-use super::verify::checksum_of;
+use super::verify::{check_side_files, checksum_of};
 use super::{Existing, GeneratePlan, existing_part};
 use crate::content::BLOCK_BYTES;
 use crate::manifest::{
@@ -229,18 +229,7 @@ fn still_whole(folder: &Path, file: &ManifestFile) -> Option<ManifestFile> {
     if fs::metadata(&path).ok()?.len() != file.bytes {
         return None;
     }
-    for side in &file.side_files {
-        let path = folder.join(&side.name);
-        let found = fs::metadata(&path).ok()?;
-        if !found.is_file() || found.len() != side.bytes {
-            return None;
-        }
-        let bytes = fs::read(path).ok()?;
-        let crc = crc_fast::checksum(super::sink::CHECKSUM, &bytes);
-        if crc64_text(crc) != side.crc64 {
-            return None;
-        }
-    }
+    check_side_files(folder, file).ok()?;
     let changed_ns = changed_ns(&path).ok()?;
     if changed_ns != file.changed_ns {
         let crc = checksum_of(&path).ok()?;

@@ -117,7 +117,7 @@ fn check_file(plan: &GeneratePlan, record: Option<&Record>, index: u64) -> Resul
     }
     let crc = checksum_of(&path).map_err(|error| format!("{name}: {error}"))?;
     compare(&name, crc, &file.crc64)?;
-    check_side_files(plan, file)?;
+    check_side_files(&plan.folder, file)?;
     Ok(found)
 }
 
@@ -131,9 +131,10 @@ fn compare(name: &str, crc: u64, expected: &str) -> Result<(), String> {
     ))
 }
 
-fn check_side_files(plan: &GeneratePlan, file: &ManifestFile) -> Result<(), String> {
+/// The index files beside a data file, by size and checksum.
+pub(super) fn check_side_files(folder: &Path, file: &ManifestFile) -> Result<(), String> {
     for side in &file.side_files {
-        let path = plan.folder.join(&side.name);
+        let path = folder.join(&side.name);
         let found = std::fs::metadata(&path).map_err(|error| format!("{}: {error}", side.name))?;
         if !found.is_file() || found.len() != side.bytes {
             return Err(format!(

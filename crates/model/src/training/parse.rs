@@ -171,9 +171,8 @@ impl Builder<'_> {
     }
 
     fn has_section(&self, name: &str) -> bool {
-        let of_section =
-            |path: &&&str| path.split_once('.').is_some_and(|(first, _)| first == name);
-        self.values.keys().any(|path| of_section(&path))
+        let mut sections = self.values.keys().filter_map(|path| path.split_once('.'));
+        sections.any(|(section, _)| section == name)
     }
 
     /// The model's name, which becomes part of the names of folders.
