@@ -20,6 +20,7 @@ pub mod evidence;
 pub mod facts;
 pub mod head;
 pub mod histogram;
+pub mod location;
 pub mod machine;
 pub mod matrix;
 pub mod mt19937;

@@ -27,7 +27,7 @@ pub fn planned(folder: &Path, dataset: &Dataset) -> plan::Inventory {
         files
     };
     plan::Inventory {
-        folder: folder.to_path_buf(),
+        folder: folder.into(),
         train: files(Split::Train),
         valid: files(Split::Valid),
         foreign: Vec::new(),
@@ -55,7 +55,7 @@ impl Inventory {
         };
         let foreign = self.train.foreign.iter().chain(&self.valid.foreign);
         plan::Inventory {
-            folder: self.folder.clone(),
+            folder: (&self.folder).into(),
             train: files(&self.train),
             valid: files(&self.valid),
             foreign: foreign.take(MAX_FOREIGN).cloned().collect(),

@@ -12,6 +12,7 @@ use stormlp_model::checkpoint::{
     SavedPart, step_folder, step_of,
 };
 use stormlp_model::facts::Availability;
+use stormlp_model::location::Location;
 use stormlp_transfer::storage::{self, Access, FolderLock, LOCK_NAME};
 use stormlp_transfer::{TransferError, probe};
 
@@ -30,9 +31,9 @@ pub enum Look {
 ///
 /// # Errors
 /// When a directory that is there cannot be read.
-pub fn scan(folders: &[PathBuf], look: Look) -> Result<CheckpointFacts, TransferError> {
+pub fn scan(folders: &[Location], look: Look) -> Result<CheckpointFacts, TransferError> {
     let mut facts = CheckpointFacts::default();
-    for (index, path) in folders.iter().enumerate() {
+    for (index, path) in folders.iter().map(Location::folder).enumerate() {
         facts.folders.push(folder_facts(path, look)?);
         if path.is_dir() {
             facts.saved.extend(saved_parts(index, path)?);
@@ -75,7 +76,7 @@ fn folder_facts(path: &Path, look: Look) -> Result<FolderFacts, TransferError> {
         Availability::Available
     };
     Ok(FolderFacts {
-        path: path.to_path_buf(),
+        path: path.into(),
         direct: match look {
             Look::Only => Availability::Available,
             Look::AndTry => direct_support(&nearest, &writable),
@@ -167,9 +168,10 @@ fn saved_parts(index: usize, directory: &Path) -> Result<Vec<SavedPart>, Transfe
 }
 
 /// Makes the directories and keeps other runs out of them.
-pub(super) fn enter(folders: &[PathBuf]) -> Result<Vec<FolderLock>, CheckpointError> {
+pub(super) fn enter(folders: &[Location]) -> Result<Vec<FolderLock>, CheckpointError> {
     folders
         .iter()
+        .map(Location::folder)
         .map(|folder| {
             fs::create_dir_all(folder)
                 .map_err(|source| TransferError::file("make the folder", folder, source))?;
@@ -215,7 +217,7 @@ pub(super) fn begin(plan: &CheckpointPlan, step: u32) -> Result<(), CheckpointEr
     for (index, directory) in plan.folders.iter().enumerate() {
         let folder = directory.join(step_folder(step));
         make_folder(&folder, &marker(plan, index, false))?;
-        storage::sync_folder(directory)?;
+        storage::sync_folder(directory.folder())?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ fn clean_removes_what_stormlp_made_and_nothing_else() {
     let plan = plan(&request);
     let total_bytes = plan.total_bytes;
     run_on(plan, &Disk, &StopToken::new());
-    let directory = &request.folders[0];
+    let directory = request.folders[0].folder();
     let foreign = directory.join(step_folder(2)).join("notes.txt");
     fs::write(&foreign, "mine").unwrap();
     fs::create_dir(directory.join(step_folder(7))).unwrap();
@@ -48,7 +48,7 @@ fn everything(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 fn a_save_that_may_not_replace_what_is_there_touches_none_of_it() {
     let folder = folder();
     let mut request = request(folder.path());
-    request.folders.push(folder.path().join("second"));
+    request.folders.push(folder.path().join("second").into());
     let plan_before = plan(&request);
     let mut other = request.clone();
     other.workload.name = "other".to_string();
@@ -78,7 +78,7 @@ fn a_save_that_may_not_replace_what_is_there_touches_none_of_it() {
 fn what_a_killed_run_left_between_two_names_is_in_nobodys_way() {
     let folder = folder();
     let request = request(folder.path());
-    let directory = &request.folders[0];
+    let directory = request.folders[0].folder();
     let plan = plan(&request);
     let leave = || {
         for (step, marker) in [(1, true), (2, false)] {

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,6 +11,7 @@ use stormlp_model::checkpoint::{
 };
 use stormlp_model::event::{Event, Observer, Unit};
 use stormlp_model::head::ReportHead;
+use stormlp_model::location::Location;
 use stormlp_model::operation::Direction;
 use stormlp_model::stop::StopToken;
 use stormlp_model::warning::{Warning, WarningKind};
@@ -64,7 +64,7 @@ pub fn run(
     surroundings: &Surroundings<'_>,
 ) -> Result<CheckpointReport, CheckpointError> {
     let _locks = folders::enter(&plan.folders)?;
-    let devices = BlockDevices::behind(plan.folders.iter().map(PathBuf::as_path));
+    let devices = BlockDevices::behind(plan.folders.iter().map(Location::folder));
     let mut region = Region::new(region_bytes(&plan, &*surroundings.accelerator))?;
     let mut run = Run {
         stage: Stage {

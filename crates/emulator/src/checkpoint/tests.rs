@@ -45,7 +45,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn request(folder: &Path) -> CheckpointRequest {
-    let mut request = CheckpointRequest::plain(parse(TINY).unwrap(), folder.join("ckpt"));
+    let mut request = CheckpointRequest::plain(parse(TINY).unwrap(), folder.join("ckpt").into());
     request.ranks = Some(8);
     request.writes = Some(2);
     request.reads = Some(2);
@@ -531,7 +531,7 @@ fn a_directory_in_use_is_left_alone() {
     let request = request(folder.path());
     let plan = plan(&request);
     fs::create_dir(&request.folders[0]).unwrap();
-    let _other = storage::FolderLock::take(&request.folders[0]).unwrap();
+    let _other = storage::FolderLock::take(request.folders[0].folder()).unwrap();
     let head = ReportHead::new(
         ReportKind::Checkpoint,
         String::new(),

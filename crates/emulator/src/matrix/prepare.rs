@@ -29,11 +29,11 @@ impl Folders {
             locks: Vec::new(),
             manifests: Vec::new(),
         };
-        for folder in &plan.folders {
-            fs::create_dir_all(&folder.path)
-                .map_err(|e| TransferError::file("make the folder", &folder.path, e))?;
-            folders.locks.push(FolderLock::take(&folder.path)?);
-            folders.manifests.push(read_manifest(&folder.path)?);
+        for folder in plan.folders.iter().map(|folder| folder.path.folder()) {
+            fs::create_dir_all(folder)
+                .map_err(|e| TransferError::file("make the folder", folder, e))?;
+            folders.locks.push(FolderLock::take(folder)?);
+            folders.manifests.push(read_manifest(folder)?);
         }
         Ok(folders)
     }

@@ -25,7 +25,8 @@ pub(super) struct Writer {
 impl Writer {
     /// Makes the folder, and content that storage cannot compress.
     pub(super) fn new(rules: &CheckpointRules) -> Result<Self, TrainError> {
-        fs::create_dir_all(&rules.folder).map_err(|source| failed(rules.folder.clone(), source))?;
+        fs::create_dir_all(&rules.folder)
+            .map_err(|source| failed(rules.folder.folder().into(), source))?;
         let mut buffer = vec![0; BUFFER_BYTES];
         Xoshiro256PlusPlus::seed_from_u64(rules.bytes).fill_bytes(&mut buffer);
         Ok(Self {
@@ -78,7 +79,7 @@ mod tests {
     fn a_checkpoint_has_the_size_it_should_and_is_named_by_epoch_and_step() {
         let folder = tempfile::tempdir().unwrap();
         let rules = CheckpointRules {
-            folder: folder.path().join("sub"),
+            folder: folder.path().join("sub").into(),
             bytes: 2_500_000,
             after_epoch: Some(1),
             epochs_between: 1,

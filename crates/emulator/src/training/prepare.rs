@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use stormlp_model::location::Location;
 use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
 use stormlp_model::training::distribution::Distribution;
 use stormlp_model::training::inventory::{DataFile as Found, Inventory};
@@ -85,7 +86,11 @@ pub fn prepare(plan: &TrainPlan, inventory: &Inventory, means: Means) -> Prepare
         },
         data_folder: plan.data.folder.clone().filter(|_| !null),
     };
-    let folder = plan.data.folder.as_deref().unwrap_or(Path::new(""));
+    let folder = plan
+        .data
+        .folder
+        .as_ref()
+        .map_or(Path::new(""), Location::folder);
     let files = |found: &[Found], count: u64, bytes: u64| {
         if null {
             null_files(count, bytes)

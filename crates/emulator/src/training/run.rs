@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use stormlp_model::event::{Event, Observer, Unit};
+use stormlp_model::location::Location;
 use stormlp_model::path::PathKind;
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes};
@@ -51,7 +52,7 @@ pub fn run(
     let loaders = vec![spec.loader.build(); spec.accelerators];
     let crew = Crew::start(&spec.crew, loaders, spec.keep_times)?;
     let shared = Arc::clone(&crew.shared);
-    let watched: Option<&Path> = spec.data_folder.as_deref();
+    let watched: Option<&Path> = spec.data_folder.as_ref().map(Location::folder);
     let mut runner = Runner {
         spec,
         observer,

@@ -249,7 +249,7 @@ fn a_checkpoint_that_fails_ends_the_phase_at_its_step() {
     std::fs::create_dir(folder.path().join("model-1-4-0.pt")).unwrap();
     let spec = RunSpec {
         checkpoint: Some(CheckpointRules {
-            folder: folder.path().to_path_buf(),
+            folder: folder.path().into(),
             bytes: 10_000,
             after_epoch: None,
             epochs_between: 1,

@@ -1,7 +1,8 @@
 //! What a run needs to know, with every number decided: the plan in the machine's own terms.
 
-use std::path::PathBuf;
 use std::sync::Arc;
+
+use stormlp_model::location::Location;
 
 use super::crew::CrewSpec;
 use super::machine::{Interleave, InterleaveConfig, Loader, Pace, Share, Workers, WorkersConfig};
@@ -71,7 +72,7 @@ pub struct PhaseRules {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointRules {
     /// The folder.
-    pub folder: PathBuf,
+    pub folder: Location,
     /// Bytes of one checkpoint.
     pub bytes: u64,
     /// The first epoch that is followed by one; `None` when only steps count.
@@ -130,5 +131,5 @@ pub struct RunSpec {
     /// How the bytes travel.
     pub crew: CrewSpec,
     /// Folder whose block device is watched; `None` when nothing is read.
-    pub data_folder: Option<PathBuf>,
+    pub data_folder: Option<Location>,
 }

@@ -1,18 +1,17 @@
 //! What is there before a checkpoint run: the directories and the checkpoints in them, as a scan
 //! found them.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
 
 use super::marker::{Marker, MarkerError, step_folder};
 use crate::facts::Availability;
+use crate::location::Location;
 
 /// A directory for checkpoints, existing or about to be made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FolderFacts {
     /// The directory, as it was given.
-    pub path: PathBuf,
+    pub path: Location,
     /// Whether it can be written, or made.
     pub writable: Availability,
     /// What an ordinary user may still write, in bytes.

@@ -1,7 +1,5 @@
 //! What was decided: every number of a checkpoint run before the first byte moves.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
 
 use super::choice::{CheckpointProfile, FsyncPolicy};
@@ -9,6 +7,7 @@ use super::layout::{CheckpointFile, Layout};
 use super::marker::ContentFacts;
 use super::scale::Scaling;
 use super::workload::Mode;
+use crate::location::Location;
 use crate::matrix::DeviceId;
 use crate::path::{EngineKind, PathKind};
 use crate::warning::Warning;
@@ -90,7 +89,7 @@ pub struct CheckpointPlan {
     /// The ranks that are there.
     pub ranks: Vec<RankPlan>,
     /// The directories.
-    pub folders: Vec<PathBuf>,
+    pub folders: Vec<Location>,
     /// Checkpoints to save, as steps 1, 2, ….
     pub writes: u32,
     /// Checkpoints to restore.

@@ -1,11 +1,10 @@
 //! What was asked for; nothing checked against the machine.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
 
 use super::choice::{CheckpointProfile, FsyncPolicy, ScaleChoice};
 use super::workload::{CheckpointWorkload, Mode};
+use crate::location::Location;
 use crate::matrix::{DeviceId, EngineChoice};
 use crate::path::PathKind;
 use crate::shell::shell_word;
@@ -35,7 +34,7 @@ pub struct CheckpointRequest {
     /// Seconds between checkpoints.
     pub pause_seconds: Option<f64>,
     /// The directories; ranks take them in turn.
-    pub folders: Vec<PathBuf>,
+    pub folders: Vec<Location>,
     /// When files are synced.
     pub fsync: Option<FsyncPolicy>,
     /// The transfer path.
@@ -75,7 +74,7 @@ impl CheckpointRequest {
             command.push_str(&format!(" --ranks {ranks}"));
         }
         for folder in &self.folders {
-            let folder = folder.display().to_string();
+            let folder = folder.to_string();
             command.push_str(&format!(" --dir {}", shell_word(&folder)));
         }
         command
@@ -121,7 +120,7 @@ impl CheckpointRequest {
     }
 
     /// The plain request: what `stormlp checkpoint MODEL` does when nothing else is said.
-    pub fn plain(workload: CheckpointWorkload, folder: PathBuf) -> Self {
+    pub fn plain(workload: CheckpointWorkload, folder: Location) -> Self {
         Self {
             typed: workload.name.clone(),
             workload,

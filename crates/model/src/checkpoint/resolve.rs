@@ -425,7 +425,7 @@ fn folder_problems(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Proble
             && let crate::facts::Availability::Unavailable { reason, remedy } = &folder.writable
         {
             problems.push(Problem::machine(
-                format!("cannot write to {}: {reason}", folder.path.display()),
+                format!("cannot write to {}: {reason}", folder.path),
                 remedy.clone(),
             ));
         }
@@ -435,8 +435,7 @@ fn folder_problems(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Proble
             problems.push(Problem::machine(
                 format!(
                     "path {} needs O_DIRECT, which {} refuses: {reason}",
-                    plan.path,
-                    folder.path.display()
+                    plan.path, folder.path
                 ),
                 "use --path buffered, or another --dir",
             ));

@@ -109,7 +109,7 @@ pub(super) fn problems(
                      file system of {}; it has {} ({free} bytes) free",
                     ByteSize(share),
                     ByteSize(needed),
-                    first.display(),
+                    first,
                     ByteSize(free),
                 ),
                 remedy(request, plan, facts),

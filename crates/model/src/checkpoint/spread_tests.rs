@@ -21,7 +21,7 @@ fn spread(
     request.ranks = Some(ranks);
     request.scale = Some(ScaleChoice::Auto);
     request.writes = writes;
-    request.folders = (0..places.len()).map(|i| i.to_string().into()).collect();
+    request.folders = (0..places.len()).map(|i| (&i.to_string()).into()).collect();
     let folders = places.iter().enumerate().map(|(index, place)| FolderFacts {
         file_system_id: place.0,
         ..folder(&index.to_string(), place.1 * MIB)

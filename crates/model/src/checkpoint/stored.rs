@@ -185,7 +185,7 @@ fn never_cold(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Problem> {
             format!(
                 "--cold: {} is on {kind}, which keeps its files in memory: no restore from there \
                  is cold",
-                folder.path.display()
+                folder.path
             ),
             match plan.closed {
                 true => "use a --dir on the storage in question",
@@ -269,7 +269,7 @@ fn in_the_way(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Problem> {
                 format!(
                     "{} in {} {verb} of {other}; a save would replace {}",
                     named(&steps),
-                    folder.path.display(),
+                    folder.path,
                     if steps.len() == 1 { "it" } else { "them" },
                 ),
                 "use another --dir, or remove what is there first: the same command with --clean",
@@ -391,7 +391,7 @@ fn folders_of(plan: &CheckpointPlan) -> String {
 fn those_of(plan: &CheckpointPlan, wanted: impl Fn(usize) -> bool) -> String {
     let folders: Vec<String> = (plan.folders.iter().enumerate())
         .filter(|(index, _)| wanted(*index))
-        .map(|(_, folder)| folder.display().to_string())
+        .map(|(_, folder)| folder.to_string())
         .collect();
     folders.join(", ")
 }
@@ -478,7 +478,7 @@ fn restore_problems(
         }
         for defect in part.defects() {
             problems.push(Problem::machine(
-                format!("cannot restore from {}: {defect}", folder.path.display()),
+                format!("cannot restore from {}: {defect}", folder.path),
                 again.clone(),
             ));
         }

@@ -157,7 +157,9 @@ impl Context<'_> {
         let file = &self.table.files[file];
         match file.folder {
             Some(index) => {
-                let folder = self.inventory.folder(&self.table.folders[index].path)?;
+                let folder = self
+                    .inventory
+                    .folder(self.table.folders[index].path.folder())?;
                 Some((&folder.direct, folder.direct_alignment_bytes))
             }
             None => {

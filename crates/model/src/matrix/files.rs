@@ -13,6 +13,7 @@ use super::problem::Problems;
 use super::request::{JobRequest, MatrixRequest, Target};
 use super::space;
 use crate::facts::Availability;
+use crate::location::Location;
 use crate::operation::Direction;
 use crate::units::{ByteSize, GIB, KIB, MIB, short_size};
 
@@ -241,10 +242,13 @@ impl FolderJob<'_> {
     }
 
     fn folder_index(&self, table: &mut FileTable) -> usize {
-        let known = table.folders.iter().position(|f| f.path == self.facts.path);
+        let known = table
+            .folders
+            .iter()
+            .position(|f| f.path.folder() == self.facts.path);
         known.unwrap_or_else(|| {
             table.folders.push(FolderPlan {
-                path: self.facts.path.clone(),
+                path: Location::from(&self.facts.path),
                 create: !self.facts.exists,
             });
             table.folders.len() - 1

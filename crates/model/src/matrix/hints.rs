@@ -103,7 +103,7 @@ fn lives_in_memory(table: &FileTable) -> Option<Warning> {
     let (file, kind) =
         (table.files.iter()).find_map(|file| Some((file, file.file_system_in_memory()?)))?;
     let place = match file.folder {
-        Some(folder) => &table.folders[folder].path,
+        Some(folder) => table.folders[folder].path.folder(),
         None => &file.path,
     };
     Some(Warning::new(

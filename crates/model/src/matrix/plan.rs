@@ -8,6 +8,7 @@ use super::choice::{CacheState, DeviceId, EngineChoice, Fill, IoSize, PathChoice
 use super::inventory::Inventory;
 use super::manifest::Content;
 use crate::facts::Availability;
+use crate::location::Location;
 use crate::operation::Operation;
 use crate::path::{EngineKind, MemoryKind, PathKind};
 use crate::warning::Warning;
@@ -58,7 +59,7 @@ impl FilePlan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FolderPlan {
     /// Where it is.
-    pub path: PathBuf,
+    pub path: Location,
     /// Whether it has to be made.
     pub create: bool,
 }
@@ -208,7 +209,7 @@ impl MatrixPlan {
     pub fn skip_finished_files(&mut self, inventory: &Inventory) {
         let seed = self.seed;
         for file in &mut self.files {
-            let done = match file.folder.map(|index| &self.folders[index].path) {
+            let done = match file.folder.map(|index| self.folders[index].path.folder()) {
                 Some(folder) => inventory.folder(folder).is_some_and(|facts| {
                     let name = file.path.file_name().and_then(|name| name.to_str());
                     let entry = facts.manifest.as_ref().zip(name);

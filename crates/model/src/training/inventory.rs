@@ -1,8 +1,8 @@
 //! What a scan of a dataset folder found: plain data for `TrainPlan::resolve` and the emulator.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
+
+use crate::location::Location;
 
 /// A file of a dataset, by its name relative to the dataset folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ pub struct DataFile {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Inventory {
     /// The dataset folder.
-    pub folder: PathBuf,
+    pub folder: Location,
     /// Training files, sorted by base name as DLIO sorts them.
     pub train: Vec<DataFile>,
     /// Evaluation files, sorted alike.

@@ -1,13 +1,12 @@
 //! A training run with every number decided; what `--dry-run` prints and the emulator runs.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
 
 use super::distribution::Distribution;
 use super::profile::{BlockEnd, Profile};
 use super::request::StorageKind;
 use super::workload::{DataFormat, ParquetColumn, Shuffle};
+use crate::location::Location;
 use crate::path::PathKind;
 
 /// A training run with every number decided.
@@ -90,7 +89,7 @@ impl TrainPlan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DataPlan {
     /// The dataset folder; `None` with null storage.
-    pub folder: Option<PathBuf>,
+    pub folder: Option<Location>,
     /// Format of the files.
     pub format: DataFormat,
     /// Training files that are used: the first so many of the inventory.
@@ -241,7 +240,7 @@ pub struct EvaluationPlan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointPlan {
     /// The folder.
-    pub folder: PathBuf,
+    pub folder: Location,
     /// Bytes of one checkpoint.
     pub bytes: u64,
     /// The first epoch that is followed by one; `None` when only steps count.

@@ -1,11 +1,10 @@
 //! What was asked for on the command line, over what the workload says.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
 
 use super::distribution::Distribution;
 use super::profile::Profile;
+use crate::location::Location;
 use crate::path::PathKind;
 
 /// Reading workers that one accelerator may have: more than any host has CPUs for.
@@ -56,7 +55,7 @@ pub struct TrainRequest {
     /// `--seed`.
     pub seed: Option<u64>,
     /// `--data-dir`: the dataset folder itself.
-    pub data_dir: Option<PathBuf>,
+    pub data_dir: Option<Location>,
     /// `--path`; default `buffered`, or `cpu` where the workload sets `reader.odirect`.
     pub path: Option<PathKind>,
     /// `--cold`.
@@ -74,5 +73,5 @@ pub struct TrainRequest {
     /// `--memory-limit` in bytes; `None` takes the host's.
     pub memory_limit_bytes: Option<u64>,
     /// Folder for checkpoints in training.
-    pub checkpoint_folder: Option<PathBuf>,
+    pub checkpoint_folder: Option<Location>,
 }

@@ -2,8 +2,6 @@
 
 mod data;
 
-use std::path::PathBuf;
-
 use super::distribution::Distribution;
 use super::inventory::Inventory;
 use super::memory;
@@ -17,6 +15,7 @@ use super::steps::{Split, steps};
 use super::warnings;
 use super::workload::{DataFormat, MetricSpec, Shuffle, Workload};
 use crate::facts::HostFacts;
+use crate::location::Location;
 use crate::path::PathKind;
 use crate::units::counted;
 use crate::warning::Warning;
@@ -421,7 +420,7 @@ impl Resolver<'_> {
             self.problems.push(Problem::plan(
                 format!(
                     "{} has {found} evaluation files in valid/, the workload says {eval_files}",
-                    self.inventory.folder.display()
+                    self.inventory.folder
                 ),
                 format!("set --params dataset.num_files_eval={found}"),
             ));
@@ -464,7 +463,7 @@ impl Resolver<'_> {
                 .request
                 .checkpoint_folder
                 .clone()
-                .unwrap_or_else(|| PathBuf::from(&spec.checkpoint_folder)),
+                .unwrap_or_else(|| Location::from(&spec.checkpoint_folder)),
             bytes,
             after_epoch: steps_between
                 .is_none()

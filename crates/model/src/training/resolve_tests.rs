@@ -15,7 +15,7 @@ fn host(memory_bytes: u64) -> HostFacts {
 
 fn folder(files: u64, bytes: u64) -> Inventory {
     Inventory {
-        folder: PathBuf::from("/data/set"),
+        folder: "/data/set".into(),
         train: (0..files)
             .map(|index| DataFile {
                 name: format!("train/img_{index}_of_{files}.npz"),

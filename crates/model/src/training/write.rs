@@ -27,7 +27,7 @@ impl Workload {
         dataset.num_files_train = plan.data.files;
         dataset.num_samples_per_file = plan.data.samples_per_file;
         if let Some(folder) = &plan.data.folder {
-            dataset.data_folder = Some(folder.display().to_string());
+            dataset.data_folder = Some(folder.to_string());
         }
         let reader = &mut planned.reader;
         reader.batch_size = plan.batch_size;
@@ -49,7 +49,7 @@ impl Workload {
         let all = steps(&Split::of(plan));
         train.total_training_steps = (plan.steps_per_epoch < all).then_some(plan.steps_per_epoch);
         if let Some(checkpoint) = &plan.checkpoint {
-            planned.checkpoint.checkpoint_folder = checkpoint.folder.display().to_string();
+            planned.checkpoint.checkpoint_folder = checkpoint.folder.to_string();
         }
         planned
     }

@@ -82,11 +82,7 @@ pub(super) fn files_words(plan: &MatrixPlan) -> String {
         .iter()
         .fold(0, |sum, f| sum.saturating_add(f.bytes));
     let places: Vec<String> = match plan.folders.is_empty() {
-        false => plan
-            .folders
-            .iter()
-            .map(|f| f.path.display().to_string())
-            .collect(),
+        false => plan.folders.iter().map(|f| f.path.to_string()).collect(),
         true => plan
             .files
             .iter()

@@ -19,7 +19,7 @@ pub fn plan_text(plan: &TrainPlan) -> String {
         plan.profile.describe()
     );
     let folder = match &plan.data.folder {
-        Some(folder) => folder.display().to_string(),
+        Some(folder) => folder.to_string(),
         None => "null storage: nothing is read".to_string(),
     };
     let mut line = |name: &str, value: String| {
@@ -71,7 +71,7 @@ pub fn plan_text(plan: &TrainPlan) -> String {
             format!(
                 "{} {when}, in {}",
                 ByteSize(checkpoint.bytes),
-                checkpoint.folder.display()
+                checkpoint.folder
             ),
         );
     }

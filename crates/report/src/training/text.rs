@@ -51,7 +51,7 @@ fn heading(report: &TrainReport) -> String {
         plan.path
     );
     let from = match &plan.data.folder {
-        Some(folder) => format!("{} in {}", ByteSize(plan.data.bytes), folder.display()),
+        Some(folder) => format!("{} in {folder}", ByteSize(plan.data.bytes)),
         None => "null storage, nothing is read".to_string(),
     };
     let _ = writeln!(

@@ -110,7 +110,7 @@ impl Resolver<'_> {
 
     fn found_files(&mut self, samples_per_file: u64) -> u64 {
         let inventory = self.inventory;
-        let folder = inventory.folder.display();
+        let folder = &inventory.folder;
         let found = inventory.train.len() as u64;
         let format = self.workload.dataset.format;
         if found == 0 {

@@ -237,7 +237,7 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
         writes: args.order.writes,
         reads: args.order.reads,
         pause_seconds: args.order.pause,
-        folders,
+        folders: folders.into_iter().map(Into::into).collect(),
         fsync: args.moves.fsync,
         path: args.moves.path,
         engine: args.moves.engine,

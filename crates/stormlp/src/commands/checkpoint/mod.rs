@@ -100,7 +100,7 @@ fn trial(request: &CheckpointRequest, facts: &CheckpointFacts) -> Option<f64> {
         return None;
     }
     let folder = facts.folders.first()?;
-    let mut nearest = folder.path.as_path();
+    let mut nearest = folder.path.folder();
     while !nearest.is_dir() {
         nearest = match nearest.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -231,14 +231,14 @@ fn clean_folders(request: &CheckpointRequest) -> Result<(), Failure> {
             files,
             bytes,
             left,
-        } = clean(folder).map_err(|error| {
+        } = clean(folder.folder()).map_err(|error| {
             let remedy = error.remedy(false);
             Failure::machine(error).with_help(remedy)
         })?;
         let mut line = format!(
             "removed {checkpoints} checkpoints, {files} files of {}, from {}",
             ByteSize(bytes),
-            folder.display()
+            folder
         );
         for path in left {
             line.push_str(&format!("; left {}, not made by stormlp", path.display()));

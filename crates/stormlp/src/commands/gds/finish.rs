@@ -119,12 +119,12 @@ fn announce(report: &MatrixReport, session: &Session) {
 }
 
 fn places(plan: &MatrixPlan) -> String {
-    let folders = plan.folders.iter().map(|folder| &folder.path);
+    let folders = plan.folders.iter().map(|folder| folder.path.folder());
     let files = plan
         .files
         .iter()
         .filter(|f| f.folder.is_none())
-        .map(|f| &f.path);
+        .map(|f| f.path.as_path());
     let places: Vec<String> = folders
         .chain(files)
         .map(|p| p.display().to_string())

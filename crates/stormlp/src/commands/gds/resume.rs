@@ -37,7 +37,11 @@ pub(crate) fn open(path: &Path, session: &Session) -> Result<Run, Failure> {
             report.head.warnings.push(warning);
         }
     }
-    let folders = report.plan.folders.iter().map(|folder| folder.path.clone());
+    let folders = report
+        .plan
+        .folders
+        .iter()
+        .map(|folder| folder.path.folder().to_path_buf());
     let files = report
         .plan
         .files

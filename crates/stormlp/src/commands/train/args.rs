@@ -238,7 +238,7 @@ pub(crate) fn request(
         samples_per_file: data.samples_per_file,
         compute: workload.compute_time,
         seed: workload.seed,
-        data_dir: data.data_dir.clone(),
+        data_dir: data.data_dir.clone().map(Into::into),
         path: read.path,
         cold: read.cold,
         storage: match read.storage {
@@ -249,7 +249,7 @@ pub(crate) fn request(
         runs: workload.runs,
         threads: read.threads,
         memory_limit_bytes: read.memory_limit.map(ByteSize::bytes),
-        checkpoint_folder: read.checkpoint_folder.clone(),
+        checkpoint_folder: read.checkpoint_folder.clone().map(Into::into),
         ..TrainRequest::default()
     };
     if let Some(path) = &workload.accelerator_profile {

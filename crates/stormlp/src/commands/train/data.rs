@@ -108,7 +108,7 @@ pub(crate) fn find(
         // Of a set that is gone on with, no more is read than was asked for.
         let asked = request.files.filter(|asked| *asked < files);
         request.files = Some(asked.unwrap_or(files));
-        request.data_dir = Some(place.folder.clone());
+        request.data_dir = Some((&place.folder).into());
         if kind == Kind::Starter {
             starter::shape(workload, files);
         }
@@ -131,7 +131,7 @@ pub(crate) fn find(
             finding.advice,
         ));
     }
-    request.data_dir = Some(place.folder);
+    request.data_dir = Some(place.folder.into());
     Ok(Data {
         inventory: found.for_plan(&dataset),
         warnings,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::Serialize;
+use stormlp_model::location::Location;
 use stormlp_model::shell::shell_word;
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::report::{FailureCause, RunEnding, StepLists, TrainReport};
@@ -207,7 +208,8 @@ fn reached(report: &TrainReport) -> String {
 fn failed(report: &TrainReport, name: &str, cause: FailureCause, error: anyhow::Error) -> Failure {
     match cause {
         FailureCause::Dataset => {
-            let folder = report.plan.data.folder.as_deref().unwrap_or(Path::new("."));
+            let folder = report.plan.data.folder.as_ref();
+            let folder = folder.map_or(Path::new("."), Location::folder);
             Failure::storage(error).with_help(format!(
                 "check the dataset with `stormlp datagen {} --data-dir {} --verify` and the options \
                  it was made with, the storage with `stormlp doctor`",
@@ -234,7 +236,7 @@ pub(super) fn checkpoint_help(plan: &TrainPlan) -> String {
     format!(
         "checkpoints go to {}: make sure that it can be written to and has {} free for each, or \
          name another folder with --checkpoint-folder",
-        checkpoint.folder.display(),
+        checkpoint.folder,
         ByteSize(checkpoint.bytes)
     )
 }

@@ -113,7 +113,7 @@ pub(crate) fn check_direct(plan: &TrainPlan, inventory: &Inventory) -> Result<()
     match storage::open(&folder.join(&first.name), Access::Read, true) {
         Err(error) if storage::is_direct_refused(&error) => Err(Failure::machine(anyhow::anyhow!(
             "the file system of {} refuses O_DIRECT, which path {} reads with",
-            folder.display(),
+            folder,
             plan.path
         ))
         .with_help("use --path buffered, or put the dataset on a file system that has it")),

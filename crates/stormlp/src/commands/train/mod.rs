@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use stormlp_model::facts::HostFacts;
+use stormlp_model::location::Location;
 use stormlp_model::path::PathKind;
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::problem::{ProblemKind, Problems};
@@ -182,7 +183,8 @@ fn is_null(request: &TrainRequest) -> bool {
 fn facts(request: &TrainRequest, session: &Session) -> Result<HostFacts, Failure> {
     match request.path {
         Some(path) if path.ends_in_accelerator() => {
-            let folder = request.data_dir.as_deref().filter(|folder| folder.is_dir());
+            let folder = request.data_dir.as_ref().map(Location::folder);
+            let folder = folder.filter(|folder| folder.is_dir());
             session.host_facts(folder)
         }
         _ => Ok(probe::host_facts()),
@@ -221,7 +223,7 @@ fn lock(plan: &TrainPlan) -> Result<Option<FolderLock>, Failure> {
     let Some(folder) = &plan.data.folder else {
         return Ok(None);
     };
-    match FolderLock::take(folder) {
+    match FolderLock::take(folder.folder()) {
         Ok(lock) => Ok(Some(lock)),
         Err(error @ LockError::Held { .. }) => Err(Failure::machine(error)),
         Err(LockError::File(_)) => Ok(None),

@@ -1,0 +1,75 @@
+//! Where data lies.
+
+use std::convert::Infallible;
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Where data lies: a folder, written as its path. Plans and requests hold it in place of a path,
+/// so that another kind of storage needs one more variant here and no change there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Location(PathBuf);
+
+impl Location {
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.0
+    }
+
+    /// What is called `name` there.
+    pub fn join(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display().fmt(f)
+    }
+}
+
+impl FromStr for Location {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.into()))
+    }
+}
+
+impl From<PathBuf> for Location {
+    fn from(folder: PathBuf) -> Self {
+        Self(folder)
+    }
+}
+
+impl<T: AsRef<OsStr> + ?Sized> From<&T> for Location {
+    fn from(folder: &T) -> Self {
+        Self(folder.into())
+    }
+}
+
+impl AsRef<Path> for Location {
+    fn as_ref(&self) -> &Path {
+        self.folder()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_location_is_saved_as_the_text_it_was_given_as() {
+        let location: Location = "./data/unet3d".parse().unwrap();
+        assert_eq!(location.to_string(), "./data/unet3d");
+        let json = serde_json::to_string(&location).unwrap();
+        assert_eq!(json, "\"./data/unet3d\"");
+        assert_eq!(serde_json::from_str::<Location>(&json).unwrap(), location);
+        assert_eq!(location.join("train"), Path::new("./data/unet3d/train"));
+    }
+}
