@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use stormlp_model::names::VariantArray;
 use stormlp_model::operation::Direction;
 use stormlp_model::path::{MemoryKind, PathKind};
 use stormlp_transfer::cuda::CudaDevice;
@@ -41,7 +42,7 @@ pub(crate) fn facts(cuda: &CudaProbe) {
 pub(crate) fn memory(index: u32) {
     let device = CudaDevice::open(index).unwrap();
     assert!(!device.is_emulated());
-    for kind in MemoryKind::ALL {
+    for &kind in MemoryKind::VARIANTS {
         for len in [4096, BLOCK, (3 << 20) + 4096] {
             let mut region = Region::new(len).unwrap();
             let mut memory = device.allocate(len, kind, &mut region).unwrap();
@@ -96,7 +97,7 @@ pub(crate) fn cases(cufile: bool) -> Vec<Case> {
     for kind in paths.filter(|kind| cufile || !kind.needs_cufile()) {
         for depth in [1, 8] {
             let memories = match kind.needs_cufile() {
-                true => &MemoryKind::ALL[..],
+                true => MemoryKind::VARIANTS,
                 false => &[MemoryKind::Device, MemoryKind::Vmm],
             };
             for memory in memories.iter().copied() {

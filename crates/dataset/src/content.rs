@@ -4,26 +4,42 @@
 //! So no block is ever repeated, any block can be made again alone (to verify what was read),
 //! and threads need to agree on nothing.
 
-use std::fmt;
-use std::str::FromStr;
-
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
-use stormlp_model::names::by_name;
+use stormlp_model::names::{Named, unknown};
+use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
 /// Bytes of one block: the unit in which storage deduplicates and in which content is keyed.
 pub const BLOCK_BYTES: usize = 4096;
 
 /// What fills the samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantNames,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Content {
     /// Incompressible, and no block like another.
     #[default]
     Random,
     /// One byte value all over: compressible, to see what the storage makes of it.
     Constant,
+}
+
+impl Named for Content {
+    const WHAT: &'static str = "a kind of content";
 }
 
 /// The byte that [`Content::Constant`] consists of.
@@ -33,29 +49,7 @@ impl Content {
     /// The name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Random => "random",
-            Self::Constant => "constant",
-        }
-    }
-}
-
-impl fmt::Display for Content {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Content {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        by_name(
-            &[Self::Random, Self::Constant],
-            Self::name,
-            text,
-            "a kind of content",
-        )
+        self.into()
     }
 }
 

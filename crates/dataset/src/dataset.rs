@@ -1,5 +1,7 @@
 //! One dataset: every file's name, size, shape and content, decided before a byte is written.
 
+use strum::IntoStaticStr;
+
 use crate::content::{Content, FileContent};
 use crate::format::indexed_binary::IndexedBinary;
 use crate::format::npy::Npy;
@@ -12,7 +14,8 @@ use crate::names::{Naming, Split};
 use crate::sizes::{FileSizes, SampleShape, SizeDraw, SizeRule};
 
 /// The formats, by the names that workloads use.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum FormatKind {
     /// Zip of numpy arrays.
     Npz,
@@ -39,15 +42,7 @@ impl FormatKind {
     /// The name in workloads, and the suffix of the files.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        match self {
-            Self::Npz => "npz",
-            Self::Npy => "npy",
-            Self::Tfrecord => "tfrecord",
-            Self::Jpeg => "jpeg",
-            Self::Png => "png",
-            Self::IndexedBinary => "indexed_binary",
-            Self::Parquet { .. } => "parquet",
-        }
+        self.into()
     }
 }
 

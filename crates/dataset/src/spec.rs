@@ -99,6 +99,7 @@ fn format(spec: &DatasetSpec) -> FormatKind {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use stormlp_model::names::VariantArray;
     use stormlp_model::training::profile::Profile;
     use stormlp_model::training::workload::{
         DataFormat, DatasetSpec, ElementType, ParquetColumn, ParquetSpec,
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn only_v3_sizes_depend_on_the_ranks() {
-        for profile in Profile::ALL {
+        for &profile in Profile::VARIANTS {
             let making = Making {
                 generator_ranks: 4,
                 ..Making::of(profile)

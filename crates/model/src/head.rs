@@ -1,6 +1,7 @@
 //! What every saved report begins with.
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::facts::HostFacts;
 use crate::warning::Warning;
@@ -10,8 +11,9 @@ use crate::warning::Warning;
 pub const FORMAT_VERSION: u32 = 1;
 
 /// Which command made a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum ReportKind {
     /// A transfer matrix.
     Gds,
@@ -24,11 +26,7 @@ pub enum ReportKind {
 impl ReportKind {
     /// The name of the command.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Gds => "gds",
-            Self::Train => "train",
-            Self::Checkpoint => "checkpoint",
-        }
+        self.into()
     }
 }
 

@@ -1,38 +1,74 @@
-//! Reading a value by its name, for every closed set that has names on the command line.
+//! Closed sets that have names on the command line: what is said when a name is none of theirs.
 
-/// The one of `all` whose name is `text`; `what` says what each of them is, as in `a path`.
-///
-/// # Errors
-/// When none has that name, with those there are.
-pub fn by_name<T: Copy>(
-    all: &[T],
-    name: impl Fn(T) -> &'static str,
-    text: &str,
-    what: &str,
-) -> Result<T, String> {
-    let found = all.iter().copied().find(|one| name(*one) == text);
-    found.ok_or_else(|| {
-        let names: Vec<&str> = all.iter().map(|one| name(*one)).collect();
-        let choice = match names.split_last() {
-            Some((last, others)) if !others.is_empty() => {
-                format!("{} or {last}", others.join(", "))
-            }
-            _ => names.concat(),
-        };
-        format!("`{text}` is not {what}: use {choice}")
-    })
+pub use strum::VariantArray;
+use strum::VariantNames;
+
+/// A closed set whose names are typed; its `FromStr` is derived and fails with [`unknown`].
+pub trait Named: VariantNames {
+    /// What each of them is, as in `a path`.
+    const WHAT: &'static str;
+}
+
+/// What is wrong with `text`, which names none of `T`.
+pub fn unknown<T: Named>(text: &str) -> String {
+    unknown_among(T::VARIANTS, T::WHAT, text)
+}
+
+/// What is wrong with `text`, which is none of `names`; `what` says what each of them is.
+pub fn unknown_among(names: &[&str], what: &str, text: &str) -> String {
+    let choice = match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => names.concat(),
+    };
+    let meant = nearest(text, names.iter().copied());
+    let meant = meant.map(|name| format!("; did you mean `{name}`?"));
+    format!(
+        "`{text}` is not {what}: use {choice}{}",
+        meant.unwrap_or_default()
+    )
+}
+
+/// The one of `names` that `typed` was probably meant to be.
+pub fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    names
+        .filter_map(|name| Some((distance(typed, name)?, name)))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// The edits from `typed` to `known`; `None` where `known` cannot have been meant. It can where
+/// it begins so, a third of the characters at most is wrong, or half of them behind the same
+/// beginning.
+pub fn distance(typed: &str, known: &str) -> Option<usize> {
+    let length = typed.chars().count();
+    let alike = typed
+        .chars()
+        .zip(known.chars())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let wrong = if alike >= 4 { length / 2 } else { length / 3 };
+    let edits = strsim::levenshtein(typed, known);
+    ((length >= 3 && known.starts_with(typed)) || edits <= wrong.max(1)).then_some(edits)
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
-    use super::by_name;
+    use crate::operation::Operation;
 
     #[test]
     fn a_name_is_found_or_all_of_them_are_told() {
-        let read = |text| by_name(&["one", "two", "three"], |name| name, text, "a number");
-        assert_eq!(read("two"), Ok("two"));
-        let error = "`four` is not a number: use one, two or three";
-        assert_eq!(read("four"), Err(error.to_string()));
-        assert!(read("tw").is_err() && read("").is_err() && read("Two").is_err());
+        assert_eq!("randread".parse(), Ok(Operation::RandRead));
+        let error = |text: &str| text.parse::<Operation>().unwrap_err();
+        let all = "use read, write, randread or randwrite";
+        assert_eq!(error("copy"), format!("`copy` is not an operation: {all}"));
+        for (typed, meant) in [("Read", "read"), ("randred", "randread"), ("wri", "write")] {
+            let error = error(typed);
+            assert!(
+                error.ends_with(&format!("{all}; did you mean `{meant}`?")),
+                "{error}"
+            );
+        }
+        assert!(!error("").contains("mean"));
     }
 }

@@ -1,11 +1,9 @@
 //! What a transfer does: its direction, and the order in which it visits a file.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
-use crate::names::by_name;
+use crate::names::{Named, unknown};
 
 /// Which way bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -18,8 +16,25 @@ pub enum Direction {
 }
 
 /// A direction with an order of offsets; the four kinds of gdsio's `-I`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+    VariantNames,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Operation {
     /// Sequential read (`-I 0`).
     Read,
@@ -31,18 +46,14 @@ pub enum Operation {
     RandWrite,
 }
 
-impl Operation {
-    /// All four, in gdsio's order.
-    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::RandRead, Self::RandWrite];
+impl Named for Operation {
+    const WHAT: &'static str = "an operation";
+}
 
+impl Operation {
     /// The name on the command line and in reports.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::RandRead => "randread",
-            Self::RandWrite => "randwrite",
-        }
+        self.into()
     }
 
     /// Which way the bytes go.
@@ -56,19 +67,5 @@ impl Operation {
     /// Whether offsets are drawn at random.
     pub fn is_random(self) -> bool {
         matches!(self, Self::RandRead | Self::RandWrite)
-    }
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Operation {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        by_name(&Self::ALL, Self::name, text, "an operation")
     }
 }

@@ -1,15 +1,29 @@
 //! The transfer paths: the ways bytes can get between storage and an accelerator.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
-use crate::names::by_name;
+use crate::names::{Named, unknown, unknown_among};
 
 /// One way for bytes to travel; the names of `--path`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    Display,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum PathKind {
     /// cuFile read and write straight to registered memory.
     Gds,
@@ -56,19 +70,7 @@ impl PathKind {
 
     /// The name on the command line and in reports.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Gds => "gds",
-            Self::Cpu => "cpu",
-            Self::Buffered => "buffered",
-            Self::CpuGpu => "cpu-gpu",
-            Self::CpuAsyncGpu => "cpu-async-gpu",
-            Self::PageCache => "page-cache",
-            Self::GdsAsync => "gds-async",
-            Self::GdsBatch => "gds-batch",
-            Self::GdsBatchStream => "gds-batch-stream",
-            Self::GdsCompat => "gds-compat",
-            Self::Null => "null",
-        }
+        self.into()
     }
 
     /// gdsio's number (`-x`); `buffered` is `-x 1` with `-O 1`, `null` has none.
@@ -148,17 +150,12 @@ impl PathKind {
     }
 }
 
-impl fmt::Display for PathKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
 impl FromStr for PathKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        by_name(&Self::ALL, Self::name, text, "a path")
+        let asked = Self::ALL.into_iter().find(|path| path.name() == text);
+        asked.ok_or_else(|| unknown_among(&Self::ALL.map(Self::name), "a path", text))
     }
 }
 
@@ -178,8 +175,11 @@ pub fn buffers_needed(kind: PathKind, queue_depth: usize) -> (usize, usize) {
 }
 
 /// Which I/O engine moves bytes for the paths the CPU drives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Display, IntoStaticStr,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum EngineKind {
     /// io_uring on a raw ring, one for each thread.
     Uring,
@@ -192,23 +192,28 @@ pub enum EngineKind {
 impl EngineKind {
     /// The name on the command line and in reports.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Uring => "uring",
-            Self::TokioUring => "tokio-uring",
-            Self::Psync => "psync",
-        }
-    }
-}
-
-impl fmt::Display for EngineKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        self.into()
     }
 }
 
 /// What memory transfers end in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Default,
+    Serialize,
+    Deserialize,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+    VariantNames,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum MemoryKind {
     /// Device memory from `cuMemAlloc` (gdsio's `-m 0`).
     #[default]
@@ -223,33 +228,14 @@ pub enum MemoryKind {
     Mmap,
 }
 
-impl MemoryKind {
-    /// Every kind, in gdsio's order.
-    pub const ALL: [Self; 5] = [
-        Self::Device,
-        Self::Vmm,
-        Self::Pinned,
-        Self::Host,
-        Self::Mmap,
-    ];
-
-    /// The name on the command line and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Device => "device",
-            Self::Vmm => "vmm",
-            Self::Pinned => "pinned",
-            Self::Host => "host",
-            Self::Mmap => "mmap",
-        }
-    }
+impl Named for MemoryKind {
+    const WHAT: &'static str = "a kind of memory";
 }
 
-impl FromStr for MemoryKind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        by_name(&Self::ALL, Self::name, text, "a kind of memory")
+impl MemoryKind {
+    /// The name on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -1,15 +1,29 @@
 //! The small choices of a checkpoint run: closed sets with the names of the command line.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
-use crate::names::by_name;
+use crate::names::{Named, unknown};
 
 /// When what was written is made to survive a crash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantNames,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum FsyncPolicy {
     /// Each file is synced before it gets its final name.
     #[default]
@@ -20,48 +34,35 @@ pub enum FsyncPolicy {
     None,
 }
 
+impl Named for FsyncPolicy {
+    const WHAT: &'static str = "a way to sync";
+}
+
 impl FsyncPolicy {
     /// The name on the command line.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::PerFile => "per-file",
-            Self::PerCheckpoint => "per-checkpoint",
-            Self::None => "none",
-        }
-    }
-}
-
-impl fmt::Display for FsyncPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for FsyncPolicy {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        by_name(
-            &[Self::PerFile, Self::PerCheckpoint, Self::None],
-            Self::name,
-            text,
-            "a way to sync",
-        )
-    }
-}
-
-impl FromStr for super::workload::Mode {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        by_name(&[Self::Default, Self::Subset], Self::name, text, "a mode")
+        self.into()
     }
 }
 
 /// Which edition's order of reads and arithmetic a run follows. Bytes and syncing are the same
 /// in all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantNames,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum CheckpointProfile {
     /// MLPerf Storage v2.0: files from start to end, rank 0's stopwatch.
     #[default]
@@ -72,14 +73,14 @@ pub enum CheckpointProfile {
     Native,
 }
 
+impl Named for CheckpointProfile {
+    const WHAT: &'static str = "a profile";
+}
+
 impl CheckpointProfile {
     /// The name on the command line and in reports.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::V2 => "v2",
-            Self::V3 => "v3",
-            Self::Native => "native",
-        }
+        self.into()
     }
 
     /// Streams that read one file at the same time, unless the user says otherwise.
@@ -96,25 +97,6 @@ impl CheckpointProfile {
             Self::V2 | Self::V3 => Arithmetic::Dlio,
             Self::Native => Arithmetic::AllRanks,
         }
-    }
-}
-
-impl fmt::Display for CheckpointProfile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for CheckpointProfile {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        by_name(
-            &[Self::V2, Self::V3, Self::Native],
-            Self::name,
-            text,
-            "a profile",
-        )
     }
 }
 

@@ -1,6 +1,8 @@
 //! A checkpoint workload: what a workload file says, under MLPerf's key names.
 
+use crate::names::{Named, unknown};
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::architecture::{Architecture, DataType};
 use super::layout::Layout;
@@ -44,8 +46,21 @@ pub struct CheckpointWorkload {
 }
 
 /// Which of a job's ranks are there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    Serialize,
+    Deserialize,
+    EnumString,
+    IntoStaticStr,
+    VariantNames,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Mode {
     /// All of them: the number of ranks decides how many replicas there are.
     #[default]
@@ -54,13 +69,14 @@ pub enum Mode {
     Subset,
 }
 
+impl Named for Mode {
+    const WHAT: &'static str = "a mode";
+}
+
 impl Mode {
     /// The name on the command line and in workload files.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::Subset => "subset",
-        }
+        self.into()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use super::Fact;
 
@@ -57,8 +58,9 @@ pub struct DirectSupport {
 }
 
 /// What a block device is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "lowercase")]
 pub enum BlockKind {
     /// A disk, or what the machine takes for one.
     Disk,
@@ -67,6 +69,7 @@ pub enum BlockKind {
     /// Linux software RAID.
     Md,
     /// Device mapper: LVM, dm-crypt, multipath.
+    #[strum(serialize = "dm")]
     DeviceMapper,
     /// A file as a device.
     Loop,
@@ -75,13 +78,7 @@ pub enum BlockKind {
 impl BlockKind {
     /// The name for people.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Disk => "disk",
-            Self::Partition => "partition",
-            Self::Md => "md",
-            Self::DeviceMapper => "dm",
-            Self::Loop => "loop",
-        }
+        self.into()
     }
 }
 

@@ -4,8 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
 
-use crate::names::by_name;
+use crate::names::{Named, unknown};
 use crate::path::PathKind;
 use crate::units::{ByteSize, short_size};
 
@@ -50,8 +51,21 @@ pub enum Span {
 }
 
 /// What a cell finds in the page cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    Serialize,
+    Deserialize,
+    EnumString,
+    IntoStaticStr,
+    VariantNames,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum CacheState {
     /// The files are dropped from the page cache before the cell.
     #[default]
@@ -62,33 +76,33 @@ pub enum CacheState {
     AsIs,
 }
 
+impl Named for CacheState {
+    const WHAT: &'static str = "a cache state";
+}
+
 impl CacheState {
     /// The name on the command line.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Cold => "cold",
-            Self::Warm => "warm",
-            Self::AsIs => "as-is",
-        }
-    }
-}
-
-impl FromStr for CacheState {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        by_name(
-            &[Self::Cold, Self::Warm, Self::AsIs],
-            Self::name,
-            text,
-            "a cache state",
-        )
+        self.into()
     }
 }
 
 /// What write buffers hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    Serialize,
+    Deserialize,
+    EnumString,
+    IntoStaticStr,
+    VariantNames,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Fill {
     /// Incompressible bytes, made once before the cell.
     #[default]
@@ -99,33 +113,34 @@ pub enum Fill {
     Zero,
 }
 
+impl Named for Fill {
+    const WHAT: &'static str = "a way to fill";
+}
+
 impl Fill {
     /// The name on the command line.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Once => "once",
-            Self::Every => "every",
-            Self::Zero => "zero",
-        }
-    }
-}
-
-impl FromStr for Fill {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        by_name(
-            &[Self::Once, Self::Every, Self::Zero],
-            Self::name,
-            text,
-            "a way to fill",
-        )
+        self.into()
     }
 }
 
 /// Which engine to drive the CPU's paths with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    Serialize,
+    Deserialize,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+    VariantNames,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum EngineChoice {
     /// io_uring where the kernel allows it, threads otherwise; the report says which.
     #[default]
@@ -138,26 +153,15 @@ pub enum EngineChoice {
     Psync,
 }
 
-impl EngineChoice {
-    const ALL: [Self; 4] = [Self::Auto, Self::Uring, Self::TokioUring, Self::Psync];
+impl Named for EngineChoice {
+    const WHAT: &'static str = "an engine";
+}
 
+impl EngineChoice {
     /// As it is typed.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Uring => "uring",
-            Self::TokioUring => "tokio-uring",
-            Self::Psync => "psync",
-        }
-    }
-}
-
-impl FromStr for EngineChoice {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        by_name(&Self::ALL, Self::name, text, "an engine")
+        self.into()
     }
 }
 

@@ -1,8 +1,8 @@
 //! The workloads that are built in: MLPerf Storage's, edition by edition.
 
-use super::keys::{edit_distance, may_mean};
 use super::workload::Workload;
 use super::yaml::WorkloadError;
+use crate::names::nearest;
 
 /// A built-in workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,11 +135,7 @@ pub fn find(name: &str, accelerator: Option<&str>) -> Result<&'static Entry, Cat
 }
 
 fn no_workload(name: String) -> CatalogError {
-    let meant = CATALOG
-        .iter()
-        .map(|entry| entry.name)
-        .filter(|candidate| may_mean(&name, candidate))
-        .min_by_key(|candidate| edit_distance(candidate, &name));
+    let meant = nearest(&name, CATALOG.iter().map(|entry| entry.name));
     CatalogError::NoWorkload { name, meant }
 }
 

@@ -221,6 +221,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::names::VariantArray;
     use crate::training::catalog;
     use crate::units::GIB;
 
@@ -369,7 +370,7 @@ mod tests {
         ) {
             let request = SizeRequest {
                 accelerators: n, hosts, host_memory_bytes: memory, batch_size: batch,
-                samples_per_file: per_file, sample_bytes: sample, profile: Profile::ALL[which],
+                samples_per_file: per_file, sample_bytes: sample, profile: Profile::VARIANTS[which],
             };
             let size = datasize(&request).unwrap();
             let more = datasize(&SizeRequest { accelerators: n + 1, ..request }).unwrap();

@@ -4,6 +4,8 @@
 //! One table serves the parser, `--params` and the documentation. A key that is missing here is
 //! an error with the nearest key that is not.
 
+use crate::names::distance;
+
 /// What a key's value may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -354,47 +356,18 @@ pub(super) fn nearest(path: &str) -> Option<&'static str> {
     let keys = used.filter_map(|key| {
         let (of, last) = key.path.rsplit_once('.').unwrap_or(("", key.path));
         let section_cost = if of == section { 0 } else { 2 };
-        may_mean(name, last).then(|| (edit_distance(name, last) + section_cost, key.path))
+        Some((distance(name, last)? + section_cost, key.path))
     });
     // Sections count as well, so that `readr` finds `reader`.
     let sections = KEYS
         .iter()
         .filter_map(|key| key.path.split_once('.').map(|(first, _)| first))
-        .filter(|first| section.is_empty() && may_mean(name, first))
-        .map(|first| (edit_distance(name, first), first));
+        .filter(|_| section.is_empty())
+        .filter_map(|first| Some((distance(name, first)?, first)));
     sections
         .chain(keys)
         .min_by_key(|(cost, _)| *cost)
         .map(|(_, path)| path)
-}
-
-/// Whether somebody who typed `typed` may have meant `known`: that begins so, a third of the
-/// characters at most is wrong, or half of them behind the same beginning.
-pub(super) fn may_mean(typed: &str, known: &str) -> bool {
-    let length = typed.chars().count();
-    let alike = typed
-        .chars()
-        .zip(known.chars())
-        .take_while(|(a, b)| a == b)
-        .count();
-    let wrong = if alike >= 4 { length / 2 } else { length / 3 };
-    (length >= 3 && known.starts_with(typed)) || edit_distance(typed, known) <= wrong.max(1)
-}
-
-/// Levenshtein's distance in characters.
-pub fn edit_distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in right.iter().enumerate() {
-            let substituted = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[right.len()]
 }
 
 #[cfg(test)]
@@ -430,12 +403,5 @@ mod tests {
         for typed in ["dataset.colour", "version", "handlers", "root", "x"] {
             assert_eq!(nearest(typed), None, "{typed}");
         }
-    }
-
-    #[test]
-    fn distances_are_levenshteins() {
-        assert_eq!(edit_distance("kitten", "sitting"), 3);
-        assert_eq!(edit_distance("", "abc"), 3);
-        assert_eq!(edit_distance("abc", "abc"), 0);
     }
 }

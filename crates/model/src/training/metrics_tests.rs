@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::names::VariantArray;
 use crate::training::catalog;
 
 fn rule(profile: Profile) -> Rule {
@@ -134,7 +135,7 @@ proptest! {
         steps in 2u64..2000, p0 in 0.0f64..10.0, compute in 0.001f64..2.0, wait in 0.0f64..1.0,
         which in 0usize..4, n in 1usize..8,
     ) {
-        let rule = Rule { nominal_seconds: compute, ..rule(Profile::ALL[which]) };
+        let rule = Rule { nominal_seconds: compute, ..rule(Profile::VARIANTS[which]) };
         let one = [block(steps, p0 + wait + compute, compute + wait, compute)];
         let all: Vec<&[BlockSums]> = (0..n).map(|_| one.as_slice()).collect();
         let got = epoch_measures(&rule, &all);

@@ -3,16 +3,31 @@
 //! The editions of MLPerf Storage differ in sample order, read pattern and formulas, so every
 //! result names the profile it was made under.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
-use crate::names::by_name;
+use crate::names::{Named, unknown};
 
 /// An edition of the benchmark, reproduced as it really behaved, or stormlp's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+    VariantNames,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Profile {
     /// MLPerf Storage v0.5 and v1.0: contiguous ranges, AU from nominal compute.
     V1,
@@ -22,6 +37,10 @@ pub enum Profile {
     V3,
     /// Corrected: v3's order, both numerator and denominator over the same window.
     Native,
+}
+
+impl Named for Profile {
+    const WHAT: &'static str = "a profile";
 }
 
 /// When a block of steps ends, and with it the time AU is divided by.
@@ -35,17 +54,9 @@ pub enum BlockEnd {
 }
 
 impl Profile {
-    /// Every profile, oldest first.
-    pub const ALL: [Self; 4] = [Self::V1, Self::V2, Self::V3, Self::Native];
-
     /// The name on the command line and in reports.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::V1 => "v1",
-            Self::V2 => "v2",
-            Self::V3 => "v3",
-            Self::Native => "native",
-        }
+        self.into()
     }
 
     /// What the profile stands for, in one line.
@@ -80,19 +91,5 @@ impl Profile {
     /// Whether samples are dealt round robin and reshuffled every epoch.
     pub fn reshuffles(self) -> bool {
         matches!(self, Self::V3 | Self::Native)
-    }
-}
-
-impl fmt::Display for Profile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Profile {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        by_name(&Self::ALL, Self::name, text, "a profile")
     }
 }

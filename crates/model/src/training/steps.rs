@@ -68,6 +68,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::names::VariantArray;
 
     fn split(profile: Profile, format: DataFormat, files: u64, spf: u64, n: u32, b: u32) -> Split {
         Split {
@@ -112,7 +113,7 @@ mod tests {
             parquet: bool,
         ) {
             let format = if parquet { DataFormat::Parquet } else { DataFormat::Npz };
-            let split = split(Profile::ALL[v], format, files, spf, n, b);
+            let split = split(Profile::VARIANTS[v], format, files, spf, n, b);
             let samples = steps(&split) * u64::from(n) * u64::from(b);
             prop_assert!(samples <= files * spf);
         }

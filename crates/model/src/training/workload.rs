@@ -3,15 +3,13 @@
 //! A `Workload` is only read by `TrainPlan::resolve` and by the dataset generator's resolver;
 //! the emulator never sees it.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 use super::distribution::Distribution;
 use super::edition::EditionFrom;
 use super::profile::Profile;
-use crate::names::by_name;
+use crate::names::{Named, unknown};
 
 /// One training workload with every default filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,8 +63,23 @@ pub struct Workflow {
 }
 
 /// How samples are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+    VariantNames,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum DataFormat {
     /// Zip of numpy arrays, stored.
     Npz,
@@ -84,43 +97,14 @@ pub enum DataFormat {
     Parquet,
 }
 
-impl DataFormat {
-    /// Every format.
-    pub const ALL: [Self; 7] = [
-        Self::Npz,
-        Self::Npy,
-        Self::Tfrecord,
-        Self::Jpeg,
-        Self::Png,
-        Self::IndexedBinary,
-        Self::Parquet,
-    ];
+impl Named for DataFormat {
+    const WHAT: &'static str = "a format that stormlp reads";
+}
 
+impl DataFormat {
     /// The name in YAML, and the suffix of the files.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Npz => "npz",
-            Self::Npy => "npy",
-            Self::Tfrecord => "tfrecord",
-            Self::Jpeg => "jpeg",
-            Self::Png => "png",
-            Self::IndexedBinary => "indexed_binary",
-            Self::Parquet => "parquet",
-        }
-    }
-}
-
-impl fmt::Display for DataFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for DataFormat {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        by_name(&Self::ALL, Self::name, text, "a format that stormlp reads")
+        self.into()
     }
 }
 
@@ -196,9 +180,23 @@ impl ParquetColumn {
 }
 
 /// The element types of parquet columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+    VariantNames,
+)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the names are what they are in numpy")]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum ElementType {
     Uint8,
     Int8,
@@ -211,20 +209,11 @@ pub enum ElementType {
     Bool,
 }
 
-impl ElementType {
-    /// Every type.
-    pub const ALL: [Self; 9] = [
-        Self::Uint8,
-        Self::Int8,
-        Self::Int16,
-        Self::Int32,
-        Self::Int64,
-        Self::Float16,
-        Self::Float32,
-        Self::Float64,
-        Self::Bool,
-    ];
+impl Named for ElementType {
+    const WHAT: &'static str = "an element type";
+}
 
+impl ElementType {
     /// Bytes of one element in memory.
     pub fn bytes(self) -> u64 {
         match self {
@@ -237,31 +226,14 @@ impl ElementType {
 
     /// The name in YAML.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Uint8 => "uint8",
-            Self::Int8 => "int8",
-            Self::Int16 => "int16",
-            Self::Int32 => "int32",
-            Self::Int64 => "int64",
-            Self::Float16 => "float16",
-            Self::Float32 => "float32",
-            Self::Float64 => "float64",
-            Self::Bool => "bool",
-        }
-    }
-}
-
-impl FromStr for ElementType {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        by_name(&Self::ALL, Self::name, text, "an element type")
+        self.into()
     }
 }
 
 /// Which loader's concurrency is emulated (`reader.data_loader`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum DataLoader {
     /// Workers that each read whole batches (also stands in for DALI's external source).
     Pytorch,
@@ -270,8 +242,11 @@ pub enum DataLoader {
 }
 
 /// How an order is shuffled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, IntoStaticStr,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Shuffle {
     /// In order.
     #[default]

@@ -11,7 +11,7 @@ use super::plan::{ReadPattern, TrainPlan};
 use super::request::StorageKind;
 use super::resolve::default_transfer_bytes;
 use super::steps::{Split, steps};
-use super::workload::{DataFormat, DataLoader, ParquetColumn, ParquetSpec, Shuffle, Workload};
+use super::workload::{DataFormat, ParquetColumn, ParquetSpec, Workload};
 
 impl Workload {
     /// This workload with what `plan` decided, so that its file makes the same plan again. What is
@@ -89,7 +89,7 @@ impl Workload {
                     ("profile", text(self.edition.name())),
                 ]),
             ),
-            ("framework", text(self.reader.data_loader.name())),
+            ("framework", text(self.reader.data_loader.into())),
             ("model", self.model()),
             (
                 "workflow",
@@ -177,14 +177,14 @@ impl Workload {
     fn reader_section(&self) -> Value {
         let reader = &self.reader;
         section([
-            ("data_loader", text(reader.data_loader.name())),
+            ("data_loader", text(reader.data_loader.into())),
             ("batch_size", reader.batch_size.into()),
             ("batch_size_eval", reader.batch_size_eval.into()),
             ("read_threads", reader.read_threads.into()),
             ("computation_threads", reader.computation_threads.into()),
             ("prefetch_size", reader.prefetch_size.into()),
-            ("file_shuffle", text(reader.file_shuffle.name())),
-            ("sample_shuffle", text(reader.sample_shuffle.name())),
+            ("file_shuffle", text(reader.file_shuffle.into())),
+            ("sample_shuffle", text(reader.sample_shuffle.into())),
             ("shuffle_size", reader.shuffle_size.into()),
             ("transfer_size", optional(reader.transfer_size)),
             ("preprocess_time", time(reader.preprocess_time)),
@@ -220,27 +220,6 @@ impl Workload {
                 optional(checkpoint.steps_between_checkpoints),
             ),
         ])
-    }
-}
-
-impl DataLoader {
-    /// The name in YAML.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pytorch => "pytorch",
-            Self::Tensorflow => "tensorflow",
-        }
-    }
-}
-
-impl Shuffle {
-    /// The name in YAML.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Seed => "seed",
-            Self::Random => "random",
-        }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::training::catalog::CATALOG;
 use crate::training::inventory::{DataFile, Inventory};
 use crate::training::profile::Profile;
 use crate::training::request::TrainRequest;
+use crate::training::workload::Shuffle;
 use crate::units::GIB;
 
 fn built_in() -> Vec<Workload> {

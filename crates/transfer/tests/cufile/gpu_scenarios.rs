@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use stormlp_model::names::VariantArray;
 use stormlp_model::operation::Direction;
 use stormlp_model::path::{MemoryKind, PathKind};
 use stormlp_transfer::cuda::{self, CudaDevice};
@@ -114,7 +115,7 @@ fn every_kind_of_memory() {
         PathKind::GdsBatch,
         PathKind::GdsBatchStream,
     ] {
-        for memory in MemoryKind::ALL {
+        for &memory in MemoryKind::VARIANTS {
             let effective = round_trip(&on_gpu(kind, memory, 2));
             assert_eq!(effective, Some(PathKind::GdsCompat), "{kind} {memory:?}");
         }

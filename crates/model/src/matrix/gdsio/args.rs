@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::{GdsioError, GdsioJob, GdsioRun, Target, io_size, number, seconds, size, switch};
+use crate::names::VariantArray;
 use crate::operation::Operation;
 
 /// What a gdsio command line asks for.
@@ -134,7 +135,7 @@ fn last_job<'a>(run: &'a mut GdsioRun, flag: &str) -> Result<&'a mut GdsioJob, G
 /// Reads one of gdsio's kinds of I/O.
 pub(super) fn operation(name: &str, value: &str) -> Result<Operation, GdsioError> {
     let index: usize = number(name, value)?;
-    Operation::ALL
+    Operation::VARIANTS
         .get(index)
         .copied()
         .ok_or_else(|| GdsioError::Value {

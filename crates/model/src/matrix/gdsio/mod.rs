@@ -14,6 +14,7 @@ use std::path::PathBuf;
 
 use super::choice::{CacheState, DeviceId, Fill, IoSize, PathChoice, Span};
 use super::request::{JobRequest, MatrixRequest, SharedFile, Target};
+use crate::names::VariantArray;
 use crate::operation::Operation;
 use crate::path::{MemoryKind, PathKind};
 use crate::units::MIB;
@@ -190,7 +191,7 @@ impl GdsioRun {
 
     /// The kind of memory.
     fn memory_kind(&self, path: PathKind) -> Result<MemoryKind, GdsioError> {
-        let kind = *MemoryKind::ALL
+        let kind = *MemoryKind::VARIANTS
             .get(usize::from(self.memory))
             .ok_or_else(|| {
                 GdsioError::Contradiction(format!(
