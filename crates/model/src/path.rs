@@ -8,21 +8,9 @@ use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 use crate::names::{Named, unknown, unknown_among};
 
 /// One way for bytes to travel; the names of `--path`.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    Display,
-    IntoStaticStr,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(Display, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum PathKind {
     /// cuFile read and write straight to registered memory.
@@ -197,22 +185,9 @@ impl EngineKind {
 }
 
 /// What memory transfers end in.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    Default,
-    Serialize,
-    Deserialize,
-    EnumString,
-    IntoStaticStr,
-    VariantArray,
-    VariantNames,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(EnumString, IntoStaticStr, VariantArray, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum MemoryKind {
     /// Device memory from `cuMemAlloc` (gdsio's `-m 0`).

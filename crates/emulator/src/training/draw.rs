@@ -6,7 +6,7 @@ use stormlp_model::training::distribution::Distribution;
 use super::machine::{Nanos, Pace};
 
 /// Durations of `distribution`; a drawn one counts by its absolute value, as DLIO has it.
-pub(super) fn pace(distribution: Distribution, seed: u64) -> Pace {
+pub fn pace(distribution: Distribution, seed: u64) -> Pace {
     match distribution {
         Distribution::Constant { seconds } => Pace::Constant(nanos(seconds)),
         other => {

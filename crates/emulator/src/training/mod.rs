@@ -6,7 +6,7 @@ mod cache;
 mod checkpoint;
 pub mod crew;
 pub mod dataset;
-mod draw;
+pub mod draw;
 pub mod error;
 mod guard;
 mod handles;

@@ -8,21 +8,9 @@ use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 use crate::names::{Named, unknown};
 
 /// When what was written is made to survive a crash.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Default,
-    Serialize,
-    Deserialize,
-    Display,
-    EnumString,
-    IntoStaticStr,
-    VariantNames,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(Display, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum FsyncPolicy {
     /// Each file is synced before it gets its final name.
@@ -47,21 +35,9 @@ impl FsyncPolicy {
 
 /// Which edition's order of reads and arithmetic a run follows. Bytes and syncing are the same
 /// in all.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Default,
-    Serialize,
-    Deserialize,
-    Display,
-    EnumString,
-    IntoStaticStr,
-    VariantNames,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(Display, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum CheckpointProfile {
     /// MLPerf Storage v2.0: files from start to end, rank 0's stopwatch.

@@ -9,24 +9,9 @@ use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 use crate::names::{Named, unknown};
 
 /// An edition of the benchmark, reproduced as it really behaved, or stormlp's own.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    Display,
-    EnumString,
-    IntoStaticStr,
-    VariantArray,
-    VariantNames,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(Display, EnumString, IntoStaticStr, VariantArray, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Profile {
     /// MLPerf Storage v0.5 and v1.0: contiguous ranges, AU from nominal compute.

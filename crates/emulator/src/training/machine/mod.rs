@@ -3,7 +3,7 @@
 //! Nothing here starts a thread, opens a file or looks at a clock: whoever drives the machine
 //! says what time it is, takes the reads it wants started ([`Machine::next_read`]) and wakes it
 //! when a deadline has passed ([`Machine::next_deadline`]). So the same code runs over io_uring,
-//! over plain threads and on the tests' virtual clock.
+//! over plain threads and on a virtual clock ([`drive`]).
 //!
 //! A *phase* is one epoch's training or one evaluation. Each accelerator fetches a batch,
 //! computes until an absolute deadline and waits at a barrier for all others; its loader keeps
@@ -11,11 +11,12 @@
 //! while its loaders read on.
 
 mod accelerator;
-mod interleave;
-mod loader;
+pub mod drive;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod simulation;
+mod drive_tests;
+mod interleave;
+mod loader;
 mod tally;
 mod workers;
 

@@ -1,31 +1,80 @@
 //! The machine on a virtual clock, over a modelled device, and what must hold there.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use proptest::prelude::*;
+use stormlp_model::training::distribution::Distribution;
 
+use super::drive::{self, Device, DeviceModel, DriveError, ModelledDevice, VirtualClock};
 use super::*;
+use crate::training::draw::pace;
 
 const MS: Nanos = 1_000_000;
 
-/// A device that serves `depth` reads at a time.
-struct Device {
+/// A device whose reads take what a test says, and that writes down what it was asked for.
+struct Scripted {
     depth: usize,
     /// Service time of a read, from its accelerator, lane and running number.
     service: Box<dyn FnMut(&ReadRequest) -> Nanos>,
     /// What a read brings.
     lands: fn(&ReadRequest) -> Landed,
+    in_flight: Vec<ReadRequest>,
+    units: BTreeMap<(u32, u32), Vec<Unit>>,
+    most_in_flight: BTreeMap<u32, usize>,
+    most_on_lane: usize,
 }
 
-/// What the simulation saw besides the machine's own tallies.
-#[derive(Default)]
-struct Seen {
-    units: BTreeMap<(u32, u32), Vec<Unit>>,
-    most_in_flight: BTreeMap<u32, u64>,
-    most_on_lane: usize,
-    checkpoints: u32,
-    now: Nanos,
+impl Scripted {
+    fn new(depth: usize, service: impl FnMut(&ReadRequest) -> Nanos + 'static) -> Self {
+        Self {
+            depth,
+            service: Box::new(service),
+            lands: one_sample,
+            in_flight: Vec::new(),
+            units: BTreeMap::new(),
+            most_in_flight: BTreeMap::new(),
+            most_on_lane: 0,
+        }
+    }
+
+    /// Brings records of files as long as [`records`] has them.
+    fn of_records(depth: usize, service: impl FnMut(&ReadRequest) -> Nanos + 'static) -> Self {
+        Self {
+            lands: records,
+            ..Self::new(depth, service)
+        }
+    }
+}
+
+impl Device for Scripted {
+    fn queue_depth(&self) -> usize {
+        self.depth
+    }
+
+    fn start(&mut self, request: &ReadRequest, now: Nanos) -> Nanos {
+        self.in_flight.push(*request);
+        let units = self.units.entry((request.phase, request.accelerator));
+        units.or_default().push(request.read.unit);
+        let own = self.in_flight.iter();
+        let own = own.filter(|read| read.accelerator == request.accelerator);
+        let lane = own
+            .clone()
+            .filter(|read| read.read.lane == request.read.lane);
+        self.most_on_lane = self.most_on_lane.max(lane.count());
+        let most = self.most_in_flight.entry(request.accelerator).or_default();
+        *most = (*most).max(own.count());
+        now + (self.service)(request)
+    }
+
+    fn finish(&mut self, request: &ReadRequest) -> Landed {
+        let at = self.in_flight.iter().position(|read| read == request);
+        self.in_flight.swap_remove(at.unwrap());
+        (self.lands)(request)
+    }
+
+    fn checkpoint(&mut self) -> Nanos {
+        5 * MS
+    }
 }
 
 fn one_sample(_: &ReadRequest) -> Landed {
@@ -35,62 +84,9 @@ fn one_sample(_: &ReadRequest) -> Landed {
     }
 }
 
-/// Runs one phase to its end; panics when the machine stands still without having ended.
-fn run(machine: &mut Machine, device: &mut Device, spec: PhaseSpec, seen: &mut Seen) {
-    let mut flying: BinaryHeap<Reverse<(Nanos, u64)>> = BinaryHeap::new();
-    let mut requests = BTreeMap::new();
-    let mut serial = 0u64;
-    assert!(machine.begin(spec, seen.now));
-    loop {
-        match machine.halt() {
-            Some(Halt::PhaseOver) => break,
-            Some(Halt::Checkpoint) => {
-                seen.checkpoints += 1;
-                seen.now += 5 * MS;
-                machine.resume(seen.now);
-                continue;
-            }
-            None => {}
-        }
-        while flying.len() < device.depth
-            && let Some(request) = machine.next_read(seen.now)
-        {
-            serial += 1;
-            flying.push(Reverse((seen.now + (device.service)(&request), serial)));
-            requests.insert(serial, request);
-            let units = seen.units.entry((request.phase, request.accelerator));
-            units.or_default().push(request.read.unit);
-            let own = |r: &&ReadRequest| r.accelerator == request.accelerator;
-            let count = requests.values().filter(own).count() as u64;
-            let most = seen.most_in_flight.entry(request.accelerator).or_default();
-            *most = (*most).max(count);
-            let lane = |r: &&ReadRequest| own(r) && r.read.lane == request.read.lane;
-            seen.most_on_lane = seen
-                .most_on_lane
-                .max(requests.values().filter(lane).count());
-        }
-        let landing = flying.peek().map(|Reverse((at, _))| *at);
-        let deadline = machine.next_deadline();
-        match (landing, deadline) {
-            (Some(at), None) => seen.now = at,
-            (None, Some(at)) => seen.now = at,
-            (Some(a), Some(b)) => seen.now = a.min(b),
-            (None, None) => panic!("nothing can ever happen again"),
-        }
-        if landing == Some(seen.now) {
-            let Reverse((_, serial)) = flying.pop().unwrap();
-            let request = requests.remove(&serial).unwrap();
-            machine.on_read_complete(request, (device.lands)(&request), seen.now);
-        } else {
-            let now = seen.now;
-            machine.on_deadline(now, || now);
-        }
-    }
-    for Reverse((at, serial)) in flying.into_sorted_vec().into_iter().rev() {
-        seen.now = seen.now.max(at);
-        let request = requests.remove(&serial).unwrap();
-        machine.on_read_complete(request, (device.lands)(&request), seen.now);
-    }
+/// Drives the machine through one phase, from wherever the clock stands.
+fn run(machine: &mut Machine, device: &mut impl Device, spec: PhaseSpec, clock: &mut VirtualClock) {
+    drive::run(machine, device, spec, clock).unwrap();
 }
 
 fn workers(read_threads: u32, prefetch_size: u32, batch_size: u64) -> Loader {
@@ -129,20 +125,16 @@ fn au(block: &BlockTally) -> f64 {
     100.0 * block.window_compute_ns as f64 / window as f64
 }
 
-fn constant(depth: usize, service: Nanos) -> Device {
-    Device {
-        depth,
-        service: Box::new(move |_| service),
-        lands: one_sample,
-    }
+fn constant(depth: usize, service: Nanos) -> Scripted {
+    Scripted::new(depth, move |_| service)
 }
 
 #[test]
 fn storage_that_keeps_up_gives_full_utilisation() {
     let mut machine = Machine::new(vec![workers(4, 2, 7)], false);
-    let mut seen = Seen::default();
+    let mut clock = VirtualClock::default();
     let spec = phase(1, 20, 320 * MS);
-    run(&mut machine, &mut constant(64, 40 * MS), spec, &mut seen);
+    run(&mut machine, &mut constant(64, 40 * MS), spec, &mut clock);
     let block = machine.blocks()[0][0];
     assert_eq!(block.steps, 20);
     assert_eq!(
@@ -157,26 +149,22 @@ fn storage_that_keeps_up_gives_full_utilisation() {
 fn a_single_worker_gives_compute_over_read_time() {
     // One worker, one batch outstanding: a step takes as long as its reads.
     let mut machine = Machine::new(vec![workers(1, 1, 4)], false);
-    let mut seen = Seen::default();
+    let mut clock = VirtualClock::default();
     let spec = phase(1, 50, 10 * MS);
-    run(&mut machine, &mut constant(8, 5 * MS), spec, &mut seen);
+    run(&mut machine, &mut constant(8, 5 * MS), spec, &mut clock);
     let block = machine.blocks()[0][0];
     // 49 steps of 20 ms, except that the last one's end is not held up by a read.
     let window = 48 * 20 + 10 + 10;
     assert!((au(&block) - 100.0 * 490.0 / f64::from(window)).abs() < 1e-9);
-    assert_eq!(machine.waits(seen.now).reading_ns, 49 * 10 * MS);
+    assert_eq!(machine.waits(clock.now).reading_ns, 49 * 10 * MS);
 }
 
 #[test]
 fn the_barrier_books_who_kept_whom_waiting() {
     let mut machine = Machine::new(vec![workers(1, 1, 1), workers(1, 1, 1)], false);
-    let mut seen = Seen::default();
-    let mut device = Device {
-        depth: 8,
-        service: Box::new(|read| if read.accelerator == 1 { 30 * MS } else { MS }),
-        lands: one_sample,
-    };
-    run(&mut machine, &mut device, phase(2, 10, 10 * MS), &mut seen);
+    let mut clock = VirtualClock::default();
+    let mut device = Scripted::new(8, |read| if read.accelerator == 1 { 30 * MS } else { MS });
+    run(&mut machine, &mut device, phase(2, 10, 10 * MS), &mut clock);
     let blamed = machine.blamed_ns();
     assert_eq!(blamed[0], 0);
     assert_eq!(blamed[1], machine.blocks()[0][0].barrier_ns);
@@ -186,13 +174,13 @@ fn the_barrier_books_who_kept_whom_waiting() {
 #[test]
 fn a_checkpoint_splits_the_block_and_excludes_a_step_of_each() {
     let mut machine = Machine::new(vec![workers(2, 2, 1), workers(2, 2, 1)], false);
-    let mut seen = Seen::default();
+    let mut clock = VirtualClock::default();
     let spec = PhaseSpec {
         checkpoint_steps: Some(4),
         ..phase(2, 10, 10 * MS)
     };
-    run(&mut machine, &mut constant(8, MS), spec, &mut seen);
-    assert_eq!(seen.checkpoints, 2);
+    run(&mut machine, &mut constant(8, MS), spec, &mut clock);
+    assert_eq!(clock.checkpoints, 2);
     let blocks = &machine.blocks()[0];
     let steps: Vec<_> = blocks.iter().map(|b| (b.steps, b.window_steps)).collect();
     assert_eq!(steps, [(4, 3), (4, 3), (2, 1)]);
@@ -202,11 +190,11 @@ fn a_checkpoint_splits_the_block_and_excludes_a_step_of_each() {
 fn the_fetch_after_the_last_step_is_waited_for() {
     for (after, waits) in [(false, 0), (true, 1)] {
         let mut machine = Machine::new(vec![workers(1, 1, 1)], false);
-        let mut seen = Seen::default();
+        let mut clock = VirtualClock::default();
         let mut spec = phase(1, 3, MS);
         spec.fetch_after_last = after;
         spec.shares[0].batches = 10;
-        run(&mut machine, &mut constant(1, 50 * MS), spec, &mut seen);
+        run(&mut machine, &mut constant(1, 50 * MS), spec, &mut clock);
         let block = machine.blocks()[0][0];
         let span = (block.end_ns - block.start_ns) / MS;
         assert_eq!(span, 3 * 50 + 1 + waits * 49);
@@ -216,10 +204,10 @@ fn the_fetch_after_the_last_step_is_waited_for() {
 #[test]
 fn an_accelerator_without_batches_does_not_hang_the_barrier() {
     let mut machine = Machine::new(vec![workers(2, 2, 1), workers(2, 2, 1)], false);
-    let mut seen = Seen::default();
+    let mut clock = VirtualClock::default();
     let mut spec = phase(2, 10, MS);
     spec.shares[1].batches = 3;
-    run(&mut machine, &mut constant(8, MS), spec, &mut seen);
+    run(&mut machine, &mut constant(8, MS), spec, &mut clock);
     assert_eq!(machine.blocks()[0][0].steps, 10);
     assert!(!machine.blocks()[1][0].complete);
 }
@@ -256,17 +244,18 @@ fn persistent_workers_finish_what_an_epoch_left_behind() {
     };
     let loader = Loader::Workers(Workers::new(config));
     let mut machine = Machine::new(vec![loader], false);
-    let mut seen = Seen::default();
+    let mut clock = VirtualClock::default();
+    let mut device = constant(1, MS);
     for epoch in 1..=2 {
         let mut spec = phase(1, 2, MS);
         spec.shares[0].batches = 100;
-        run(&mut machine, &mut constant(1, MS), spec, &mut seen);
+        run(&mut machine, &mut device, spec, &mut clock);
         assert_eq!(machine.blocks()[0][0].steps, 2, "epoch {epoch}");
         // The first two batches, in turn; what is left over of the epoch before is read
         // first, but for nobody.
         assert_eq!(machine.preread_samples(), 6, "epoch {epoch}");
     }
-    let second = &seen.units[&(2, 0)];
+    let second = &device.units[&(2, 0)];
     assert!(
         second.contains(&Unit::Sample(8)),
         "a batch of the first epoch is read in the second: {second:?}"
@@ -276,10 +265,10 @@ fn persistent_workers_finish_what_an_epoch_left_behind() {
 #[test]
 fn preprocessing_holds_the_worker() {
     let mut machine = Machine::new(vec![workers(1, 1, 2)], false);
-    let mut seen = Seen::default();
+    let mut clock = VirtualClock::default();
     let mut spec = phase(1, 5, MS);
     spec.preprocess = Pace::Constant(4 * MS);
-    run(&mut machine, &mut constant(4, MS), spec, &mut seen);
+    run(&mut machine, &mut constant(4, MS), spec, &mut clock);
     assert_eq!(machine.blocks()[0][0].first_fetch_ns, 2 * 5 * MS);
 }
 
@@ -293,13 +282,14 @@ fn row_groups_are_cut_into_batches_within_the_window() {
         group_window: 4,
     };
     let mut machine = Machine::new(vec![Loader::Workers(Workers::new(config))], false);
-    let mut seen = Seen::default();
+    let mut clock = VirtualClock::default();
+    let mut device = constant(64, MS);
     let mut spec = phase(1, 7, MS);
     // Worker 0 has 4 whole batches, worker 1 has 3.
     spec.shares[0].groups = vec![vec![10; 11], vec![10; 9]];
-    run(&mut machine, &mut constant(64, MS), spec, &mut seen);
+    run(&mut machine, &mut device, spec, &mut clock);
     assert_eq!(machine.blocks()[0][0].steps, 7);
-    assert!(seen.most_on_lane <= 4);
+    assert!(device.most_on_lane <= 4);
 }
 
 /// Records of a file in the interleave tests: 5 records, 2 to a read.
@@ -343,16 +333,13 @@ fn record_phase(steps: u64, files: u64) -> PhaseSpec {
 #[test]
 fn an_interleave_reads_every_file_in_cycle_order_and_repeats() {
     let mut machine = Machine::new(vec![interleave(RECORDS)], false);
-    let mut seen = Seen::default();
-    let mut device = Device {
-        lands: records,
-        ..constant(64, MS)
-    };
+    let mut clock = VirtualClock::default();
+    let mut device = Scripted::of_records(64, |_| MS);
     // 8 files of 5 records make 10 batches; 13 steps need the data a second time.
-    run(&mut machine, &mut device, record_phase(13, 8), &mut seen);
+    run(&mut machine, &mut device, record_phase(13, 8), &mut clock);
     assert_eq!(machine.blocks()[0][0].steps, 13);
-    assert_eq!((seen.most_in_flight[&0], seen.most_on_lane), (3, 1));
-    let files: Vec<_> = seen.units[&(1, 0)]
+    assert_eq!((device.most_in_flight[&0], device.most_on_lane), (3, 1));
+    let files: Vec<_> = device.units[&(1, 0)]
         .iter()
         .filter_map(|unit| match unit {
             Unit::Records { file, from } if from.record == 0 => Some(*file),
@@ -371,12 +358,9 @@ fn without_repeat_an_interleave_is_exhausted() {
         ..RECORDS
     };
     let mut machine = Machine::new(vec![interleave(once)], false);
-    let mut seen = Seen::default();
-    let mut device = Device {
-        lands: records,
-        ..constant(64, MS)
-    };
-    run(&mut machine, &mut device, record_phase(100, 8), &mut seen);
+    let mut clock = VirtualClock::default();
+    let mut device = Scripted::of_records(64, |_| MS);
+    run(&mut machine, &mut device, record_phase(100, 8), &mut clock);
     let block = machine.blocks()[0][0];
     assert_eq!((block.steps, block.complete), (10, false));
 }
@@ -390,12 +374,9 @@ fn sharding_by_record_keeps_every_nth() {
         ..RECORDS
     };
     let mut machine = Machine::new(vec![interleave(sharded)], false);
-    let mut seen = Seen::default();
-    let mut device = Device {
-        lands: records,
-        ..constant(64, MS)
-    };
-    run(&mut machine, &mut device, record_phase(100, 8), &mut seen);
+    let mut clock = VirtualClock::default();
+    let mut device = Scripted::of_records(64, |_| MS);
+    run(&mut machine, &mut device, record_phase(100, 8), &mut clock);
     assert_eq!(machine.blocks()[0][0].steps, 5);
 }
 
@@ -406,17 +387,80 @@ fn a_repeating_loader_without_a_whole_batch_ends() {
         ..RECORDS
     };
     let mut machine = Machine::new(vec![interleave(huge)], false);
-    let mut device = Device {
-        lands: records,
-        ..constant(64, MS)
-    };
+    let mut device = Scripted::of_records(64, |_| MS);
     run(
         &mut machine,
         &mut device,
         record_phase(5, 8),
-        &mut Seen::default(),
+        &mut VirtualClock::default(),
     );
     assert!(machine.blocks()[0].is_empty());
+}
+
+/// A device of 1 GB/s at which every read is a sample of a million bytes: a millisecond each.
+fn modelled(queue_depth: usize, latency: Pace) -> impl Device {
+    let model = DeviceModel {
+        bytes_per_second: 1e9,
+        latency,
+        queue_depth,
+        checkpoint: 0,
+    };
+    ModelledDevice::new(model, |read| (1_000_000, one_sample(read)))
+}
+
+/// When four accelerators have computed 50 steps of 8 samples each, and the events until then.
+fn finish(queue_depth: usize, latency: Pace) -> VirtualClock {
+    let mut machine = Machine::new(vec![workers(8, 2, 8); 4], false);
+    let mut clock = VirtualClock::default();
+    run(
+        &mut machine,
+        &mut modelled(queue_depth, latency),
+        phase(4, 50, MS),
+        &mut clock,
+    );
+    clock
+}
+
+#[test]
+fn bandwidth_bounds_a_deep_queue_and_latency_a_shallow_one() {
+    let reads = 4 * 50 * 8;
+    let deep = finish(64, Pace::Constant(3 * MS));
+    assert!(
+        (reads * MS..reads * MS + 10 * MS).contains(&deep.now),
+        "{deep:?}"
+    );
+    let shallow = finish(1, Pace::Constant(3 * MS));
+    assert!(
+        (4 * reads * MS..4 * reads * MS + 10 * MS).contains(&shallow.now),
+        "{shallow:?}"
+    );
+    assert_eq!(
+        deep.events,
+        reads + 4 * 50,
+        "a read is an event, and so is the end of a step"
+    );
+}
+
+#[test]
+fn a_seed_decides_the_whole_run() {
+    let drawn = |seed| {
+        let distribution = Distribution::Exponential { scale: 0.002 };
+        finish(16, pace(distribution, seed))
+    };
+    assert_eq!(drawn(1), drawn(1));
+    assert_ne!(drawn(1), drawn(2));
+}
+
+#[test]
+fn a_machine_that_cannot_go_on_says_so() {
+    let mut machine = Machine::new(vec![workers(1, 1, 1)], false);
+    let mut clock = VirtualClock::default();
+    let mut drive = |machine: &mut Machine| {
+        drive::run(machine, &mut constant(0, MS), phase(1, 1, MS), &mut clock)
+    };
+    assert_eq!(drive(&mut machine), Err(DriveError::Stalled { at_ns: 0 }));
+    machine.abort(MS);
+    assert_eq!(drive(&mut machine), Err(DriveError::Stopped));
 }
 
 proptest! {
@@ -434,18 +478,14 @@ proptest! {
         let loaders = vec![workers(read_threads, prefetch, batch_size); accelerators];
         let mut machine = Machine::new(loaders, true);
         let mut at = 0;
-        let mut device = Device {
-            depth,
-            service: Box::new(move |_| { at += 1; services[at % services.len()] }),
-            lands: one_sample,
-        };
-        let mut seen = Seen::default();
-        run(&mut machine, &mut device, phase(accelerators, steps, compute), &mut seen);
+        let mut device = Scripted::new(depth, move |_| { at += 1; services[at % services.len()] });
+        let mut clock = VirtualClock::default();
+        run(&mut machine, &mut device, phase(accelerators, steps, compute), &mut clock);
         for (index, blocks) in machine.blocks().iter().enumerate() {
             prop_assert_eq!(blocks[0].steps, steps);
             prop_assert_eq!(blocks[0].compute_ns, steps * compute);
             // Every sample once, and each batch's in order.
-            let units = &seen.units[&(1, index as u32)];
+            let units = &device.units[&(1, index as u32)];
             let samples: Vec<u64> = units.iter().map(|unit| match unit {
                 Unit::Sample(sample) => *sample,
                 other => panic!("{other:?}"),
@@ -456,9 +496,9 @@ proptest! {
                 prop_assert!(own.is_sorted() && own.len() as u64 == batch_size);
             }
         }
-        let most = seen.most_in_flight.values().max().copied().unwrap_or(0);
-        prop_assert!(most <= u64::from(read_threads.max(1)));
-        prop_assert_eq!(seen.most_on_lane, 1);
+        let most = device.most_in_flight.values().max().copied().unwrap_or(0);
+        prop_assert!(most <= read_threads.max(1) as usize);
+        prop_assert_eq!(device.most_on_lane, 1);
         prop_assert_eq!(machine.step_times().len(), accelerators);
     }
 
@@ -515,15 +555,11 @@ proptest! {
         };
         let mut machine = Machine::new(vec![interleave(config)], false);
         let mut at = 0;
-        let mut device = Device {
-            depth: 100,
-            service: Box::new(move |_| { at += 1; services[at % services.len()] }),
-            lands: records,
-        };
-        let mut seen = Seen::default();
-        run(&mut machine, &mut device, record_phase(steps, files), &mut seen);
-        prop_assert!(seen.most_in_flight[&0] <= u64::from(read_threads));
-        prop_assert_eq!(seen.most_on_lane, 1);
+        let mut device = Scripted::of_records(100, move |_| { at += 1; services[at % services.len()] });
+        let mut clock = VirtualClock::default();
+        run(&mut machine, &mut device, record_phase(steps, files), &mut clock);
+        prop_assert!(device.most_in_flight[&0] <= read_threads as usize);
+        prop_assert_eq!(device.most_on_lane, 1);
         let done = machine.blocks()[0].first().map_or(0, |block| block.steps);
         prop_assert_eq!(done, if files * 5 >= batch_size { steps } else { 0 });
     }
