@@ -35,3 +35,4 @@ pub mod stop;
 pub mod training;
 pub mod units;
 pub mod warning;
+pub mod workload_file;

@@ -1,8 +1,8 @@
 //! The workloads that are built in: MLPerf Storage's, edition by edition.
 
 use super::workload::Workload;
-use super::yaml::WorkloadError;
 use crate::names::nearest;
+use crate::workload_file::WorkloadError;
 
 /// A built-in workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,59 +1,14 @@
-//! The keys of a workload file: every one that DLIO and MLPerf Storage know, with what it does
-//! here.
+//! The keys of a training workload's file: every one that DLIO and MLPerf Storage know, with what
+//! it does here.
 //!
-//! One table serves the parser, `--params` and the documentation. A key that is missing here is
-//! an error with the nearest key that is not.
+//! A key that is missing here is an error with the nearest key that is not.
 
-use crate::names::distance;
-
-/// What a key's value may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// `True`, `False`, and YAML 1.1's `yes`, `no`, `on`, `off`.
-    Bool,
-    /// A whole number from 0.
-    Count,
-    /// A whole number; a negative one means "not set".
-    OptionalCount,
-    /// A number from 0.
-    Number,
-    /// Text.
-    Text,
-    /// Seconds: a number from 0, or a distribution.
-    Time,
-    /// `off`, `seed` or `random`.
-    Shuffle,
-    /// A list of whole numbers.
-    Counts,
-    /// A list of parquet columns.
-    Columns,
-    /// Anything, unread.
-    Any,
-}
-
-/// What a key does here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
-    /// What DLIO does with it.
-    Used,
-    /// The same as another key.
-    Alias(&'static str),
-    /// Nothing, for this reason.
-    Ignored(&'static str),
-    /// The value says what cannot be emulated here, whatever it is, unless it is the one given.
-    OnlyAs(&'static str, &'static str),
-}
-
-/// One key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Key {
-    /// Its path, `reader.batch_size`.
-    pub path: &'static str,
-    /// What its value may be.
-    pub kind: Kind,
-    /// What it does.
-    pub effect: Effect,
-}
+use super::fields::{add_stdev, element_type};
+use super::request::{MAX_EPOCHS, MAX_PREFETCH, MAX_READ_THREADS};
+use super::workload::Workload;
+use crate::workload_file::{
+    Field as _, Key, Table, alias, for_others, ignored, only_as, or_minus_one, set_by, up_to, used,
+};
 
 const PYTHON: &str = "it chooses a Python framework or plug-in; stormlp has none";
 const CHECKPOINT: &str = "it shapes checkpoint runs; training writes one file of the model's size";
@@ -64,41 +19,26 @@ const PROFILER: &str = "device and CPU figures are in every report";
 const UNREAD: &str = "DLIO's own files have it, but DLIO does not read it";
 const AUTO: &str = "stormlp always lists the folder";
 
-const fn used(path: &'static str, kind: Kind) -> Key {
-    Key {
-        path,
-        kind,
-        effect: Effect::Used,
-    }
-}
+/// The keys; DLIO before 1.0 called the reader `data_reader`, and Hydra puts all below `workload`.
+pub(super) static KEYS: Table<Workload> = Table {
+    keys: ALL,
+    section_aliases: &[("data_reader", "reader"), ("workload", "")],
+};
 
-const fn alias(path: &'static str, kind: Kind, of: &'static str) -> Key {
-    Key {
-        path,
-        kind,
-        effect: Effect::Alias(of),
-    }
-}
-
-const fn ignored(path: &'static str, why: &'static str) -> Key {
-    Key {
-        path,
-        kind: Kind::Any,
-        effect: Effect::Ignored(why),
-    }
-}
-
-/// Other names of whole sections.
-pub const SECTION_ALIASES: [(&str, &str); 2] = [("data_reader", "reader"), ("workload", "")];
-
-/// Every key.
-pub const KEYS: &[Key] = &[
-    used("stormlp.accelerator", Kind::Text),
-    used("stormlp.profile", Kind::Text),
-    used("model.name", Kind::Text),
+const ALL: &[Key<Workload>] = &[
+    used("stormlp.accelerator", |w| &mut w.accelerator),
+    used("stormlp.profile", |w| &mut w.edition),
+    for_others("framework", PYTHON, |w| w.reader.data_loader.write()),
+    // Up to v1.0 the model was its name alone.
+    alias("model", "model.name"),
+    used("model.name", |w| &mut w.name),
     ignored("model.type", CHECKPOINT),
-    used("model.model_size_bytes", Kind::Count),
-    used("model.model_size", Kind::Count),
+    used("model.model_size_bytes", |w| {
+        &mut w.checkpoint.model_size_bytes
+    }),
+    used("model.model_size", |w| {
+        &mut w.checkpoint.ignored_model_size_bytes
+    }),
     ignored("model.model_datatype", CHECKPOINT),
     ignored("model.optimizer_datatype", CHECKPOINT),
     ignored("model.optimization_groups", CHECKPOINT),
@@ -106,7 +46,6 @@ pub const KEYS: &[Key] = &[
     ignored("model.num_layers", CHECKPOINT),
     ignored("model.parallelism", CHECKPOINT),
     ignored("model.transformer", CHECKPOINT),
-    ignored("framework", PYTHON),
     ignored("workflow.do_eval", UNREAD),
     ignored("dataset.eval_num_samples_per_file", UNREAD),
     ignored("train.total_eval_steps", UNREAD),
@@ -114,10 +53,10 @@ pub const KEYS: &[Key] = &[
     ignored("checkpoint.optimization_groups", CHECKPOINT),
     ignored("checkpoint.layer_parameters", CHECKPOINT),
     ignored("checkpoint.num_layers", CHECKPOINT),
-    ignored("workflow.generate_data", GENERATE),
-    used("workflow.train", Kind::Bool),
-    used("workflow.evaluation", Kind::Bool),
-    used("workflow.checkpoint", Kind::Bool),
+    for_others("workflow.generate_data", GENERATE, |_| false.into()),
+    used("workflow.train", |w| &mut w.workflow.train),
+    used("workflow.evaluation", |w| &mut w.workflow.evaluation),
+    used("workflow.checkpoint", |w| &mut w.workflow.checkpoint),
     ignored("workflow.profiling", PROFILER),
     ignored("workflow.debug", PYTHON),
     ignored("storage.storage_type", OBJECT),
@@ -128,44 +67,53 @@ pub const KEYS: &[Key] = &[
     ignored("storage.endpoint_uris", OBJECT),
     ignored("storage.load_balance_strategy", OBJECT),
     ignored("storage.use_mpi_endpoint_distribution", OBJECT),
-    used("dataset.data_folder", Kind::Text),
-    used("dataset.format", Kind::Text),
-    used("dataset.file_prefix", Kind::Text),
-    used("dataset.num_files_train", Kind::Count),
-    used("dataset.num_files_eval", Kind::Count),
-    used("dataset.num_subfolders_train", Kind::Count),
-    used("dataset.num_subfolders_eval", Kind::Count),
-    used("dataset.num_samples_per_file", Kind::Count),
-    used("dataset.record_length_bytes", Kind::Number),
-    used("dataset.record_length_bytes_stdev", Kind::Number),
-    used("dataset.record_length_bytes_resize", Kind::Number),
-    alias(
-        "dataset.record_length",
-        Kind::Number,
-        "dataset.record_length_bytes",
+    used("dataset.data_folder", |w| &mut w.dataset.data_folder),
+    used("dataset.format", |w| &mut w.dataset.format),
+    used("dataset.file_prefix", |w| &mut w.dataset.file_prefix),
+    used("dataset.num_files_train", |w| {
+        &mut w.dataset.num_files_train
+    }),
+    used("dataset.num_files_eval", |w| &mut w.dataset.num_files_eval),
+    used("dataset.num_subfolders_train", |w| {
+        &mut w.dataset.num_subfolders_train
+    }),
+    used("dataset.num_subfolders_eval", |w| {
+        &mut w.dataset.num_subfolders_eval
+    }),
+    up_to(
+        u32::MAX as u64,
+        used("dataset.num_samples_per_file", |w| {
+            &mut w.dataset.num_samples_per_file
+        }),
     ),
+    used("dataset.record_length_bytes", |w| {
+        &mut w.dataset.record_length_bytes
+    }),
+    used("dataset.record_length_bytes_stdev", |w| {
+        &mut w.dataset.record_length_bytes_stdev
+    }),
+    used("dataset.record_length_bytes_resize", |w| {
+        &mut w.dataset.record_length_bytes_resize
+    }),
+    alias("dataset.record_length", "dataset.record_length_bytes"),
     alias(
         "dataset.record_length_stdev",
-        Kind::Number,
         "dataset.record_length_bytes_stdev",
     ),
     alias(
         "dataset.record_length_resize",
-        Kind::Number,
         "dataset.record_length_bytes_resize",
     ),
     // DLIO 1.0.0 had them here; later they moved to `reader`.
-    alias("dataset.batch_size", Kind::Count, "reader.batch_size"),
-    alias(
-        "dataset.batch_size_eval",
-        Kind::Count,
-        "reader.batch_size_eval",
-    ),
+    alias("dataset.batch_size", "reader.batch_size"),
+    alias("dataset.batch_size_eval", "reader.batch_size_eval"),
     ignored("dataset.file_access", "DLIO ignores it too"),
     ignored("dataset.record-length", UNREAD),
-    used("dataset.record_dims", Kind::Counts),
-    used("dataset.record_element_type", Kind::Text),
-    used("dataset.record_element_bytes", Kind::Count),
+    used("dataset.record_dims", |w| &mut w.dataset.record_dims),
+    set_by("dataset.record_element_type", element_type),
+    used("dataset.record_element_bytes", |w| {
+        &mut w.dataset.record_element_bytes
+    }),
     ignored("dataset.generation_buffer_size", GENERATE),
     ignored(
         "dataset.compression",
@@ -181,9 +129,15 @@ pub const KEYS: &[Key] = &[
     ignored("dataset.num_files_generated", AUTO),
     ignored("dataset.total_disk_bytes", AUTO),
     ignored("dataset.data_gen_method", GENERATE),
-    used("dataset.parquet.columns", Kind::Columns),
-    used("dataset.parquet.row_group_size", Kind::Count),
-    used("dataset.parquet.generation_batch_size", Kind::Count),
+    used("dataset.parquet.columns", |w| {
+        &mut w.dataset.parquet.columns
+    }),
+    used("dataset.parquet.row_group_size", |w| {
+        &mut w.dataset.parquet.row_group_size
+    }),
+    used("dataset.parquet.generation_batch_size", |w| {
+        &mut w.dataset.parquet.generation_batch_size
+    }),
     ignored("dataset.parquet.partition_by", GENERATE),
     ignored("dataset.parquet.use_s3dlio_gen", GENERATE),
     ignored("dataset.parquet.read_mode", "DLIO ignores it too"),
@@ -191,24 +145,34 @@ pub const KEYS: &[Key] = &[
         "dataset.parquet.compression",
         "row groups are stored uncompressed",
     ),
-    used("reader.data_loader", Kind::Text),
-    used("reader.batch_size", Kind::Count),
-    used("reader.batch_size_eval", Kind::Count),
-    used("reader.read_threads", Kind::Count),
-    used("reader.computation_threads", Kind::Count),
-    used("reader.prefetch_size", Kind::Count),
-    used("reader.file_shuffle", Kind::Shuffle),
-    used("reader.sample_shuffle", Kind::Shuffle),
-    used("reader.shuffle_size", Kind::Count),
-    used("reader.transfer_size", Kind::Count),
-    used("reader.preprocess_time", Kind::Time),
-    used("reader.preprocess_time_stdev", Kind::Number),
-    used("reader.odirect", Kind::Bool),
-    Key {
-        path: "reader.read_type",
-        kind: Kind::Text,
-        effect: Effect::OnlyAs("on_demand", "samples are always read on demand"),
-    },
+    used("reader.data_loader", |w| &mut w.reader.data_loader),
+    used("reader.batch_size", |w| &mut w.reader.batch_size),
+    used("reader.batch_size_eval", |w| &mut w.reader.batch_size_eval),
+    up_to(
+        MAX_READ_THREADS as u64,
+        used("reader.read_threads", |w| &mut w.reader.read_threads),
+    ),
+    used("reader.computation_threads", |w| {
+        &mut w.reader.computation_threads
+    }),
+    up_to(
+        MAX_PREFETCH as u64,
+        used("reader.prefetch_size", |w| &mut w.reader.prefetch_size),
+    ),
+    used("reader.file_shuffle", |w| &mut w.reader.file_shuffle),
+    used("reader.sample_shuffle", |w| &mut w.reader.sample_shuffle),
+    used("reader.shuffle_size", |w| &mut w.reader.shuffle_size),
+    used("reader.transfer_size", |w| &mut w.reader.transfer_size),
+    used("reader.preprocess_time", |w| &mut w.reader.preprocess_time),
+    set_by("reader.preprocess_time_stdev", |w, value| {
+        add_stdev(&mut w.reader.preprocess_time, value)
+    }),
+    used("reader.odirect", |w| &mut w.reader.odirect),
+    only_as(
+        "reader.read_type",
+        "on_demand",
+        "samples are always read on demand; leave it out",
+    ),
     ignored("reader.file_access", "DLIO ignores it too"),
     ignored("reader.data_loader_classname", PYTHON),
     ignored("reader.data_loader_sampler", PYTHON),
@@ -231,27 +195,46 @@ pub const KEYS: &[Key] = &[
     ignored("reader.endpoint_uris", OBJECT),
     ignored("reader.load_balance_strategy", OBJECT),
     ignored("reader.use_mpi_endpoint_distribution", OBJECT),
-    used("train.epochs", Kind::Count),
-    used("train.total_training_steps", Kind::OptionalCount),
-    used("train.computation_time", Kind::Time),
-    used("train.computation_time_stdev", Kind::Number),
-    used("train.seed", Kind::Count),
-    used("train.seed_change_epoch", Kind::Bool),
-    used("evaluation.eval_time", Kind::Time),
-    used("evaluation.eval_time_stdev", Kind::Number),
-    used("evaluation.eval_after_epoch", Kind::Count),
-    used("evaluation.epochs_between_evals", Kind::Count),
-    ignored("evaluation.steps_between_evals", UNREAD),
-    used("checkpoint.checkpoint_folder", Kind::Text),
-    used("checkpoint.checkpoint_after_epoch", Kind::OptionalCount),
-    used("checkpoint.epochs_between_checkpoints", Kind::OptionalCount),
-    used("checkpoint.steps_between_checkpoints", Kind::OptionalCount),
-    alias("checkpoint.model_size", Kind::Count, "model.model_size"),
-    alias(
-        "checkpoint.model_size_bytes",
-        Kind::Count,
-        "model.model_size_bytes",
+    up_to(
+        MAX_EPOCHS as u64,
+        used("train.epochs", |w| &mut w.train.epochs),
     ),
+    or_minus_one(used("train.total_training_steps", |w| {
+        &mut w.train.total_training_steps
+    })),
+    used("train.computation_time", |w| &mut w.train.computation_time),
+    set_by("train.computation_time_stdev", |w, value| {
+        add_stdev(&mut w.train.computation_time, value)
+    }),
+    used("train.seed", |w| &mut w.train.seed),
+    used("train.seed_change_epoch", |w| {
+        &mut w.train.seed_change_epoch
+    }),
+    used("evaluation.eval_time", |w| &mut w.evaluation.eval_time),
+    set_by("evaluation.eval_time_stdev", |w, value| {
+        add_stdev(&mut w.evaluation.eval_time, value)
+    }),
+    used("evaluation.eval_after_epoch", |w| {
+        &mut w.evaluation.eval_after_epoch
+    }),
+    used("evaluation.epochs_between_evals", |w| {
+        &mut w.evaluation.epochs_between_evals
+    }),
+    ignored("evaluation.steps_between_evals", UNREAD),
+    used("checkpoint.checkpoint_folder", |w| {
+        &mut w.checkpoint.checkpoint_folder
+    }),
+    or_minus_one(used("checkpoint.checkpoint_after_epoch", |w| {
+        &mut w.checkpoint.checkpoint_after_epoch
+    })),
+    or_minus_one(used("checkpoint.epochs_between_checkpoints", |w| {
+        &mut w.checkpoint.epochs_between_checkpoints
+    })),
+    or_minus_one(used("checkpoint.steps_between_checkpoints", |w| {
+        &mut w.checkpoint.steps_between_checkpoints
+    })),
+    alias("checkpoint.model_size", "model.model_size"),
+    alias("checkpoint.model_size_bytes", "model.model_size_bytes"),
     ignored("checkpoint.num_checkpoints_write", CHECKPOINT),
     ignored("checkpoint.num_checkpoints_read", CHECKPOINT),
     ignored("checkpoint.num_checkpoints", CHECKPOINT),
@@ -267,17 +250,19 @@ pub const KEYS: &[Key] = &[
     ignored("checkpoint.model_datatype", CHECKPOINT),
     ignored("checkpoint.optimizer_datatype", CHECKPOINT),
     ignored("checkpoint.checkpoint_mechanism_classname", PYTHON),
-    used("metric.au", Kind::Number),
-    used("metric.exclude_start_steps", Kind::Count),
-    used("metric.exclude_end_steps", Kind::Count),
+    used("metric.au", |w| &mut w.metric.au),
+    used("metric.exclude_start_steps", |w| {
+        &mut w.metric.exclude_start_steps
+    }),
+    used("metric.exclude_end_steps", |w| {
+        &mut w.metric.exclude_end_steps
+    }),
     alias(
         "output.metric.exclude_start_steps",
-        Kind::Count,
         "metric.exclude_start_steps",
     ),
     alias(
         "output.metric.exclude_end_steps",
-        Kind::Count,
         "metric.exclude_end_steps",
     ),
     ignored("output.folder", OUTPUT),
@@ -291,97 +276,13 @@ pub const KEYS: &[Key] = &[
     ignored("hydra", "stormlp has no Hydra"),
 ];
 
-/// What a name in a section stands for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Target {
-    /// A section, by its path.
-    Section(String),
-    /// A key.
-    Leaf(&'static Key),
-}
-
-/// Looks up `name` in `section`.
-pub(super) fn look_up(section: &str, name: &str) -> Option<Target> {
-    if section.is_empty()
-        && let Some((_, target)) = SECTION_ALIASES.iter().find(|(alias, _)| *alias == name)
-    {
-        return Some(Target::Section((*target).to_string()));
-    }
-    let path = join(section, name);
-    if let Some(key) = KEYS.iter().find(|key| key.path == path) {
-        return Some(Target::Leaf(key));
-    }
-    KEYS.iter()
-        .any(|key| {
-            key.path
-                .strip_prefix(&path)
-                .is_some_and(|rest| rest.starts_with('.'))
-        })
-        .then_some(Target::Section(path))
-}
-
-/// The key at a dotted path, as `--params` has it; Hydra's `++workload.` in front is allowed.
-pub(super) fn by_path(path: &str) -> Option<&'static Key> {
-    let path = path.trim_start_matches('+');
-    let path = path.strip_prefix("workload.").unwrap_or(path);
-    let path = match path.split_once('.') {
-        Some((section, rest)) => {
-            let section = SECTION_ALIASES
-                .iter()
-                .find(|(alias, _)| *alias == section)
-                .map_or(section, |(_, target)| target);
-            join(section, rest)
-        }
-        None => path.to_string(),
-    };
-    KEYS.iter().find(|key| key.path == path)
-}
-
-/// The path of `name` in `section`.
-pub(super) fn join(section: &str, name: &str) -> String {
-    if section.is_empty() {
-        name.to_string()
-    } else {
-        format!("{section}.{name}")
-    }
-}
-
-/// The known key that `path` was probably meant to be: by edits of its last part, those of the
-/// same section first. `None` where every key is too far away to have been meant.
-pub(super) fn nearest(path: &str) -> Option<&'static str> {
-    let (section, name) = path.rsplit_once('.').unwrap_or(("", path));
-    let used = KEYS
-        .iter()
-        .filter(|key| !matches!(key.effect, Effect::Alias(_)));
-    let keys = used.filter_map(|key| {
-        let (of, last) = key.path.rsplit_once('.').unwrap_or(("", key.path));
-        let section_cost = if of == section { 0 } else { 2 };
-        Some((distance(name, last)? + section_cost, key.path))
-    });
-    // Sections count as well, so that `readr` finds `reader`.
-    let sections = KEYS
-        .iter()
-        .filter_map(|key| key.path.split_once('.').map(|(first, _)| first))
-        .filter(|_| section.is_empty())
-        .filter_map(|first| Some((distance(name, first)?, first)));
-    sections
-        .chain(keys)
-        .min_by_key(|(cost, _)| *cost)
-        .map(|(_, path)| path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn aliases_lead_to_keys_that_are_used() {
-        for key in KEYS {
-            if let Effect::Alias(of) = key.effect {
-                let target = KEYS.iter().find(|other| other.path == of);
-                assert_eq!(target.map(|t| t.effect), Some(Effect::Used), "{}", key.path);
-            }
-        }
+    fn every_key_leads_somewhere_and_stands_once() {
+        assert_eq!(KEYS.mistakes(), [""; 0]);
     }
 
     #[test]
@@ -394,14 +295,14 @@ mod tests {
             ("train.batch_size", "reader.batch_size"),
             ("reader.batch", "reader.batch_size"),
         ] {
-            assert_eq!(nearest(typed), Some(meant), "{typed}");
+            assert_eq!(KEYS.nearest(typed), Some(meant), "{typed}");
         }
     }
 
     #[test]
     fn a_key_that_is_like_none_is_given_no_meaning() {
         for typed in ["dataset.colour", "version", "handlers", "root", "x"] {
-            assert_eq!(nearest(typed), None, "{typed}");
+            assert_eq!(KEYS.nearest(typed), None, "{typed}");
         }
     }
 }

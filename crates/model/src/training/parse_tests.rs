@@ -3,6 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::training::distribution::Distribution;
+use crate::training::workload::DEFAULT_MODEL_BYTES;
 
 const OLD: &str = "
 workload:
@@ -93,16 +95,16 @@ fn every_fault_is_told_with_its_place_and_the_nearest_key() {
 
 #[test]
 fn yaml_that_is_none_has_a_place_too() {
-    insta::assert_snapshot!(error("reader:\n  batch_size: [1, 2\ntrain:\n"), @"my.yaml:2:15: reader.batch_size: did not find expected ',' or ']' at line 3 column 6, while parsing a flow sequence at line 2 column 15");
-    insta::assert_snapshot!(error("- a\n- b\n"), @"my.yaml:1:1: invalid type: sequence, expected the sections of a workload (`model:`, `dataset:`, `reader:` …)");
-    insta::assert_snapshot!(error("reader: 7\n"), @"my.yaml:1:9: reader: invalid type: integer `7`, expected the keys of `reader`");
-    insta::assert_snapshot!(error("train:\n  epochs: 1\n  epochs: 2\n"), @"my.yaml:3:3: `train.epochs` is set twice");
+    insta::assert_snapshot!(error("reader:\n  batch_size: [1, 2\ntrain:\n"), @"my.yaml:3:6: did not find expected ',' or ']', while parsing a flow sequence at line 2 column 15");
+    insta::assert_snapshot!(error("- a\n- b\n"), @"my.yaml:1:1: found a list: a workload file has sections (`model:`, `checkpoint:` …)");
+    insta::assert_snapshot!(error("reader: 7\n"), @"my.yaml:1:9: `reader` is `7`: it is a section, write its keys below it");
+    insta::assert_snapshot!(error("train:\n  epochs: 1\n  epochs: 2\n"), @r#"my.yaml:2:3: train: duplicate entry with key "epochs""#);
 }
 
 #[test]
 fn what_cannot_be_emulated_is_refused() {
-    insta::assert_snapshot!(error("dataset: {format: hdf5}"), @"my.yaml: `dataset.format`: `hdf5` is not a format that stormlp reads: use npz, npy, tfrecord, jpeg, png, indexed_binary or parquet");
-    insta::assert_snapshot!(error("reader: {data_loader: synthetic}"), @"my.yaml: `reader.data_loader` is `synthetic`, which reads nothing: leave it out and run with --storage null");
+    insta::assert_snapshot!(error("dataset: {format: hdf5}"), @"my.yaml:1:19: `dataset.format`: `hdf5` is not a format that stormlp reads: use npz, npy, tfrecord, jpeg, png, indexed_binary or parquet");
+    insta::assert_snapshot!(error("reader: {data_loader: synthetic}"), @"my.yaml:1:23: `reader.data_loader` is `synthetic`, which reads nothing: leave it out and run with --storage null");
     insta::assert_snapshot!(error("reader: {read_type: in_memory}"), @"my.yaml:1:21: `reader.read_type` is `in_memory`: samples are always read on demand; leave it out");
 }
 
@@ -193,16 +195,16 @@ fn times_may_be_set_by_their_parts() {
 #[test]
 fn numbers_beyond_reason_are_refused() {
     insta::assert_snapshot!(error("reader: {read_threads: 1000000000, prefetch_size: 70000}\ntrain: {epochs: 2000000}"), @r"
-    my.yaml: `reader.read_threads` is 1000000000: it may be 1024 at most
-    my.yaml: `reader.prefetch_size` is 70000: it may be 65536 at most
-    my.yaml: `train.epochs` is 2000000: it may be 1000000 at most
+    my.yaml:1:24: `reader.read_threads` is `1000000000`: it may be 1024 at most
+    my.yaml:1:51: `reader.prefetch_size` is `70000`: it may be 65536 at most
+    my.yaml:2:17: `train.epochs` is `2000000`: it may be 1000000 at most
     ");
     insta::assert_snapshot!(error("train: {computation_time: 1e30}"), @"my.yaml:1:27: `train.computation_time`: value is 1000000000000000000000000000000, it may be 86400 at most (a day, in seconds)");
 }
 
 #[test]
 fn what_is_no_yaml_is_told_alone() {
-    insta::assert_snapshot!(error("colour: red\nreader:\n  batch_size: 7\n epochs: 3\n"), @"my.yaml:4:2: did not find expected key");
+    insta::assert_snapshot!(error("colour: red\nreader:\n  batch_size: 7\n epochs: 3\n"), @"my.yaml:4:2: did not find expected key, while parsing a block mapping");
 }
 
 #[test]

@@ -10,6 +10,10 @@ use super::distribution::Distribution;
 use super::edition::EditionFrom;
 use super::profile::Profile;
 use crate::names::{Named, unknown};
+use crate::workload_file::KeyNote;
+
+/// Bytes of the state that DLIO's training checkpoint has when nothing else is said.
+pub const DEFAULT_MODEL_BYTES: u64 = 10_240;
 
 /// One training workload with every default filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,15 +44,6 @@ pub struct Workload {
     pub metric: MetricSpec,
     /// Keys that were accepted but change nothing here, with the reason.
     pub without_effect: Vec<KeyNote>,
-}
-
-/// A key that was accepted but changes nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeyNote {
-    /// The key's path, `reader.pin_memory`.
-    pub key: String,
-    /// Why it changes nothing.
-    pub reason: String,
 }
 
 /// `workflow`: which phases run.
@@ -322,5 +317,95 @@ impl MetricSpec {
     pub fn excluded_steps(&self) -> u64 {
         self.exclude_start_steps
             .saturating_add(self.exclude_end_steps)
+    }
+}
+
+/// What DLIO takes where a file says nothing.
+impl Default for Workload {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            accelerator: "custom".to_string(),
+            edition: Profile::Native,
+            edition_from: EditionFrom::Nothing,
+            workflow: Workflow {
+                train: true,
+                evaluation: false,
+                checkpoint: false,
+            },
+            describes_dataset: false,
+            dataset: DatasetSpec::default(),
+            reader: ReaderSpec::default(),
+            train: TrainSpec {
+                epochs: 1,
+                total_training_steps: None,
+                computation_time: Distribution::ZERO,
+                seed: 123,
+                seed_change_epoch: true,
+            },
+            evaluation: EvaluationSpec {
+                eval_time: Distribution::ZERO,
+                eval_after_epoch: 1,
+                epochs_between_evals: 1,
+            },
+            checkpoint: CheckpointSpec {
+                checkpoint_folder: "./checkpoints/".to_string(),
+                checkpoint_after_epoch: 1,
+                epochs_between_checkpoints: 1,
+                steps_between_checkpoints: None,
+                model_size_bytes: DEFAULT_MODEL_BYTES,
+                ignored_model_size_bytes: None,
+            },
+            metric: MetricSpec {
+                au: 0.90,
+                exclude_start_steps: 1,
+                exclude_end_steps: 0,
+            },
+            without_effect: Vec::new(),
+        }
+    }
+}
+
+impl Default for DatasetSpec {
+    fn default() -> Self {
+        Self {
+            data_folder: None,
+            format: DataFormat::Tfrecord,
+            file_prefix: "img".to_string(),
+            num_files_train: 8,
+            num_files_eval: 0,
+            num_subfolders_train: 0,
+            num_subfolders_eval: 0,
+            num_samples_per_file: 1,
+            record_length_bytes: 65_536.0,
+            record_length_bytes_stdev: 0.0,
+            record_length_bytes_resize: 0.0,
+            record_dims: Vec::new(),
+            record_element_bytes: 1,
+            parquet: ParquetSpec {
+                columns: Vec::new(),
+                row_group_size: 1024,
+                generation_batch_size: 0,
+            },
+        }
+    }
+}
+
+impl Default for ReaderSpec {
+    fn default() -> Self {
+        Self {
+            data_loader: DataLoader::Tensorflow,
+            batch_size: 1,
+            batch_size_eval: 1,
+            read_threads: 1,
+            computation_threads: 1,
+            prefetch_size: 2,
+            file_shuffle: Shuffle::Off,
+            sample_shuffle: Shuffle::Off,
+            shuffle_size: 1024,
+            transfer_size: None,
+            preprocess_time: Distribution::ZERO,
+            odirect: false,
+        }
     }
 }

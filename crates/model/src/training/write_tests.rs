@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::facts::HostFacts;
 use crate::training::catalog::CATALOG;
+use crate::training::distribution::Distribution;
 use crate::training::inventory::{DataFile, Inventory};
 use crate::training::profile::Profile;
 use crate::training::request::TrainRequest;
@@ -295,7 +296,7 @@ proptest! {
         workload.checkpoint.steps_between_checkpoints = flags[4].then_some(counts[4]);
         workload.checkpoint.ignored_model_size_bytes = flags[5].then_some(counts[5]);
         workload.checkpoint.model_size_bytes = if flags[5] {
-            crate::training::parse::DEFAULT_MODEL_BYTES
+            crate::training::workload::DEFAULT_MODEL_BYTES
         } else {
             counts[6]
         };

@@ -1,0 +1,33 @@
+//! Workload files: one table of keys says how each is read into a workload and written out of it.
+//!
+//! A lane has a workload `W` and a [`Table`] of its keys. Reading goes through the file and
+//! `--params`, finds every fault with its line and column, and sets what was said in the table's
+//! order over a workload that holds the defaults. Writing asks the same places for their values,
+//! so the two cannot disagree.
+
+mod fault;
+mod field;
+mod params;
+mod place;
+mod read;
+mod table;
+mod write;
+
+use serde::{Deserialize, Serialize};
+
+pub use fault::{Fault, WorkloadError};
+pub(crate) use field::{Field, boolean, count, number, shown, text, wants};
+pub(crate) use read::Contents;
+pub(crate) use table::{
+    Key, Table, alias, for_others, ignored, only_as, or_minus_one, set_by, up_to, used,
+};
+pub(crate) use write::sections;
+
+/// A key that was accepted but changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyNote {
+    /// The key's path, `reader.pin_memory`.
+    pub key: String,
+    /// Why it changes nothing.
+    pub reason: String,
+}

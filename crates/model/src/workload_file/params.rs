@@ -1,0 +1,74 @@
+//! `--params key=value`: keys of a workload set from the command line, as mlpstorage takes them.
+//!
+//! A time may be given by its parts, `train.computation_time.mean=0.1`, which are put together
+//! before they are checked, so that their order does not matter.
+
+use std::collections::BTreeMap;
+
+use serde_yaml::{Mapping, Value};
+
+use super::fault::WorkloadError;
+use super::read::Contents;
+use super::table::{Key, Table};
+
+/// Parts of values, by the key of the value.
+type Parts<W> = BTreeMap<&'static str, (&'static Key<W>, Mapping)>;
+
+impl<W: Default> Table<W> {
+    /// Sets each `key=value` of `params`, later ones over earlier ones.
+    ///
+    /// # Errors
+    /// With everything that is wrong: no `=`, an unknown key, a value of another kind.
+    pub(super) fn set_params(
+        &self,
+        contents: &mut Contents,
+        params: &[String],
+    ) -> Result<(), WorkloadError> {
+        let mut parts = Parts::new();
+        let mut messages = Vec::new();
+        for param in params {
+            messages.extend(self.set_param(contents, &mut parts, param).err());
+        }
+        for (key, part) in parts.into_values() {
+            let there = contents.values.get(key.path);
+            let whole = (key.place(&mut W::default()))
+                .map(|place| place.with_parts(there, part))
+                .unwrap_or_default();
+            messages.extend(self.take(contents, key, &whole).err());
+        }
+        WorkloadError::unless_none("--params", messages)
+    }
+
+    fn set_param(
+        &self,
+        contents: &mut Contents,
+        parts: &mut Parts<W>,
+        param: &str,
+    ) -> Result<(), String> {
+        let (path, text) = param
+            .split_once('=')
+            .ok_or_else(|| format!("`{param}` is not key=value"))?;
+        let path = path.trim();
+        let value: Value =
+            serde_yaml::from_str(text).map_err(|error| format!("`{param}`: {error}"))?;
+        if let Some(key) = self.by_path(path) {
+            parts.remove(key.path);
+            return self.take(contents, key, &value);
+        }
+        let (key, part) = self.part(path).ok_or_else(|| self.unknown(path))?;
+        let (_, found) = parts
+            .entry(key.path)
+            .or_insert_with(|| (key, Mapping::new()));
+        found.insert(part.into(), value);
+        Ok(())
+    }
+
+    /// The key and the part of its value that `train.computation_time.mean` names.
+    fn part<'a>(&self, path: &'a str) -> Option<(&'static Key<W>, &'a str)> {
+        let (whole, part) = path.rsplit_once('.')?;
+        let key = self.by_path(whole)?;
+        let mut workload = W::default();
+        let parts = key.place(&mut workload)?.parts();
+        parts.contains(&part).then_some((key, part))
+    }
+}

@@ -1,0 +1,92 @@
+//! Where in a text a key or a value stands.
+//!
+//! The YAML reader tells line and column in its errors alone, so finding a place means going
+//! there and failing.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+
+use super::fault::Fault;
+
+/// A place in a file that was read.
+pub(super) struct Place {
+    /// Which entry of each section, from the whole file inwards.
+    pub(super) entries: Vec<usize>,
+    /// The last entry's key, not its value.
+    pub(super) at_key: bool,
+}
+
+/// Line and column of `place` in `text`, from 1.
+pub(super) fn find(text: &str, place: &Place) -> Option<(usize, usize)> {
+    let steps = Steps {
+        entries: &place.entries,
+        at_key: place.at_key,
+    };
+    let stopped = steps.deserialize(serde_yaml::Deserializer::from_str(text));
+    stopped.err().and_then(|error| line_and_column(&error))
+}
+
+/// A fault of YAML itself.
+pub(super) fn of_error(error: &serde_yaml::Error) -> Fault {
+    let place = line_and_column(error);
+    let message = error.to_string();
+    Fault {
+        place,
+        message: match place {
+            // It stands in front already.
+            Some((line, column)) => {
+                message.replacen(&format!(" at line {line} column {column}"), "", 1)
+            }
+            None => message,
+        },
+    }
+}
+
+fn line_and_column(error: &serde_yaml::Error) -> Option<(usize, usize)> {
+    let location = error.location()?;
+    Some((location.line(), location.column()))
+}
+
+/// The steps that are left.
+struct Steps<'a> {
+    entries: &'a [usize],
+    at_key: bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Steps<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+/// Whatever is no section fails by itself: there the steps end.
+impl<'de> Visitor<'de> for Steps<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a section")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        if let Some((entry, rest)) = self.entries.split_first() {
+            for _ in 0..*entry {
+                map.next_entry::<IgnoredAny, IgnoredAny>()?;
+            }
+            let at_key = self.at_key && rest.is_empty();
+            let steps = Steps {
+                entries: rest,
+                at_key: self.at_key,
+            };
+            if at_key {
+                map.next_key_seed(steps)?;
+            } else {
+                map.next_key::<IgnoredAny>()?;
+                map.next_value_seed(steps)?;
+            }
+        }
+        Err(A::Error::custom("here"))
+    }
+}

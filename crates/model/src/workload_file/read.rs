@@ -1,0 +1,164 @@
+//! Reads a workload file by the table of its keys.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_yaml::{Mapping, Value};
+
+use super::fault::{Fault, WorkloadError};
+use super::field::{shown, text, wants};
+use super::place::{Place, find, of_error};
+use super::table::{Key, Table, Target};
+
+/// More faults than this are not worth reading.
+const MAX_FAULTS: usize = 20;
+
+/// What a file and `--params` say, and in which words: the words tell a file's edition.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    /// Values by the path of their key, aliases resolved.
+    pub(super) values: BTreeMap<&'static str, Value>,
+    /// The file's keys as they are written, aliases and all.
+    pub(crate) written: BTreeSet<&'static str>,
+}
+
+impl Contents {
+    /// Whether the key `path` is there.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.values.contains_key(path)
+    }
+
+    /// Whether any key of `section` is there.
+    pub(crate) fn has_section(&self, section: &str) -> bool {
+        let mut sections = self.values.keys().filter_map(|path| path.split_once('.'));
+        sections.any(|(of, _)| of == section)
+    }
+}
+
+impl<W: Default> Table<W> {
+    /// Reads the file `source_name` whose text is `text`, and each `key=value` of `params` over
+    /// it, into `workload`, which holds what is taken for keys that are not there.
+    ///
+    /// # Errors
+    /// With every unknown key and every value that its key does not take, or the first fault of
+    /// YAML itself.
+    pub(crate) fn read(
+        &self,
+        text: &str,
+        source_name: &str,
+        params: &[String],
+        workload: &mut W,
+    ) -> Result<Contents, WorkloadError> {
+        let mut contents = self.read_file(text, source_name)?;
+        self.set_params(&mut contents, params)?;
+        let messages = self.keys.iter().filter_map(|key| {
+            let set = key.set(workload, contents.values.get(key.path)?);
+            set.err().map(|why| format!("`{}`{why}", key.path))
+        });
+        WorkloadError::unless_none(source_name, messages.collect())?;
+        Ok(contents)
+    }
+
+    fn read_file(&self, text: &str, source_name: &str) -> Result<Contents, WorkloadError> {
+        let error = |faults| WorkloadError {
+            source_name: source_name.to_string(),
+            faults,
+        };
+        let file: Value =
+            serde_yaml::from_str(text).map_err(|fault| error(vec![of_error(&fault)]))?;
+        let mut walk = Walk {
+            table: self,
+            contents: Contents::default(),
+            at: Vec::new(),
+            faults: Vec::new(),
+        };
+        walk.section("", &file);
+        if walk.faults.is_empty() {
+            return Ok(walk.contents);
+        }
+        let found = walk.faults.into_iter().take(MAX_FAULTS);
+        let faults = found.map(|(place, message)| Fault {
+            place: find(text, &place),
+            message,
+        });
+        Err(error(faults.collect()))
+    }
+
+    /// Takes `value` for `key`, once it is known that it can be set.
+    pub(super) fn take(
+        &self,
+        contents: &mut Contents,
+        key: &'static Key<W>,
+        value: &Value,
+    ) -> Result<(), String> {
+        let target = self.target(key);
+        let set = target.set(&mut W::default(), value);
+        set.map_err(|why| format!("`{}`{why}", key.path))?;
+        if !value.is_null() || target.no_effect().is_some() {
+            contents.values.insert(target.path, value.clone());
+        }
+        Ok(())
+    }
+}
+
+/// A walk through a file.
+struct Walk<'a, W: 'static> {
+    table: &'a Table<W>,
+    contents: Contents,
+    /// Which entry of each section leads to where it is.
+    at: Vec<usize>,
+    faults: Vec<(Place, String)>,
+}
+
+impl<W: Default> Walk<'_, W> {
+    fn section(&mut self, path: &str, value: &Value) {
+        match value {
+            Value::Mapping(entries) => self.entries(path, entries),
+            Value::Null => {}
+            other if path.is_empty() => self.fault(
+                false,
+                format!(
+                    "found {}: a workload file has sections (`model:`, `checkpoint:` …)",
+                    shown(other)
+                ),
+            ),
+            other => {
+                let why = wants(other, "it is a section, write its keys below it");
+                self.fault(false, format!("`{path}`{why}"));
+            }
+        }
+    }
+
+    fn entries(&mut self, section: &str, entries: &Mapping) {
+        for (index, (name, value)) in entries.iter().enumerate() {
+            self.at.push(index);
+            let name = text(name).unwrap_or_else(|| shown(name));
+            match self.table.look_up(section, &name, value) {
+                Some(Target::Section(path)) => self.section(&path, value),
+                Some(Target::Leaf(key)) => self.leaf(key, value),
+                None => {
+                    let path = [section, &name].join(".");
+                    let message = self.table.unknown(path.trim_start_matches('.'));
+                    self.fault(true, message);
+                }
+            }
+            self.at.pop();
+        }
+    }
+
+    fn leaf(&mut self, key: &'static Key<W>, value: &Value) {
+        match self.table.take(&mut self.contents, key, value) {
+            Ok(()) => {
+                self.contents.written.insert(key.path);
+            }
+            Err(message) => self.fault(false, message),
+        }
+    }
+
+    fn fault(&mut self, at_key: bool, message: String) {
+        let place = Place {
+            entries: self.at.clone(),
+            at_key,
+        };
+        self.faults.push((place, message));
+    }
+}

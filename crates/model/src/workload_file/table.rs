@@ -1,0 +1,292 @@
+//! The table of a workload's keys: what each sets, and which one was meant.
+
+use serde_yaml::Value;
+
+use super::KeyNote;
+use super::field::{Field, count, number, text, wants};
+use super::read::Contents;
+use crate::names::distance;
+
+/// The keys of one kind of workload.
+pub(crate) struct Table<W: 'static> {
+    /// Every key. They are set and written in this order, whatever the file's.
+    pub(crate) keys: &'static [Key<W>],
+    /// Other names of whole sections at the top; an empty one stands for the file itself.
+    pub(crate) section_aliases: &'static [(&'static str, &'static str)],
+}
+
+/// One key.
+pub(crate) struct Key<W: 'static> {
+    /// Its path, `reader.batch_size`.
+    pub(crate) path: &'static str,
+    effect: Effect<W>,
+    most: u64,
+    may_be_minus_one: bool,
+}
+
+/// What a key does.
+enum Effect<W: 'static> {
+    /// It is the value at this place of the workload.
+    Used(fn(&mut W) -> &mut dyn Field),
+    /// It is read by this; what it sets is written under another key.
+    SetBy(fn(&mut W, &Value) -> Result<(), String>),
+    /// The same as another key.
+    Alias(&'static str),
+    /// Nothing, for this reason.
+    Ignored(&'static str),
+    /// Nothing here, for this reason; it is written for other programs to read.
+    ForOthers(&'static str, fn(&W) -> Value),
+    /// It may only be this word, for this reason.
+    OnlyAs(&'static str, &'static str),
+}
+
+const fn key<W>(path: &'static str, effect: Effect<W>) -> Key<W> {
+    Key {
+        path,
+        effect,
+        most: u64::MAX,
+        may_be_minus_one: false,
+    }
+}
+
+/// A key for the value at `place`.
+pub(crate) const fn used<W>(path: &'static str, place: fn(&mut W) -> &mut dyn Field) -> Key<W> {
+    key(path, Effect::Used(place))
+}
+
+/// A key that `set` reads into what is written under another key.
+pub(crate) const fn set_by<W>(
+    path: &'static str,
+    set: fn(&mut W, &Value) -> Result<(), String>,
+) -> Key<W> {
+    key(path, Effect::SetBy(set))
+}
+
+/// Another name of the key `of`.
+pub(crate) const fn alias<W>(path: &'static str, of: &'static str) -> Key<W> {
+    key(path, Effect::Alias(of))
+}
+
+/// A key that does nothing, whatever lies below it.
+pub(crate) const fn ignored<W>(path: &'static str, why: &'static str) -> Key<W> {
+    key(path, Effect::Ignored(why))
+}
+
+/// A key that does nothing here, but is written for other programs.
+pub(crate) const fn for_others<W>(
+    path: &'static str,
+    why: &'static str,
+    value: fn(&W) -> Value,
+) -> Key<W> {
+    key(path, Effect::ForOthers(why, value))
+}
+
+/// A key that may only be the word `only`.
+pub(crate) const fn only_as<W>(
+    path: &'static str,
+    only: &'static str,
+    why: &'static str,
+) -> Key<W> {
+    key(path, Effect::OnlyAs(only, why))
+}
+
+/// The key, of which a count above `most` is refused.
+pub(crate) const fn up_to<W>(most: u64, key: Key<W>) -> Key<W> {
+    Key { most, ..key }
+}
+
+/// The key, of which a whole number below zero says that nothing is set.
+pub(crate) const fn or_minus_one<W>(key: Key<W>) -> Key<W> {
+    Key {
+        may_be_minus_one: true,
+        ..key
+    }
+}
+
+impl<W> Key<W> {
+    /// Sets what `value` says; an empty one is one that was not given.
+    pub(super) fn set(&self, workload: &mut W, value: &Value) -> Result<(), String> {
+        let is_minus = |n: f64| n < 0.0 && n.fract() == 0.0;
+        if value.is_null() || self.may_be_minus_one && number(value).is_some_and(is_minus) {
+            return Ok(());
+        }
+        if count(value).is_some_and(|count| count > self.most) {
+            return Err(wants(value, &format!("it may be {} at most", self.most)));
+        }
+        let set = match self.effect {
+            Effect::Used(place) => place(workload).read(value),
+            Effect::SetBy(set) => set(workload, value),
+            Effect::OnlyAs(only, why) if text(value).as_deref() != Some(only) => {
+                Err(wants(value, why))
+            }
+            _ => Ok(()),
+        };
+        set.map_err(|why| match self.may_be_minus_one {
+            true => format!("{why}, or -1 for none"),
+            false => why,
+        })
+    }
+
+    /// The place that it is the value of.
+    pub(super) fn place<'w>(&self, workload: &'w mut W) -> Option<&'w mut dyn Field> {
+        match self.effect {
+            Effect::Used(place) => Some(place(workload)),
+            _ => None,
+        }
+    }
+
+    /// What is written of `workload`, null for nothing. It is lent to be changed, as places are,
+    /// and stays as it is.
+    pub(super) fn value(&self, workload: &mut W) -> Value {
+        match self.effect {
+            Effect::Used(place) => place(workload).write(),
+            Effect::ForOthers(_, value) => value(workload),
+            _ => Value::Null,
+        }
+    }
+
+    /// Why it changes nothing.
+    pub(super) fn no_effect(&self) -> Option<&'static str> {
+        match self.effect {
+            Effect::Ignored(why) | Effect::ForOthers(why, _) => Some(why),
+            _ => None,
+        }
+    }
+
+    fn is_below(&self, section: &str) -> bool {
+        let rest = self.path.strip_prefix(section);
+        rest.is_some_and(|rest| rest.starts_with('.'))
+    }
+}
+
+/// What a name in a section stands for.
+pub(super) enum Target<W: 'static> {
+    /// A section, by its path.
+    Section(String),
+    /// A key.
+    Leaf(&'static Key<W>),
+}
+
+impl<W> Table<W> {
+    /// The keys of `contents` that change nothing.
+    pub(crate) fn without_effect(&self, contents: &Contents) -> Vec<KeyNote> {
+        let given = self.keys.iter().filter(|key| contents.has(key.path));
+        given
+            .filter_map(|key| {
+                Some(KeyNote {
+                    key: key.path.to_string(),
+                    reason: key.no_effect()?.to_string(),
+                })
+            })
+            .collect()
+    }
+
+    /// What `name` in `section` stands for, where it has `value`.
+    pub(super) fn look_up(&self, section: &str, name: &str, value: &Value) -> Option<Target<W>> {
+        let path = match self.section_alias(name).filter(|_| section.is_empty()) {
+            Some("") => return Some(Target::Section(String::new())),
+            Some(of) => of.to_string(),
+            None => join(section, name),
+        };
+        let is_section = self.keys.iter().any(|key| key.is_below(&path));
+        // `model` is a section or, up to v1.0, the model's name.
+        if is_section && (value.is_mapping() || value.is_null()) {
+            return Some(Target::Section(path));
+        }
+        match self.at(&path) {
+            Some(key) => Some(Target::Leaf(key)),
+            None => is_section.then_some(Target::Section(path)),
+        }
+    }
+
+    /// The key at a dotted path, as `--params` has it; Hydra's `++workload.` in front is allowed.
+    pub(super) fn by_path(&self, path: &str) -> Option<&'static Key<W>> {
+        let path = path.trim_start_matches('+');
+        let path = path.strip_prefix("workload.").unwrap_or(path);
+        match path.split_once('.') {
+            Some((section, rest)) => {
+                self.at(&join(self.section_alias(section).unwrap_or(section), rest))
+            }
+            None => self.at(path),
+        }
+    }
+
+    /// The key that `key` is another name of, or itself.
+    pub(super) fn target(&self, key: &'static Key<W>) -> &'static Key<W> {
+        match key.effect {
+            Effect::Alias(of) => self.at(of).unwrap_or(key),
+            _ => key,
+        }
+    }
+
+    /// What to say of a key that is none.
+    pub(super) fn unknown(&self, path: &str) -> String {
+        match self.nearest(path) {
+            Some(meant) => format!("unknown key `{path}`; did you mean `{meant}`?"),
+            None => {
+                format!("unknown key `{path}`: neither MLPerf Storage nor DLIO has one like it")
+            }
+        }
+    }
+
+    /// The known key that `path` was probably meant to be: by edits of its last part, those of the
+    /// same section first. `None` where every key is too far away to have been meant.
+    pub(crate) fn nearest(&self, path: &str) -> Option<&'static str> {
+        let (section, name) = split(path);
+        let keys = self.keys.iter();
+        let keys = keys.filter(|key| !matches!(key.effect, Effect::Alias(_)));
+        let keys = keys.filter_map(|key| {
+            let (of, last) = split(key.path);
+            let section_cost = if of == section { 0 } else { 2 };
+            Some((distance(name, last)? + section_cost, key.path))
+        });
+        // Sections count as well, so that `readr` finds `reader`.
+        let sections = self.keys.iter().filter_map(|key| {
+            let (first, _) = key.path.split_once('.').filter(|_| section.is_empty())?;
+            Some((distance(name, first)?, first))
+        });
+        sections
+            .chain(keys)
+            .min_by_key(|(cost, _)| *cost)
+            .map(|(_, path)| path)
+    }
+
+    /// Keys that lead nowhere or stand twice.
+    #[cfg(test)]
+    pub(crate) fn mistakes(&self) -> Vec<&'static str> {
+        let is_used =
+            |of| matches!(self.at(of), Some(key) if matches!(key.effect, Effect::Used(_)));
+        let is_wrong = |key: &&Key<W>| {
+            let twice = self.keys.iter().filter(|other| other.path == key.path);
+            twice.count() > 1 || matches!(key.effect, Effect::Alias(of) if !is_used(of))
+        };
+        let wrong = self.keys.iter().filter(is_wrong);
+        wrong.map(|key| key.path).collect()
+    }
+
+    fn at(&self, path: &str) -> Option<&'static Key<W>> {
+        self.keys.iter().find(|key| key.path == path)
+    }
+
+    fn section_alias(&self, name: &str) -> Option<&'static str> {
+        let found = self
+            .section_aliases
+            .iter()
+            .find(|(alias, _)| *alias == name);
+        found.map(|(_, section)| *section)
+    }
+}
+
+/// The section and the last part of a path.
+fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('.').unwrap_or(("", path))
+}
+
+/// The path of `name` in `section`.
+fn join(section: &str, name: &str) -> String {
+    if section.is_empty() {
+        name.to_string()
+    } else {
+        format!("{section}.{name}")
+    }
+}

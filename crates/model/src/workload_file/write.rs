@@ -1,0 +1,33 @@
+//! What is written of a workload.
+
+use serde_yaml::{Mapping, Value};
+
+use super::table::Table;
+
+impl<W: Clone> Table<W> {
+    /// Path and value of every key that says something of `workload`, in the table's order.
+    pub(crate) fn values(&self, workload: &W) -> Vec<(&'static str, Value)> {
+        let mut workload = workload.clone();
+        let values = self.keys.iter();
+        let values = values.map(|key| (key.path, key.value(&mut workload)));
+        values.filter(|(_, value)| !value.is_null()).collect()
+    }
+}
+
+/// `values` in the sections that their paths name.
+pub(crate) fn sections(values: Vec<(&'static str, Value)>) -> Mapping {
+    let mut file = Mapping::new();
+    for (path, value) in values {
+        let mut names = path.split('.');
+        let last = names.next_back().unwrap_or(path);
+        let section = names.fold(&mut file, |section, name| {
+            let inner = section
+                .entry(name.into())
+                .or_insert_with(|| Mapping::new().into());
+            // A table has no key and section of one name among what it writes.
+            inner.as_mapping_mut().expect("a section")
+        });
+        section.insert(last.into(), value);
+    }
+    file
+}
