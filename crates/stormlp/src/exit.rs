@@ -5,6 +5,8 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
+use stormlp_model::problem::{ProblemKind, Problems};
+
 /// The documented exit codes besides 0. Code 2 is also what clap exits with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
@@ -120,6 +122,21 @@ fn told(error: &anyhow::Error) -> String {
         }
     }
     text
+}
+
+/// Workload and options make no plan, or this machine lacks something for it.
+impl From<Problems> for Failure {
+    fn from(problems: Problems) -> Self {
+        let code = match problems.kind() {
+            ProblemKind::Plan => Code::NoPlan,
+            ProblemKind::Machine => Code::Machine,
+        };
+        Self {
+            code,
+            help: problems.help().map(ToString::to_string),
+            error: problems.into(),
+        }
+    }
 }
 
 impl From<anyhow::Error> for Failure {

@@ -69,7 +69,7 @@ fn a_save_that_may_not_replace_what_is_there_touches_none_of_it() {
     let facts = scan(&request.folders, Look::Only).unwrap();
     let problems = resolve(&request, &probe::host_facts(), &facts).problems;
     assert!(
-        problems[0].what.contains("notes.txt is in the way"),
+        problems[0].message.contains("notes.txt is in the way"),
         "{problems:?}"
     );
 }

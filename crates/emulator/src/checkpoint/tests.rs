@@ -13,9 +13,9 @@ use stormlp_model::checkpoint::{
 use stormlp_model::event::Silent;
 use stormlp_model::evidence::Evidence;
 use stormlp_model::head::{ReportHead, ReportKind};
-use stormlp_model::matrix::{DeviceId, EngineChoice};
 use stormlp_model::path::PathKind;
 use stormlp_model::stop::StopToken;
+use stormlp_model::transport::{DeviceId, EngineChoice};
 use stormlp_transfer::{
     Accelerator, Completion, FileId, HostStandIn, PathSpec, Rejected, Slot, Transfer,
     TransferError, TransferPath, probe, storage,
@@ -57,7 +57,7 @@ fn request(folder: &Path) -> CheckpointRequest {
 fn plan(request: &CheckpointRequest) -> CheckpointPlan {
     let facts = scan(&request.folders, Look::AndTry).unwrap();
     let resolution = resolve(request, &probe::host_facts(), &facts);
-    assert_eq!(resolution.problems, []);
+    assert!(resolution.problems.is_empty(), "{}", resolution.problems);
     resolution.plan.unwrap()
 }
 

@@ -8,11 +8,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use stormlp_model::event::{Event, Observer};
-use stormlp_model::matrix::{CellPlan, DeviceId, Fill, MatrixPlan, Span, WorkerPlan};
+use stormlp_model::matrix::{CellPlan, Fill, MatrixPlan, Span, WorkerPlan};
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
 use stormlp_model::pattern::Pattern;
 use stormlp_model::stop::StopToken;
+use stormlp_model::transport::DeviceId;
 use stormlp_transfer::accelerator::{self, Accelerator, AcceleratorBuffer};
 use stormlp_transfer::storage::{self, Access};
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters};

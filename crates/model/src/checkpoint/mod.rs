@@ -22,7 +22,6 @@ mod moves;
 mod notes;
 mod parallelism;
 mod plan;
-mod problem;
 mod report;
 mod request;
 mod resolve;
@@ -43,7 +42,6 @@ pub use marker::{
 };
 pub use parallelism::{Parallelism, Position, ZeroStage};
 pub use plan::{CheckpointPlan, MovePlan, OverlapPlan, RankPlan, RestorePlan};
-pub use problem::{Problem, ProblemKind};
 pub use report::{
     CacheBefore, CheckpointReport, CheckpointResult, DeviceBytes, DurationSeconds, Ending, Fault,
     GibPerSecond, OverlapResult, Parts, RankResult, Sample,

@@ -2,11 +2,11 @@
 
 use super::choice::{CheckpointProfile, FsyncPolicy};
 use super::plan::{CheckpointPlan, MovePlan};
-use super::problem::Problem;
 use super::request::CheckpointRequest;
 use crate::facts::{Availability, HostFacts};
-use crate::matrix::{DeviceId, EngineChoice};
 use crate::path::{EngineKind, PathKind};
+use crate::problem::Problems;
+use crate::transport::{DeviceId, EngineChoice};
 use crate::units::{ByteSize, MIB};
 
 /// Transfers in flight over all ranks, at most; with the largest default chunk 256 MiB.
@@ -120,8 +120,7 @@ fn threads(engine: EngineKind, path: PathKind, cpus: usize, wanted: usize) -> us
 }
 
 /// What keeps the plan from moving bytes on this host.
-pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts) -> Vec<Problem> {
-    let mut problems = Vec::new();
+pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts, problems: &mut Problems) {
     let ranks = plan.scaling.ranks;
     // Files that are synced together stay open until then.
     let held = match plan.fsync {
@@ -130,7 +129,7 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts) -> Vec<Problem> 
     };
     let files = ranks * (FILES_PER_RANK + held.unwrap_or(0) as u64) + OTHER_FILES;
     if files > host.open_files_limit {
-        problems.push(Problem::machine(
+        problems.machine(
             format!(
                 "{ranks} ranks need {files} open files; this process may have {}",
                 host.open_files_limit
@@ -139,11 +138,11 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts) -> Vec<Problem> 
                 true => format!("raise the limit with `ulimit -n {files}`"),
                 false => format!("raise the limit with `ulimit -n {files}`, or use fewer --ranks"),
             },
-        ));
+        );
     }
     let memory = plan.buffer_bytes + ranks * RANK_BYTES;
     if memory > host.usable_memory_bytes() {
-        problems.push(Problem::machine(
+        problems.machine(
             format!(
                 "buffers and {ranks} ranks need {} of memory; there is {}",
                 ByteSize(memory),
@@ -153,27 +152,26 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts) -> Vec<Problem> 
                 true => "use a host, or a limit of its memory, with more",
                 false => "use a smaller --chunk-size, fewer --streams or fewer --ranks",
             },
-        ));
+        );
     }
     let needs_support = plan.path.needs_cufile();
     if let (true, Availability::Unavailable { reason, remedy }) =
         (needs_support, host.support(plan.path))
     {
-        problems.push(Problem::machine(
+        problems.machine(
             format!("path {} cannot run here: {reason}", plan.path),
             remedy,
-        ));
+        );
     }
     if let (EngineKind::Uring | EngineKind::TokioUring, Availability::Unavailable { reason, .. }) =
         (plan.save.engine, &host.io_uring)
     {
-        problems.push(Problem::machine(
+        problems.machine(
             format!("engine {} cannot run here: {reason}", plan.save.engine),
             match plan.closed {
                 true => "leave --engine out",
                 false => "use --engine psync",
             },
-        ));
+        );
     }
-    problems
 }

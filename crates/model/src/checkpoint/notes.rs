@@ -5,7 +5,7 @@ use super::facts::CheckpointFacts;
 use super::plan::CheckpointPlan;
 use super::request::CheckpointRequest;
 use super::stored;
-use crate::matrix::DeviceId;
+use crate::transport::DeviceId;
 use crate::units::ByteSize;
 use crate::warning::{Warning, WarningKind};
 

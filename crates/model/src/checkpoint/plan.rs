@@ -8,8 +8,8 @@ use super::marker::ContentFacts;
 use super::scale::Scaling;
 use super::workload::Mode;
 use crate::location::Location;
-use crate::matrix::DeviceId;
 use crate::path::{EngineKind, PathKind};
+use crate::transport::DeviceId;
 use crate::warning::Warning;
 
 /// What one rank writes and reads.

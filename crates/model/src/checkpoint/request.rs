@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::choice::{CheckpointProfile, FsyncPolicy, ScaleChoice};
 use super::workload::{CheckpointWorkload, Mode};
 use crate::location::Location;
-use crate::matrix::{DeviceId, EngineChoice};
 use crate::path::PathKind;
 use crate::shell::shell_word;
+use crate::transport::{DeviceId, EngineChoice};
 
 /// What was asked of a checkpoint run. `None` leaves a value to the workload, then to the
 /// default.

@@ -7,7 +7,6 @@ use super::marker::ContentFacts;
 use super::moves;
 use super::notes;
 use super::plan::{CheckpointPlan, OverlapPlan, RankPlan};
-use super::problem::{Problem, ProblemKind};
 use super::request::CheckpointRequest;
 use super::rules;
 use super::scale::{Scaling, cut};
@@ -15,6 +14,7 @@ use super::space;
 use super::stored;
 use super::workload::Mode;
 use crate::facts::HostFacts;
+use crate::problem::{ProblemKind, Problems};
 use crate::units::ByteSize;
 
 /// How long a scaled run should take, in seconds.
@@ -31,14 +31,13 @@ pub struct Resolution {
     /// is still one, for a dry run to print.
     pub plan: Option<CheckpointPlan>,
     /// What keeps it from running; empty when nothing does.
-    pub problems: Vec<Problem>,
+    pub problems: Problems,
 }
 
 impl Resolution {
     /// Whether a problem lies in the request itself.
     pub fn has_no_valid_plan(&self) -> bool {
-        let in_request = |problem: &Problem| problem.kind == ProblemKind::Plan;
-        self.plan.is_none() || self.problems.iter().any(in_request)
+        self.plan.is_none() || self.problems.kind() == ProblemKind::Plan
     }
 }
 
@@ -48,38 +47,28 @@ pub fn resolve(
     host: &HostFacts,
     facts: &CheckpointFacts,
 ) -> Resolution {
-    let mut problems = request_problems(request);
-    let (layout, ranks) = match job(request) {
-        Ok(job) if problems.is_empty() => job,
-        Ok(_) => {
-            return Resolution {
-                plan: None,
-                problems,
-            };
-        }
-        Err(mut found) => {
-            problems.append(&mut found);
-            return Resolution {
-                plan: None,
-                problems,
-            };
-        }
+    let mut problems = Problems::default();
+    request_problems(request, &mut problems);
+    let job = job(request, &mut problems);
+    let Some((layout, ranks)) = job.filter(|_| problems.is_empty()) else {
+        return Resolution {
+            plan: None,
+            problems,
+        };
     };
     let counts = stored::counts(request, facts);
     let scaling = scale(request, host, facts, &layout, ranks, &counts);
     let scaled = cut(&layout, scaling.layers);
     let mut plan = assemble(request, host, facts, &scaled, scaling, &counts);
-    problems.extend(rules::closed_problems(request, &plan, host));
-    problems.extend(size_problems(request, &layout, &plan));
-    problems.extend(moves::problems(&plan, host));
+    rules::closed_problems(request, &plan, host, &mut problems);
+    size_problems(request, &layout, &plan, &mut problems);
+    moves::problems(&plan, host, &mut problems);
     if !request.dry_run || !facts.folders.is_empty() {
-        problems.extend(stored::problems(request, &plan, facts));
-        let unusable = folder_problems(&plan, facts);
+        stored::problems(request, &plan, facts, &mut problems);
         // What a directory that cannot be used has free is no news.
-        if unusable.is_empty() {
-            problems.extend(space::problems(request, &plan, facts));
+        if folder_problems(&plan, facts, &mut problems) {
+            space::problems(request, &plan, facts, &mut problems);
         }
-        problems.extend(unusable);
     }
     plan.notes = notes::of(request, &plan, facts);
     Resolution {
@@ -89,47 +78,39 @@ pub fn resolve(
 }
 
 /// What is wrong with the request by itself.
-fn request_problems(request: &CheckpointRequest) -> Vec<Problem> {
+fn request_problems(request: &CheckpointRequest, problems: &mut Problems) {
     let workload = &request.workload;
-    let mut problems: Vec<Problem> = workload
-        .architecture
-        .problems()
-        .into_iter()
-        .chain(workload.parallelism_of_all_ranks().problems())
-        .map(|what| Problem::plan(what, "correct the workload file"))
-        .collect();
+    let of_model = workload.architecture.problems();
+    for what in (of_model.into_iter()).chain(workload.parallelism_of_all_ranks().problems()) {
+        problems.plan(what, "correct the workload file");
+    }
     if workload.pipeline > workload.architecture.num_layers {
-        problems.push(Problem::plan(
+        problems.plan(
             format!(
                 "{} pipeline stages for {} layers: some stages would be empty",
                 workload.pipeline, workload.architecture.num_layers
             ),
             "lower model.parallelism.pipeline, or raise model.num_layers",
-        ));
+        );
     }
     if workload.tensor > workload.architecture.num_attention_heads {
-        problems.push(Problem::plan(
+        problems.plan(
             format!(
                 "{} tensor-parallel ranks for {} attention heads: some ranks would have none",
                 workload.tensor, workload.architecture.num_attention_heads
             ),
             "lower model.parallelism.tensor, or raise model.transformer.num_attention_heads",
-        ));
+        );
     }
-    problems.extend(number_problems(request));
-    problems
+    number_problems(request, problems);
 }
 
 /// Numbers of the request that are zero where they must not be, or absurd.
-fn number_problems(request: &CheckpointRequest) -> Vec<Problem> {
-    let mut problems = Vec::new();
+fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
     let mut must = |holds: bool, what: String, remedy: &str| {
         if !holds {
             let fixed = "leave it out: the closed rules fix it";
-            problems.push(Problem::plan(
-                what,
-                if request.closed { fixed } else { remedy },
-            ));
+            problems.plan(what, if request.closed { fixed } else { remedy });
         }
     };
     let (streams, chunk) = (request.streams, request.chunk_bytes);
@@ -177,27 +158,23 @@ fn number_problems(request: &CheckpointRequest) -> Vec<Problem> {
         "no directory for the checkpoints".to_string(),
         "use --dir",
     );
-    problems
 }
 
 /// The layout of the whole job, and how many of its ranks are there before scaling.
-fn job(request: &CheckpointRequest) -> Result<(Layout, u64), Vec<Problem>> {
+fn job(request: &CheckpointRequest, problems: &mut Problems) -> Option<(Layout, u64)> {
     let workload = &request.workload;
-    let wrong = |what: String, remedy: String| Err(vec![Problem::plan(what, remedy)]);
     let group = workload.tensor.saturating_mul(workload.pipeline);
     if request.ranks == Some(0) || group == 0 {
-        return wrong(
-            "0 ranks".to_string(),
-            "use --ranks with at least 1".to_string(),
-        );
+        problems.plan("0 ranks", "use --ranks with at least 1");
+        return None;
     }
-    match request.mode.unwrap_or(workload.mode) {
+    let (layout, ranks) = match request.mode.unwrap_or(workload.mode) {
         Mode::Default => {
             let ranks = request
                 .ranks
                 .unwrap_or_else(|| group.saturating_mul(workload.data.unwrap_or(1)));
             if !ranks.is_multiple_of(group) {
-                return wrong(
+                problems.plan(
                     format!(
                         "{ranks} ranks are no multiple of tensor × pipeline = {} × {} = {group}",
                         workload.tensor, workload.pipeline
@@ -209,37 +186,28 @@ fn job(request: &CheckpointRequest) -> Result<(Layout, u64), Vec<Problem>> {
                         }
                     },
                 );
+                return None;
             }
-            checked(workload.layout(workload.parallelism(ranks / group)), ranks)
+            (workload.layout(workload.parallelism(ranks / group)), ranks)
         }
         Mode::Subset => {
             let layout = workload.layout(workload.parallelism_of_all_ranks());
             let all = group.saturating_mul(workload.data.unwrap_or(1));
             let ranks = request.ranks.unwrap_or_else(|| HOST_RANKS.min(all));
             if ranks > all {
-                return wrong(
+                problems.plan(
                     format!("a subset of {ranks} ranks out of {all}"),
                     format!("use --ranks with at most {all}"),
                 );
+                return None;
             }
-            checked(layout, ranks)
+            (layout, ranks)
         }
+    };
+    for what in layout.parallelism.problems() {
+        problems.plan(what, "use fewer --ranks");
     }
-}
-
-/// A job whose replicas are still to be checked.
-fn checked(layout: Layout, ranks: u64) -> Result<(Layout, u64), Vec<Problem>> {
-    let problems: Vec<Problem> = layout
-        .parallelism
-        .problems()
-        .into_iter()
-        .map(|what| Problem::plan(what, "use fewer --ranks"))
-        .collect();
-    if problems.is_empty() {
-        Ok((layout, ranks))
-    } else {
-        Err(problems)
-    }
+    Some((layout, ranks))
 }
 
 /// How much of the checkpoint is written.
@@ -299,15 +267,15 @@ fn size_problems(
     request: &CheckpointRequest,
     layout: &Layout,
     plan: &CheckpointPlan,
-) -> Vec<Problem> {
-    let mut problems = Vec::new();
+    problems: &mut Problems,
+) {
     let scaling = &plan.scaling;
     if let Some(ScaleChoice::Factor(factor)) = request.scale
         && !request.closed
         && scaling.is_beyond(factor)
     {
         let reached = scaling.typed_factor(layout).unwrap_or(1.0);
-        problems.push(Problem::plan(
+        problems.plan(
             format!(
                 "scale {factor} cannot be reached: one layer on one rank is {} bytes, {reached} \
                  of the checkpoint",
@@ -316,14 +284,14 @@ fn size_problems(
             format!(
                 "use --scale {reached} or more, or describe a smaller model in a workload file"
             ),
-        ));
+        );
     }
     if plan.rank_shift >= scaling.ranks && plan.rank_shift > 0 {
         let cut = match scaling.ranks < scaling.full_ranks {
             true => format!(" (of {}: the run is scaled)", scaling.full_ranks),
             false => String::new(),
         };
-        problems.push(Problem::plan(
+        problems.plan(
             format!(
                 "--rank-shift {} with {} ranks{cut}: there is no rank so much further on",
                 plan.rank_shift, scaling.ranks
@@ -332,9 +300,8 @@ fn size_problems(
                 1 => "leave --rank-shift out, or use a --scale that has more ranks".to_string(),
                 ranks => format!("use --rank-shift 1 to {}", ranks - 1),
             },
-        ));
+        );
     }
-    problems
 }
 
 /// Puts the plan together.
@@ -417,31 +384,35 @@ fn rank_plans(layout: &Layout, ranks: u64, folders: usize) -> Vec<RankPlan> {
         .collect()
 }
 
-/// Directories that cannot be used.
-fn folder_problems(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Problem> {
-    let mut problems = Vec::new();
+/// Finds directories that cannot be used; says whether all can.
+fn folder_problems(
+    plan: &CheckpointPlan,
+    facts: &CheckpointFacts,
+    problems: &mut Problems,
+) -> bool {
+    let before = problems.len();
     for folder in &facts.folders {
         if plan.writes > 0
             && let crate::facts::Availability::Unavailable { reason, remedy } = &folder.writable
         {
-            problems.push(Problem::machine(
+            problems.machine(
                 format!("cannot write to {}: {reason}", folder.path),
                 remedy.clone(),
-            ));
+            );
         }
         if plan.path.wants_direct()
             && let crate::facts::Availability::Unavailable { reason, .. } = &folder.direct
         {
-            problems.push(Problem::machine(
+            problems.machine(
                 format!(
                     "path {} needs O_DIRECT, which {} refuses: {reason}",
                     plan.path, folder.path
                 ),
                 "use --path buffered, or another --dir",
-            ));
+            );
         }
     }
-    problems
+    problems.len() == before
 }
 
 #[cfg(test)]

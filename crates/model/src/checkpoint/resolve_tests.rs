@@ -46,7 +46,7 @@ fn request(model: &str) -> CheckpointRequest {
 
 fn plan(request: &CheckpointRequest, facts: &CheckpointFacts) -> CheckpointPlan {
     let resolution = resolve(request, &host(), facts);
-    assert_eq!(resolution.problems, []);
+    assert_eq!(resolution.problems, Problems::default());
     resolution.plan.expect("no problem is a plan")
 }
 
@@ -54,8 +54,8 @@ fn whats(request: &CheckpointRequest, facts: &CheckpointFacts) -> Vec<String> {
     let resolution = resolve(request, &host(), facts);
     resolution
         .problems
-        .into_iter()
-        .map(|problem| problem.what)
+        .iter()
+        .map(|problem| problem.message.clone())
         .collect()
 }
 
@@ -129,7 +129,7 @@ fn a_dry_run_is_at_full_size_whatever_is_lacking() {
     assert_eq!(plan.total_bytes, 16_564_174_094_592);
     assert_eq!(resolution.problems.len(), 1);
     let unseen = resolve(&dry, &host(), &CheckpointFacts::default());
-    assert_eq!(unseen.problems, []);
+    assert_eq!(unseen.problems, Problems::default());
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn limits_on_files_and_memory_are_said_before_the_start() {
         },
         &facts(100 * GIB),
     );
-    assert_eq!(auto.problems, []);
+    assert_eq!(auto.problems, Problems::default());
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn what_makes_it_fit_is_what_was_not_done_yet() {
         request.scale = Some(ScaleChoice::Factor(1.0));
         change(&mut request);
         let problems = resolve(&request, &host(), &facts(gib * GIB)).problems;
-        problems[0].remedy.clone()
+        problems[0].help.clone()
     };
     let usual = remedy(300, |_| {});
     assert!(
@@ -241,7 +241,7 @@ fn a_factor_below_the_smallest_part_is_refused_with_one_that_works() {
             tiny.dry_run = dry_run;
             let resolution = resolve(&tiny, &host(), &facts(100_000 * GIB));
             assert!(resolution.has_no_valid_plan(), "{model}");
-            let remedy = &resolution.problems[0].remedy;
+            let remedy = &resolution.problems[0].help;
             let named = remedy.split_whitespace().nth(2).expect("a factor");
             let mut again = request(model);
             again.scale = Some(named.parse().expect(named));
@@ -259,8 +259,8 @@ fn ranks_that_were_asked_for_stay_or_are_refused_with_the_numbers() {
     assert_eq!((kept.scaling.ranks, kept.is_scaled()), (128, true));
     // Not even one layer of them fits, but a part of them does.
     let problems = resolve(&asked, &host(), &facts(5 * GIB)).problems;
-    assert!(problems[0].what.contains("free"), "{problems:?}");
-    assert!(problems[0].remedy.contains("--scale auto"), "{problems:?}");
+    assert!(problems[0].message.contains("free"), "{problems:?}");
+    assert!(problems[0].help.contains("--scale auto"), "{problems:?}");
     let auto = CheckpointRequest {
         scale: Some(ScaleChoice::Auto),
         ..asked
@@ -291,10 +291,10 @@ fn a_shift_past_the_last_rank_is_refused() {
     shifted.rank_shift = Some(8);
     let problems = resolve(&shifted, &host(), &facts(2_000 * GIB)).problems;
     assert!(
-        problems[0].what.contains("--rank-shift 8 with 8 ranks"),
+        problems[0].message.contains("--rank-shift 8 with 8 ranks"),
         "{problems:?}"
     );
-    assert_eq!(problems[0].remedy, "use --rank-shift 1 to 7");
+    assert_eq!(problems[0].help, "use --rank-shift 1 to 7");
     shifted.rank_shift = Some(1);
     shifted.scale = Some(ScaleChoice::Factor(0.02));
     let scaled = whats(&shifted, &facts(2_000 * GIB));
@@ -498,9 +498,9 @@ fn without_io_uring_plain_calls_are_taken_and_named() {
         .expect("a plan");
     assert_eq!(plan.restore.engine, EngineKind::Psync);
     let mut insists = request("llama3-8b");
-    insists.engine = crate::matrix::EngineChoice::Uring;
+    insists.engine = crate::transport::EngineChoice::Uring;
     let problems = resolve(&insists, &old, &facts).problems;
-    assert!(problems[0].what.contains("engine uring cannot run here"));
+    assert!(problems[0].message.contains("engine uring cannot run here"));
 }
 
 #[test]

@@ -7,13 +7,13 @@ use super::builtin;
 use super::choice::{CheckpointProfile, FsyncPolicy, ScaleChoice};
 use super::moves;
 use super::plan::CheckpointPlan;
-use super::problem::Problem;
 use super::request::CheckpointRequest;
 use super::resolve::HOST_RANKS;
 use super::workload::{CheckpointWorkload, Mode};
 use crate::facts::HostFacts;
-use crate::matrix::EngineChoice;
 use crate::path::PathKind;
+use crate::problem::Problems;
+use crate::transport::EngineChoice;
 use crate::units::ByteSize;
 
 /// Saves and restores of a closed run.
@@ -26,31 +26,27 @@ const MEMORIES: u64 = 3;
 /// A rule: whether it holds, and what breaks it.
 type Rule = (bool, String);
 
-/// The rules a closed run would break; none when it is not closed.
+/// Finds the rules a closed run would break; none when it is not closed.
 pub(super) fn closed_problems(
     request: &CheckpointRequest,
     plan: &CheckpointPlan,
     host: &HostFacts,
-) -> Vec<Problem> {
+    problems: &mut Problems,
+) {
     if !plan.closed {
-        return Vec::new();
+        return;
     }
     let rules = [
         of_the_model(request, plan),
         of_the_order(request, plan, host),
         of_transfers(request, plan),
     ];
-    rules
-        .into_iter()
-        .flatten()
-        .filter(|(holds, _)| !holds)
-        .map(|(_, what)| {
-            Problem::plan(
-                format!("closed rules: {what}"),
-                "follow the rule, or run without --closed",
-            )
-        })
-        .collect()
+    for (_, what) in rules.into_iter().flatten().filter(|(holds, _)| !holds) {
+        problems.plan(
+            format!("closed rules: {what}"),
+            "follow the rule, or run without --closed",
+        );
+    }
 }
 
 /// Model, ranks and size.

@@ -1,6 +1,7 @@
 //! What MLPerf's closed rules forbid, allow and advise.
 
 use super::*;
+use crate::problem::Problem;
 
 /// A closed request for `model`, changed.
 fn closed(model: &str, change: impl Fn(&mut CheckpointRequest)) -> CheckpointRequest {
@@ -33,7 +34,7 @@ fn closed_rules_are_held_one_by_one() {
         (|r| r.streams = Some(4), "--streams 4"),
         (|r| r.chunk_bytes = Some(4096), "--chunk-size"),
         (
-            |r| r.engine = crate::matrix::EngineChoice::Uring,
+            |r| r.engine = crate::transport::EngineChoice::Uring,
             "--engine",
         ),
         (
@@ -92,8 +93,8 @@ fn closed_restores_are_cold_where_the_host_could_hold_what_it_wrote() {
     };
     let problems = |request: &CheckpointRequest| {
         let all = resolve(request, &large, &facts(100_000 * GIB)).problems;
-        all.into_iter()
-            .map(|problem| problem.what)
+        all.iter()
+            .map(|problem| problem.message.clone())
             .collect::<Vec<_>>()
     };
     let warm = problems(&closed("llama3-8b", |_| {}));
@@ -142,7 +143,7 @@ fn a_closed_run_is_told_nothing_that_it_may_not_do() {
             "--streams",
             "--chunk-size",
         ] {
-            assert!(!problem.remedy.contains(option), "{option}: {problem:?}");
+            assert!(!problem.help.contains(option), "{option}: {problem:?}");
         }
     }
 }

@@ -3,8 +3,8 @@
 use super::facts::CheckpointFacts;
 use super::layout::Layout;
 use super::plan::CheckpointPlan;
-use super::problem::Problem;
 use super::request::CheckpointRequest;
+use crate::problem::Problems;
 use crate::units::ByteSize;
 
 /// What is left untouched for the file system's own needs, in bytes.
@@ -86,12 +86,12 @@ pub(super) fn problems(
     request: &CheckpointRequest,
     plan: &CheckpointPlan,
     facts: &CheckpointFacts,
-) -> Vec<Problem> {
+    problems: &mut Problems,
+) {
     if plan.writes == 0 || plan.total_bytes == 0 {
-        return Vec::new();
+        return;
     }
     let copies = plan.peak_bytes / plan.total_bytes;
-    let mut problems = Vec::new();
     for (free, members) in facts.file_systems() {
         let share: u64 = plan
             .ranks
@@ -103,7 +103,7 @@ pub(super) fn problems(
         let own = replaced(facts, &members, plan.writes);
         if needed > free.saturating_add(own) {
             let first = &facts.folders[members[0]].path;
-            problems.push(Problem::machine(
+            problems.machine(
                 format!(
                     "{copies} checkpoints of {} ({share} bytes) need {} ({needed} bytes) on the \
                      file system of {}; it has {} ({free} bytes) free",
@@ -113,10 +113,9 @@ pub(super) fn problems(
                     ByteSize(free),
                 ),
                 remedy(request, plan, facts),
-            ));
+            );
         }
     }
-    problems
 }
 
 /// What makes checkpoints fit: only what helps and is not done yet, and under closed rules only

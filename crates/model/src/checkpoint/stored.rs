@@ -1,14 +1,14 @@
 //! How many checkpoints are saved and restored, and whether those that are there can be.
 
 use super::choice::ScaleChoice;
-use super::facts::{CheckpointFacts, FolderFacts, SavedPart};
+use super::facts::{CheckpointFacts, SavedPart};
 use super::layout::Layout;
 use super::marker::{ContentFacts, Marker, step_folder};
 use super::plan::{CheckpointPlan, RestorePlan};
-use super::problem::Problem;
 use super::request::CheckpointRequest;
 use super::scale::{Scaling, cut};
 use crate::facts::keeps_files_in_memory;
+use crate::problem::Problems;
 use crate::warning::{Warning, WarningKind};
 
 /// Saves and restores that MLPerf asks for.
@@ -160,28 +160,30 @@ pub(super) fn problems(
     request: &CheckpointRequest,
     plan: &CheckpointPlan,
     facts: &CheckpointFacts,
-) -> Vec<Problem> {
-    let mut problems = Vec::from_iter(too_few(request, plan, facts));
+    problems: &mut Problems,
+) {
+    too_few(request, plan, facts, problems);
     if plan.writes == 0 {
         for restore in &plan.restores {
-            problems.extend(restore_problems(request, plan, facts, restore.step));
+            restore_problems(request, plan, facts, restore.step, problems);
         }
     }
-    problems.extend(in_the_way(plan, facts));
-    problems.extend(never_cold(plan, facts));
-    problems
+    in_the_way(plan, facts, problems);
+    never_cold(plan, facts, problems);
 }
 
 /// Cold restores from directories whose files are in memory and nowhere else: there is nothing to
 /// drop, whatever path reads them.
-fn never_cold(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Problem> {
+fn never_cold(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Problems) {
     if !plan.cold || plan.restores.is_empty() {
-        return Vec::new();
+        return;
     }
-    let in_memory = |folder: &FolderFacts| {
+    for folder in &facts.folders {
         let kind = folder.file_system.as_deref();
-        let kind = kind.filter(|kind| keeps_files_in_memory(kind))?;
-        Some(Problem::machine(
+        let Some(kind) = kind.filter(|kind| keeps_files_in_memory(kind)) else {
+            continue;
+        };
+        problems.machine(
             format!(
                 "--cold: {} is on {kind}, which keeps its files in memory: no restore from there \
                  is cold",
@@ -191,9 +193,8 @@ fn never_cold(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Problem> {
                 true => "use a --dir on the storage in question",
                 false => "use a --dir on the storage in question, or leave --cold out",
             },
-        ))
-    };
-    facts.folders.iter().filter_map(in_memory).collect()
+        );
+    }
 }
 
 /// More restores than checkpoints.
@@ -201,12 +202,13 @@ fn too_few(
     request: &CheckpointRequest,
     plan: &CheckpointPlan,
     facts: &CheckpointFacts,
-) -> Option<Problem> {
+    problems: &mut Problems,
+) {
     let there = plan.restores.len();
     let asked = request.reads.map_or(there, |reads| reads as usize);
     let enough = asked <= there && (plan.writes > 0 || there > 0);
     if enough {
-        return None;
+        return;
     }
     let asked = asked.max(1);
     let are = match there {
@@ -215,13 +217,15 @@ fn too_few(
     };
     let what = format!("{asked} restores were asked for; {there} {are} there");
     if plan.writes > 0 {
-        return Some(Problem::plan(
+        let help = match plan.closed {
+            true => "use 10 of both, as the closed rules want".to_string(),
+            false => format!("use --reads {there}, or more --writes or --keep"),
+        };
+        problems.plan(
             format!("{what}: a run that saves restores only what it saved itself"),
-            match plan.closed {
-                true => "use 10 of both, as the closed rules want".to_string(),
-                false => format!("use --reads {there}, or more --writes or --keep"),
-            },
-        ));
+            help,
+        );
+        return;
     }
     let size = match (request.closed, request.scale) {
         (true, _) => "--closed".to_string(),
@@ -229,22 +233,21 @@ fn too_few(
         (false, _) => "--scale auto".to_string(),
     };
     let command = request.command(&size);
-    Some(Problem::machine(
+    problems.machine(
         format!("{what} in {}{}", folders_of(plan), unmarked(facts)),
         format!("save some first: `{command} --writes {asked} --reads 0`"),
-    ))
+    );
 }
 
 /// What lies where checkpoints are to be saved and is not theirs to replace.
-fn in_the_way(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Problem> {
-    let mut problems = Vec::new();
+fn in_the_way(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Problems) {
     for (index, folder) in facts.folders.iter().enumerate() {
         let mut others: Vec<(String, Vec<u32>)> = Vec::new();
         for part in replaced(plan, facts).filter(|part| part.folder == index) {
             let name = folder.path.join(step_folder(part.step));
             let name = name.display();
             let mut blocks = |what: String| {
-                problems.push(Problem::machine(what, "use another --dir, or move it away"));
+                problems.machine(what, "use another --dir, or move it away");
             };
             match (&part.marker, &part.foreign) {
                 (None, _) => blocks(format!("{name} is in the way and was not made by stormlp")),
@@ -263,9 +266,9 @@ fn in_the_way(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Problem> {
                 }
             }
         }
-        problems.extend(others.into_iter().map(|(other, steps)| {
+        for (other, steps) in others {
             let verb = if steps.len() == 1 { "is" } else { "are" };
-            Problem::machine(
+            problems.machine(
                 format!(
                     "{} in {} {verb} of {other}; a save would replace {}",
                     named(&steps),
@@ -273,10 +276,9 @@ fn in_the_way(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Problem> {
                     if steps.len() == 1 { "it" } else { "them" },
                 ),
                 "use another --dir, or remove what is there first: the same command with --clean",
-            )
-        }));
+            );
+        }
     }
-    problems
 }
 
 /// What lies under the names of the checkpoints to be saved.
@@ -427,11 +429,13 @@ fn restore_problems(
     plan: &CheckpointPlan,
     facts: &CheckpointFacts,
     step: u32,
-) -> Vec<Problem> {
-    if let Some(problem) = mixed(facts, step) {
-        return vec![problem];
+    problems: &mut Problems,
+) {
+    if let Some(message) = mixed(facts, step) {
+        let help = "name the directories that one run saved to, all of them and in the same \
+                    order, or save it again";
+        return problems.machine(message, help);
     }
-    let mut problems = Vec::new();
     let again = format!(
         "checkpoint {step} is not whole and cannot be mended; `{}` saves it again",
         saving(request, plan, step)
@@ -444,15 +448,15 @@ fn restore_problems(
             .any(|rank| rank.folder == index && rank.bytes > 0);
         let Some(part) = facts.parts(step).find(|part| part.folder == index) else {
             if needed {
-                problems.push(Problem::machine(
+                problems.machine(
                     format!("checkpoint {} is missing", name.display()),
                     again.clone(),
-                ));
+                );
             }
             continue;
         };
         if let Some(difference) = part.readable_marker().and_then(|m| difference(plan, m)) {
-            problems.push(Problem::plan(
+            problems.plan(
                 format!("checkpoint {} is of {difference}", name.display()),
                 match plan.closed {
                     true => "use another --dir: one that a run with --closed saved into",
@@ -460,35 +464,34 @@ fn restore_problems(
                         "use the model, --ranks and --scale it was saved with, or another --dir"
                     }
                 },
-            ));
+            );
             continue;
         }
         if part
             .readable_marker()
             .is_some_and(|m| !holds_files_of(plan, index, m))
         {
-            problems.push(Problem::plan(
+            problems.plan(
                 format!(
                     "checkpoint {} holds the files of other ranks",
                     name.display()
                 ),
                 "name the directories it was saved to, all of them and in the same order",
-            ));
+            );
             continue;
         }
         for defect in part.defects() {
-            problems.push(Problem::machine(
+            problems.machine(
                 format!("cannot restore from {}: {defect}", folder.path),
                 again.clone(),
-            ));
+            );
         }
     }
-    problems
 }
 
 /// Parts of checkpoint `step` that different runs saved. Each may be whole, but together they are
 /// no checkpoint. Every run has content of its own, so its content tells a run's parts.
-fn mixed(facts: &CheckpointFacts, step: u32) -> Option<Problem> {
+fn mixed(facts: &CheckpointFacts, step: u32) -> Option<String> {
     let mut parts = facts
         .parts(step)
         .filter_map(|part| Some((part.folder, part.readable_marker()?)))
@@ -501,14 +504,10 @@ fn mixed(facts: &CheckpointFacts, step: u32) -> Option<Problem> {
             path.join(step_folder(step)).display().to_string()
         })
     };
-    Some(Problem::machine(
-        format!(
-            "checkpoint {step} is not of one save: {} and {} were saved by different runs",
-            name(first),
-            name(other)
-        ),
-        "name the directories that one run saved to, all of them and in the same order, or save \
-         it again",
+    Some(format!(
+        "checkpoint {step} is not of one save: {} and {} were saved by different runs",
+        name(first),
+        name(other)
     ))
 }
 

@@ -70,11 +70,11 @@ fn a_save_replaces_no_checkpoint_of_another_model_or_parallelism() {
         panic!("{:?}", resolution.problems)
     };
     assert_eq!(
-        problem.what,
+        problem.message,
         "checkpoints 1 to 2 in ckpt are of another number of ranks: 8 of 8, not 16 of 16; a save \
          would replace them"
     );
-    assert!(problem.remedy.contains("--clean") && problem.remedy.contains("--dir"));
+    assert!(problem.help.contains("--clean") && problem.help.contains("--dir"));
     mine.workload.name = "mine".to_string();
     assert!(whats(&mine, &facts)[0].contains("another model: llama3-8b, not mine"));
     let mut other = request("llama3-8b");
@@ -198,7 +198,7 @@ fn parts_of_two_saves_with_the_same_files_are_refused_with_both_folders() {
         panic!("{:?}", resolution.problems)
     };
     assert_eq!(
-        problem.what,
+        problem.message,
         "checkpoint 1 is not of one save: ckpt/global_epoch1_step1 and b/global_epoch1_step1 were \
          saved by different runs"
     );
@@ -208,7 +208,10 @@ fn parts_of_two_saves_with_the_same_files_are_refused_with_both_folders() {
             marker.content.seed = 7;
         }
     }
-    assert_eq!(resolve(&request, &host(), &facts).problems, []);
+    assert_eq!(
+        resolve(&request, &host(), &facts).problems,
+        Problems::default()
+    );
 }
 
 #[test]
@@ -239,7 +242,7 @@ fn no_restore_is_cold_from_files_that_are_in_memory() {
             "it is the directory's fault"
         );
         assert_eq!(
-            resolution.problems[0].what,
+            resolution.problems[0].message,
             "--cold: ckpt is on tmpfs, which keeps its files in memory: no restore from there is \
              cold"
         );

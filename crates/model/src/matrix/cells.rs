@@ -3,16 +3,17 @@
 //! The paths are the innermost axis and repetitions come next, so that what is compared runs in
 //! turn and a machine that drifts does so under all of them.
 
-use super::choice::{DeviceId, IoSize, Span};
+use super::choice::{IoSize, Span};
 use super::files::FileTable;
 use super::inventory::Inventory;
 use super::plan::{CellPlan, Crew, MemoryPlan};
-use super::problem::Problems;
 use super::request::MatrixRequest;
 use super::resolve::{ASSUMED_BYTES_PER_SECOND, requested_bytes, worker_io_size};
 use crate::facts::{Availability, HostFacts};
 use crate::operation::Operation;
 use crate::path::{MemoryKind, PathKind, buffers_needed};
+use crate::problem::Problems;
+use crate::transport::DeviceId;
 use crate::units::{ByteSize, short_size};
 
 /// Between the end of one cell and the start of the next, in seconds.

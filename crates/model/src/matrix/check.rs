@@ -1,8 +1,8 @@
 //! Numbers that make no sense on any machine.
 
 use super::choice::Span;
-use super::problem::Problems;
 use super::request::MatrixRequest;
+use crate::problem::Problems;
 use crate::units::{ByteSize, GIB};
 
 /// More threads than this help no benchmark of one host.

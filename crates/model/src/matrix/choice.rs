@@ -1,10 +1,9 @@
 //! The small choices of a matrix: closed sets with the names of the command line.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use crate::names::{Named, unknown};
 use crate::path::PathKind;
@@ -99,83 +98,6 @@ impl Fill {
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         self.into()
-    }
-}
-
-/// Which engine to drive the CPU's paths with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[derive(EnumString, IntoStaticStr, VariantArray, VariantNames)]
-#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
-pub enum EngineChoice {
-    /// io_uring where the kernel allows it, threads otherwise; the report says which.
-    #[default]
-    Auto,
-    /// io_uring or nothing.
-    Uring,
-    /// io_uring through tokio-uring.
-    TokioUring,
-    /// `pread` and `pwrite`.
-    Psync,
-}
-
-impl Named for EngineChoice {
-    const WHAT: &'static str = "an engine";
-}
-
-impl EngineChoice {
-    /// As it is typed.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
-
-/// Where the accelerator memory is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum DeviceId {
-    /// Host memory stands in for an accelerator: emulated.
-    Host,
-    /// The CUDA device of this index.
-    Cuda(u32),
-}
-
-impl fmt::Display for DeviceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Host => f.pad("host"),
-            Self::Cuda(index) => f.pad(&format!("cuda:{index}")),
-        }
-    }
-}
-
-impl From<DeviceId> for String {
-    fn from(device: DeviceId) -> Self {
-        device.to_string()
-    }
-}
-
-impl TryFrom<String> for DeviceId {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl FromStr for DeviceId {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "host" {
-            return Ok(Self::Host);
-        }
-        text.strip_prefix("cuda:")
-            .unwrap_or(text)
-            .parse()
-            .map(Self::Cuda)
-            .map_err(|_| format!("`{text}` is not a device: use host or cuda:0"))
     }
 }
 
@@ -300,14 +222,5 @@ mod tests {
         for bad in ["0", "4M:1M:1M", "1M:4M", "1M:4M:0", "x"] {
             assert!(IoSize::parse_mix(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn devices_are_text_in_reports() {
-        for (text, device) in [("host", DeviceId::Host), ("cuda:1", DeviceId::Cuda(1))] {
-            assert_eq!(text.parse::<DeviceId>().unwrap(), device);
-            assert_eq!(serde_json::to_string(&device).unwrap(), format!("{text:?}"));
-        }
-        assert!("gpu".parse::<DeviceId>().is_err());
     }
 }

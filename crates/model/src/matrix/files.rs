@@ -9,12 +9,12 @@ use std::path::Path;
 use super::inventory::{FileFacts, FileKind, FolderFacts, Inventory};
 use super::manifest::{Content, ManifestFile};
 use super::plan::{FileAction, FilePlan, FolderPlan};
-use super::problem::Problems;
 use super::request::{JobRequest, MatrixRequest, Target};
 use super::space;
 use crate::facts::Availability;
 use crate::location::Location;
 use crate::operation::Direction;
+use crate::problem::Problems;
 use crate::units::{ByteSize, GIB, KIB, MIB, short_size};
 
 #[cfg(doc)]

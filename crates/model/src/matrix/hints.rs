@@ -1,12 +1,13 @@
 //! What the reader should know before a matrix runs.
 
-use super::choice::{CacheState, EngineChoice, Fill, Span};
+use super::choice::{CacheState, Fill, Span};
 use super::files::FileTable;
 use super::plan::{CellPlan, MemoryPlan};
 use super::request::MatrixRequest;
-use crate::facts::{Availability, HostFacts};
+use crate::facts::HostFacts;
 use crate::operation::Direction;
 use crate::path::{EngineKind, PathKind};
+use crate::transport;
 use crate::units::ByteSize;
 use crate::warning::{Warning, WarningKind};
 
@@ -31,22 +32,9 @@ pub(super) fn all(
         ));
     }
     if memory.emulated && runnable.iter().any(|c| c.path.ends_in_accelerator()) {
-        warnings.push(Warning::new(
-            WarningKind::Emulated,
-            "accelerator memory is emulated: host memory stands in for it, and a copy to it is \
-             a copy within host memory",
-            "run on a machine with a GPU to measure transfers to one",
-        ));
+        warnings.push(transport::emulated_warning());
     }
-    if let (EngineChoice::Auto, Availability::Unavailable { reason, remedy }) =
-        (request.engine, &facts.io_uring)
-    {
-        warnings.push(Warning::new(
-            WarningKind::EngineFellBack,
-            format!("the CPU's paths run on psync threads, because io_uring is refused: {reason}"),
-            remedy,
-        ));
-    }
+    warnings.extend(transport::engine_warning(request.engine, facts));
     if let Some(cell) = (runnable.iter()).find(|c| c.path.wants_direct() && !c.direct) {
         warnings.push(Warning::new(
             WarningKind::NotDirect,

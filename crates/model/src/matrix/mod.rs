@@ -14,7 +14,6 @@ mod inventory;
 mod manifest;
 mod plan;
 mod preset;
-mod problem;
 mod report;
 mod request;
 mod resolve;
@@ -24,16 +23,13 @@ mod space;
 #[allow(clippy::unwrap_used)]
 mod tests;
 
-pub use choice::{
-    BufferBacking, CacheState, DeviceId, EngineChoice, Fill, IoSize, PathChoice, Span,
-};
+pub use choice::{BufferBacking, CacheState, Fill, IoSize, PathChoice, Span};
 pub use inventory::{FileFacts, FileKind, FolderFacts, FoundFile, Inventory};
 pub use manifest::{Content, DataManifest, MANIFEST_NAME, ManifestError, ManifestFile};
 pub use plan::{
     CellPlan, Crew, FileAction, FilePlan, FolderPlan, MatrixPlan, MemoryPlan, WorkerPlan,
 };
 pub use preset::{PresetError, apply_preset, apply_text, preset_names};
-pub use problem::{Problem, ProblemKind, Problems};
 pub use report::{
     CellReport, CellStatus, JobReport, MatrixReport, Measurement, Mismatch, Verification,
 };

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::choice::{CacheState, DeviceId, EngineChoice, Fill, IoSize, PathChoice, Span};
+use super::choice::{CacheState, Fill, IoSize, PathChoice, Span};
 use super::inventory::Inventory;
 use super::manifest::Content;
 use crate::facts::Availability;
 use crate::location::Location;
 use crate::operation::Operation;
 use crate::path::{EngineKind, MemoryKind, PathKind};
+use crate::transport::{DeviceId, EngineChoice};
 use crate::warning::Warning;
 
 /// What is to be done about a file before the first cell.

@@ -5,9 +5,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::choice::{CacheState, DeviceId, EngineChoice, Fill, IoSize, PathChoice, Span};
+use super::choice::{CacheState, Fill, IoSize, PathChoice, Span};
 use crate::operation::Operation;
 use crate::path::MemoryKind;
+use crate::transport::{DeviceId, EngineChoice};
 use crate::units::ByteSize;
 
 /// Where the bytes of a job lie.

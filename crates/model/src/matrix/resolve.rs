@@ -1,15 +1,16 @@
 //! From a request to a plan: every number is decided here, and every problem is found.
 
 use super::check;
-use super::choice::{DeviceId, EngineChoice, IoSize, Span};
+use super::choice::{IoSize, Span};
 use super::files::{self, FileTable, largest_io_bytes};
 use super::inventory::Inventory;
 use super::plan::{CellPlan, Crew, MatrixPlan, MemoryPlan, WorkerPlan};
-use super::problem::Problems;
 use super::request::{JobRequest, MatrixRequest, SharedFile, Target};
 use super::{cells, hints};
-use crate::facts::{Availability, HostFacts};
+use crate::facts::HostFacts;
 use crate::path::EngineKind;
+use crate::problem::Problems;
+use crate::transport::{self, DeviceId};
 use crate::units::{ByteSize, GIB};
 
 /// Throughput that estimates of time assume, in bytes per second.
@@ -30,7 +31,7 @@ pub fn resolve(
         // Lists that are empty or absurd make every later check meaningless.
         return Err(problems);
     }
-    let engine = engine(request, facts, &mut problems);
+    let engine = transport::engine(request.engine, facts, &mut problems);
     let memory = memory(request, facts, &mut problems);
     let thread_counts = thread_counts(request);
     check_shares(&request.jobs, &thread_counts, &mut problems);
@@ -128,36 +129,13 @@ fn plan(request: &MatrixRequest, decided: Decided) -> MatrixPlan {
     }
 }
 
-/// The engine of the CPU's paths.
-fn engine(request: &MatrixRequest, facts: &HostFacts, problems: &mut Problems) -> EngineKind {
-    let wanted = match request.engine {
-        EngineChoice::Psync => return EngineKind::Psync,
-        EngineChoice::TokioUring => EngineKind::TokioUring,
-        EngineChoice::Auto | EngineChoice::Uring => EngineKind::Uring,
-    };
-    match (&facts.io_uring, request.engine) {
-        (Availability::Available, _) => wanted,
-        (Availability::Unavailable { .. }, EngineChoice::Auto) => EngineKind::Psync,
-        (Availability::Unavailable { reason, remedy }, _) => {
-            problems.machine(
-                format!("--engine {wanted} cannot run here: {reason}"),
-                format!("{remedy}; or use --engine psync"),
-            );
-            wanted
-        }
-    }
-}
-
 /// The devices and the memory on them.
 fn memory(request: &MatrixRequest, facts: &HostFacts, problems: &mut Problems) -> MemoryPlan {
     let of_jobs = request.jobs.iter().filter_map(|job| job.device);
     let mut devices: Vec<DeviceId> = request.devices.clone();
     let jobs_have_all = request.jobs.iter().all(|job| job.device.is_some());
     if devices.is_empty() && !jobs_have_all {
-        devices.push(match facts.accelerators.first() {
-            Some(first) => DeviceId::Cuda(first.index),
-            None => DeviceId::Host,
-        });
+        devices.push(transport::first_device(facts));
     }
     for device in of_jobs {
         if !devices.contains(&device) {
@@ -165,17 +143,7 @@ fn memory(request: &MatrixRequest, facts: &HostFacts, problems: &mut Problems) -
         }
     }
     for device in &devices {
-        if let DeviceId::Cuda(index) = device
-            && !facts.accelerators.iter().any(|a| a.index == *index)
-        {
-            problems.machine(
-                format!(
-                    "there is no {device}; CUDA shows {} devices on this machine",
-                    facts.accelerators.len()
-                ),
-                "`stormlp doctor` lists them; --device host measures with emulated memory",
-            );
-        }
+        transport::check_device(*device, facts, problems);
     }
     MemoryPlan {
         emulated: devices.contains(&DeviceId::Host),

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::files::{FileTable, round_down};
 use super::inventory::Inventory;
 use super::plan::FileAction;
-use super::problem::Problems;
+use crate::problem::Problems;
 use crate::units::{ByteSize, short_size};
 
 /// Compares what is to be written with the room there is, for each file system.

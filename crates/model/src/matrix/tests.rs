@@ -10,6 +10,8 @@ use super::*;
 use crate::facts::{AcceleratorFacts, Availability, HostFacts, PathSupport};
 use crate::operation::Operation;
 use crate::path::{EngineKind, MemoryKind, PathKind};
+use crate::problem::{ProblemKind, Problems};
+use crate::transport::{DeviceId, EngineChoice};
 use crate::units::{GIB, KIB, MIB};
 use crate::warning::WarningKind;
 
@@ -165,15 +167,15 @@ fn all_files_together_take_at_most_a_quarter_of_the_free_space() {
 fn no_room_for_a_single_transfer_is_the_machines_problem() {
     let found = problems(&plain(), &folder(20 * MIB));
     assert_eq!(found.kind(), ProblemKind::Machine);
-    assert!(found.help().contains("--file-size 1M"), "{found}");
+    assert!(found[0].help.contains("--file-size 1M"), "{found}");
     let mut large = plain();
     large.file_size_bytes = Some(GIB);
     let found = problems(&large, &folder(4 * GIB));
     assert!(found.to_string().contains("8 GiB"), "{found}");
     assert!(
-        found.help().contains("--file-size 460M would fit"),
+        found[0].help.contains("--file-size 460M would fit"),
         "{}",
-        found.help()
+        found[0].help
     );
 }
 
@@ -273,7 +275,7 @@ fn block_devices_are_written_only_with_the_flag_that_names_the_danger() {
     let inventory = given(FileKind::BlockDevice, 100 * GIB);
     let found = problems(&request, &inventory);
     assert!(
-        found.help().contains("--destroy-data-on-block-devices"),
+        found[0].help.contains("--destroy-data-on-block-devices"),
         "{found}"
     );
     request.overwrite_block_devices = true;
@@ -368,7 +370,7 @@ fn cufile_without_a_gpu_needs_host_memory() {
     let mut request = plain();
     request.paths = PathChoice::Named(vec![PathKind::Gds]);
     let found = resolve(&request, &facts, &folder(100 * GIB)).unwrap_err();
-    assert!(found.help().contains("--memory host"), "{found}");
+    assert!(found[0].help.contains("--memory host"), "{found}");
     request.memory = MemoryKind::Host;
     let plan = resolve(&request, &facts, &folder(100 * GIB)).unwrap();
     assert_eq!(plan.runnable_cells(), 1);

@@ -1,9 +1,9 @@
 //! How much memory a run needs, told before it starts.
 
 use super::plan::{LoaderPlan, TrainPlan};
-use super::problem::Problem;
 use super::request::TrainRequest;
 use crate::facts::HostFacts;
+use crate::problem::Problems;
 use crate::units::ByteSize;
 
 /// The program itself, its threads and what it keeps of the plan.
@@ -76,19 +76,24 @@ fn reads_in_flight(plan: &TrainPlan) -> u64 {
     }
 }
 
-/// A problem when that is more than may be used.
-pub(super) fn check(plan: &TrainPlan, request: &TrainRequest, host: &HostFacts) -> Option<Problem> {
+/// Finds a problem when that is more than may be used.
+pub(super) fn check(
+    plan: &TrainPlan,
+    request: &TrainRequest,
+    host: &HostFacts,
+    problems: &mut Problems,
+) {
     let limit = request
         .memory_limit_bytes
         .unwrap_or_else(|| host.usable_memory_bytes());
-    (plan.memory_bytes > limit).then(|| {
-        Problem::machine(
+    if plan.memory_bytes > limit {
+        problems.machine(
             format!(
                 "the run needs about {} of memory, {} may be used",
                 ByteSize(plan.memory_bytes),
                 ByteSize(limit)
             ),
             "use fewer accelerators, files or steps, or raise --memory-limit",
-        )
-    })
+        );
+    }
 }

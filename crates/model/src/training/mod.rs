@@ -14,7 +14,6 @@ mod memory;
 pub mod metrics;
 mod parse;
 pub mod plan;
-pub mod problem;
 pub mod profile;
 pub mod report;
 pub mod request;

@@ -8,7 +8,6 @@ use super::memory;
 use super::plan::{
     CheckpointPlan, EvaluationPlan, LoaderPlan, MetricPlan, ReadPattern, ShufflePlan, TrainPlan,
 };
-use super::problem::{Problem, Problems};
 use super::profile::Profile;
 use super::request::{StorageKind, TrainRequest};
 use super::steps::{Split, steps};
@@ -17,6 +16,7 @@ use super::workload::{DataFormat, MetricSpec, Shuffle, Workload};
 use crate::facts::HostFacts;
 use crate::location::Location;
 use crate::path::PathKind;
+use crate::problem::Problems;
 use crate::units::counted;
 use crate::warning::Warning;
 
@@ -75,17 +75,13 @@ impl TrainPlan {
             workload,
             request,
             inventory,
-            problems: Vec::new(),
+            problems: Problems::default(),
         };
         let plan = resolver.plan();
-        let problem = memory::check(&plan, request, host);
-        resolver.problems.extend(problem);
-        if resolver.problems.is_empty() {
-            let warnings = warnings::of(&plan, workload, request, host);
-            Ok(Resolved { plan, warnings })
-        } else {
-            Err(Problems(resolver.problems))
-        }
+        memory::check(&plan, request, host, &mut resolver.problems);
+        let plan = resolver.problems.or(plan)?;
+        let warnings = warnings::of(&plan, workload, request, host);
+        Ok(Resolved { plan, warnings })
     }
 }
 
@@ -100,7 +96,7 @@ struct Resolver<'a> {
     workload: &'a Workload,
     request: &'a TrainRequest,
     inventory: &'a Inventory,
-    problems: Vec<Problem>,
+    problems: Problems,
 }
 
 impl Resolver<'_> {
@@ -187,10 +183,8 @@ impl Resolver<'_> {
     /// `value`, or a problem when it is 0.
     fn positive(&mut self, flag: &str, value: u32) -> u32 {
         if value == 0 {
-            self.problems.push(Problem::plan(
-                format!("{flag} is 0"),
-                "it must be 1 or more",
-            ));
+            self.problems
+                .plan(format!("{flag} is 0"), "it must be 1 or more");
         }
         value.max(1)
     }
@@ -199,8 +193,7 @@ impl Resolver<'_> {
         match time.fault() {
             None => time,
             Some(fault) => {
-                self.problems
-                    .push(Problem::plan(format!("{what}: {fault}"), ""));
+                self.problems.plan(format!("{what}: {fault}"), "");
                 Distribution::ZERO
             }
         }
@@ -209,10 +202,10 @@ impl Resolver<'_> {
     fn threshold(&mut self) -> f64 {
         let au = self.workload.metric.au;
         if !(0.0..=1.0).contains(&au) {
-            self.problems.push(Problem::plan(
+            self.problems.plan(
                 format!("metric.au is {au}"),
                 "it is a share: write 0.90 for 90 %",
-            ));
+            );
         }
         au * 100.0
     }
@@ -230,10 +223,10 @@ impl Resolver<'_> {
         let path = asked.unwrap_or(default);
         if !PATHS.contains(&path) {
             let names: Vec<&str> = PATHS.iter().map(|path| path.name()).collect();
-            self.problems.push(Problem::plan(
+            self.problems.plan(
                 format!("path {path} is not for training"),
                 format!("use --path {} or null", names.join(", ")),
-            ));
+            );
         }
         (StorageKind::Real, path)
     }
@@ -243,7 +236,7 @@ impl Resolver<'_> {
         let samples = split.files.saturating_mul(split.samples_per_file);
         let step = u64::from(split.batch_size) * u64::from(split.accelerators);
         if most == 0 {
-            self.problems.push(Problem::plan(
+            self.problems.plan(
                 format!(
                     "{} in {} are less than one step of {} with batches of {}, {}",
                     counted(samples, "sample"),
@@ -253,24 +246,23 @@ impl Resolver<'_> {
                     counted(step, "sample")
                 ),
                 "use more files (--files) or fewer accelerators (--accelerators)",
-            ));
+            );
             return 1;
         }
         let wanted = self.wanted_steps();
         if wanted == Some(0) {
-            self.problems
-                .push(Problem::plan("--steps is 0", "it must be 1 or more"));
+            self.problems.plan("--steps is 0", "it must be 1 or more");
         }
         if let Some(wanted) = wanted
             && wanted > most
         {
-            self.problems.push(Problem::plan(
+            self.problems.plan(
                 format!(
                     "{} in an epoch are asked for, the data have {most}",
                     counted(wanted, "step")
                 ),
                 format!("set --steps {most}, or use more files"),
-            ));
+            );
         }
         let steps = wanted.unwrap_or(most).clamp(1, most);
         self.check_window(split.profile, steps);
@@ -292,7 +284,7 @@ impl Resolver<'_> {
             metric.excluded_steps()
         );
         if steps < needed {
-            self.problems.push(Problem::plan(
+            self.problems.plan(
                 format!("an epoch has {}, {excluded}", counted(steps, "step")),
                 match self.wanted_steps() {
                     Some(_) => "set more --steps (train.total_training_steps)",
@@ -300,17 +292,17 @@ impl Resolver<'_> {
                         "use more files (--files), fewer accelerators or a smaller --batch-size"
                     }
                 },
-            ));
+            );
         } else if let Some(between) = self.steps_between_checkpoints()
             && between < needed
         {
-            self.problems.push(Problem::plan(
+            self.problems.plan(
                 format!(
                     "a checkpoint after every {} cuts epochs into blocks of so many, {excluded}",
                     counted(between, "step")
                 ),
                 format!("set --params checkpoint.steps_between_checkpoints={needed} or more"),
-            ));
+            );
         }
     }
 
@@ -383,10 +375,10 @@ impl Resolver<'_> {
                     .transfer_size
                     .or(self.workload.reader.transfer_size);
                 if asked == Some(0) {
-                    self.problems.push(Problem::plan(
+                    self.problems.plan(
                         "--transfer-size is 0",
                         "it must be 1 byte or more; leave it out for the default",
-                    ));
+                    );
                 }
                 let bytes = asked.unwrap_or_else(|| default_transfer_bytes(path)).max(1);
                 ReadPattern::Records {
@@ -417,13 +409,13 @@ impl Resolver<'_> {
         );
         let found = self.inventory.valid.len() as u64;
         if storage == StorageKind::Real && found < eval_files {
-            self.problems.push(Problem::plan(
+            self.problems.plan(
                 format!(
                     "{} has {found} evaluation files in valid/, the workload says {eval_files}",
                     self.inventory.folder
                 ),
                 format!("set --params dataset.num_files_eval={found}"),
-            ));
+            );
         }
         let count = steps(&Split {
             files: eval_files,
@@ -431,10 +423,10 @@ impl Resolver<'_> {
             ..*split
         });
         if count == 0 {
-            self.problems.push(Problem::plan(
+            self.problems.plan(
                 format!("{eval_files} evaluation files are less than one step of all accelerators"),
                 "set --params workflow.evaluation=False, or more dataset.num_files_eval",
-            ));
+            );
         }
         let spec = &self.workload.evaluation;
         Some(EvaluationPlan {

@@ -1,9 +1,9 @@
 //! Plans of the workloads that are built in, and everything that makes none.
 
 use super::*;
+use crate::problem::ProblemKind;
 use crate::training::catalog;
 use crate::training::inventory::DataFile;
-use crate::training::problem::ProblemKind;
 use crate::units::GIB;
 
 fn host(memory_bytes: u64) -> HostFacts {
@@ -181,21 +181,35 @@ fn all_problems_are_told_at_once() {
     let problems = resolve(&unet3d, &request, &inventory).unwrap_err();
     assert_eq!(problems.kind(), ProblemKind::Plan);
     insta::assert_snapshot!(problems, @r"
-    path gds-batch is not for training; use --path buffered, cpu, page-cache, cpu-gpu, cpu-async-gpu, gds or null
-    --accelerators is 0; it must be 1 or more
-    --epochs (train.epochs) is 0; it must be 1 or more
-    the files in /data/set hold 1 sample each, the workload says 4; set --samples-per-file 1
-    /data/set has 10 training files, the workload says 12; set --files 10, or make more with `stormlp datagen`
-    --compute-time: value is -1, it must be 0 or more
-    the run needs about 56.26 MiB of memory, 1 MiB may be used; use fewer accelerators, files or steps, or raise --memory-limit
+    7 things are wrong:
+      - path gds-batch is not for training
+        help: use --path buffered, cpu, page-cache, cpu-gpu, cpu-async-gpu, gds or null
+      - --accelerators is 0
+        help: it must be 1 or more
+      - --epochs (train.epochs) is 0
+        help: it must be 1 or more
+      - the files in /data/set hold 1 sample each, the workload says 4
+        help: set --samples-per-file 1
+      - /data/set has 10 training files, the workload says 12
+        help: set --files 10, or make more with `stormlp datagen`
+      - --compute-time: value is -1, it must be 0 or more
+      - the run needs about 56.26 MiB of memory, 1 MiB may be used
+        help: use fewer accelerators, files or steps, or raise --memory-limit
     ");
+}
+
+/// The only problem, with its help.
+fn only(resolved: Result<Resolved, Problems>) -> String {
+    let problems = resolved.unwrap_err();
+    assert_eq!(problems.len(), 1, "{problems}");
+    format!("{}; {}", problems[0].message, problems[0].help)
 }
 
 #[test]
 fn an_empty_folder_names_the_command() {
     let unet3d = workload("unet3d", "h100");
-    let problems = resolve(&unet3d, &TrainRequest::default(), &folder(0, 0)).unwrap_err();
-    insta::assert_snapshot!(problems, @"/data/set has no npz files in train/; make them with `stormlp datagen unet3d --data-dir /data/set`");
+    let resolved = resolve(&unet3d, &TrainRequest::default(), &folder(0, 0));
+    insta::assert_snapshot!(only(resolved), @"/data/set has no npz files in train/; make them with `stormlp datagen unet3d --data-dir /data/set`");
 }
 
 #[test]
@@ -207,9 +221,9 @@ fn too_many_accelerators_and_too_few_steps_are_told_with_their_numbers() {
         steps,
         ..TrainRequest::default()
     };
-    insta::assert_snapshot!(resolve(&unet3d, &ask(100, None), &data).unwrap_err(), @"168 samples in 168 files are less than one step of 100 accelerators with batches of 7, 700 samples; use more files (--files) or fewer accelerators (--accelerators)");
-    insta::assert_snapshot!(resolve(&unet3d, &ask(12, None), &data).unwrap_err(), @"an epoch has 2 steps, AU by profile v2, which leaves out 1, needs 3; use more files (--files), fewer accelerators or a smaller --batch-size");
-    insta::assert_snapshot!(resolve(&unet3d, &ask(1, Some(25)), &data).unwrap_err(), @"25 steps in an epoch are asked for, the data have 24; set --steps 24, or use more files");
+    insta::assert_snapshot!(only(resolve(&unet3d, &ask(100, None), &data)), @"168 samples in 168 files are less than one step of 100 accelerators with batches of 7, 700 samples; use more files (--files) or fewer accelerators (--accelerators)");
+    insta::assert_snapshot!(only(resolve(&unet3d, &ask(12, None), &data)), @"an epoch has 2 steps, AU by profile v2, which leaves out 1, needs 3; use more files (--files), fewer accelerators or a smaller --batch-size");
+    insta::assert_snapshot!(only(resolve(&unet3d, &ask(1, Some(25)), &data)), @"25 steps in an epoch are asked for, the data have 24; set --steps 24, or use more files");
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub fn summary(report: &CheckpointReport) -> Value {
             "scale": report.plan.scale,
             "scaled": report.plan.is_scaled(),
             "emulated_accelerator_memory": report.plan.device
-                == Some(stormlp_model::matrix::DeviceId::Host),
+                == Some(stormlp_model::transport::DeviceId::Host),
         },
     })
 }

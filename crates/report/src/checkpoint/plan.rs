@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use stormlp_model::checkpoint::{CheckpointPlan, Problem, RankPlan};
+use stormlp_model::checkpoint::{CheckpointPlan, RankPlan};
+use stormlp_model::problem::Problem;
 use stormlp_model::units::ByteSize;
 
 use super::{gib, marked};
@@ -105,7 +106,7 @@ pub fn dry_run_text(dry_run: &DryRun<'_>) -> String {
     if !dry_run.problems.is_empty() {
         text.push_str("\nThis cannot run here:\n");
         for problem in dry_run.problems {
-            let _ = writeln!(text, "  {problem}; {}", problem.remedy);
+            let _ = writeln!(text, "  {}; {}", problem.message, problem.help);
         }
     }
     marked(plan, &text)

@@ -1,8 +1,7 @@
 //! The standard table before it is drawn: title, header, rows and notes as plain text.
 
-use stormlp_model::matrix::{
-    CellStatus, DeviceId, EngineChoice, MatrixPlan, MatrixReport, Measurement, Span,
-};
+use stormlp_model::matrix::{CellStatus, MatrixPlan, MatrixReport, Measurement, Span};
+use stormlp_model::transport::{DeviceId, EngineChoice};
 use stormlp_model::units::format_duration;
 
 use super::View;

@@ -303,7 +303,7 @@ fn a_cell_cut_short_is_marked_in_every_format() {
 #[test]
 fn an_engine_asked_for_is_named_without_more() {
     let mut report = report(&plain(), both);
-    report.plan.engine_asked = stormlp_model::matrix::EngineChoice::Uring;
+    report.plan.engine_asked = stormlp_model::transport::EngineChoice::Uring;
     let text = show(Format::Table, &report);
     assert!(
         text.lines().nth(1).unwrap().ends_with(", engine uring"),

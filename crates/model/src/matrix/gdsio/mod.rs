@@ -12,11 +12,12 @@ mod tests;
 
 use std::path::PathBuf;
 
-use super::choice::{CacheState, DeviceId, Fill, IoSize, PathChoice, Span};
+use super::choice::{CacheState, Fill, IoSize, PathChoice, Span};
 use super::request::{JobRequest, MatrixRequest, SharedFile, Target};
 use crate::names::VariantArray;
 use crate::operation::Operation;
 use crate::path::{MemoryKind, PathKind};
+use crate::transport::DeviceId;
 use crate::units::MIB;
 
 pub use args::{GdsioArgs, parse_args};

@@ -173,7 +173,7 @@ fn hints_about_space_never_name_a_size_of_zero_and_count_what_is_replaced() {
     let mut request = plain();
     request.file_size_bytes = Some(GIB);
     let found = problems(&request, &folder(KIB));
-    assert_eq!(found.help(), "free some space or use another --dir");
+    assert_eq!(found[0].help, "free some space or use another --dir");
     let mut inventory = laid_out(8, GIB / 2, Content::Other);
     inventory.folders[0].free_bytes = GIB;
     let found = problems(&request, &inventory);
@@ -183,7 +183,7 @@ fn hints_about_space_never_name_a_size_of_zero_and_count_what_is_replaced() {
             .contains("4 GiB in files that would be replaced"),
         "{found}"
     );
-    assert_eq!(found.help(), "--file-size 576M would fit");
+    assert_eq!(found[0].help, "--file-size 576M would fit");
     inventory.folders[0].free_bytes = 4 * GIB;
     assert!(resolve(&request, &laptop(), &inventory).is_ok());
 }

@@ -2,7 +2,6 @@
 
 use super::Resolver;
 use crate::training::plan::DataPlan;
-use crate::training::problem::Problem;
 use crate::training::request::StorageKind;
 use crate::training::steps::{Split, steps};
 use crate::training::workload::DataFormat;
@@ -15,10 +14,8 @@ impl Resolver<'_> {
             .samples_per_file
             .unwrap_or(self.workload.dataset.num_samples_per_file);
         if samples == 0 {
-            self.problems.push(Problem::plan(
-                "--samples-per-file is 0",
-                "it must be 1 or more",
-            ));
+            self.problems
+                .plan("--samples-per-file is 0", "it must be 1 or more");
         }
         samples.max(1)
     }
@@ -28,13 +25,13 @@ impl Resolver<'_> {
         let spec = &self.workload.dataset;
         let samples_per_file = split.samples_per_file;
         if !(spec.record_length_bytes >= 0.01 && spec.record_length_bytes <= 1e15) {
-            self.problems.push(Problem::plan(
+            self.problems.plan(
                 format!(
                     "dataset.record_length_bytes is {}",
                     spec.record_length_bytes
                 ),
                 "it must be 1 to 1e15 bytes",
-            ));
+            );
         }
         let files = match storage {
             StorageKind::Null => self.imagined_files(split),
@@ -118,13 +115,13 @@ impl Resolver<'_> {
                 Some(name) => format!(" (but other files, such as {name})"),
                 None => String::new(),
             };
-            self.problems.push(Problem::machine(
+            self.problems.machine(
                 format!("{folder} has no {format} files in train/{foreign}"),
                 format!(
                     "make them with `stormlp datagen {} --data-dir {folder}`",
                     self.workload.name
                 ),
-            ));
+            );
             // The count that would be right, so that nothing else seems wrong.
             return self
                 .request
@@ -133,24 +130,24 @@ impl Resolver<'_> {
                 .max(1);
         }
         if inventory.unfinished {
-            self.problems.push(Problem::machine(
+            self.problems.machine(
                 format!("the dataset in {folder} is unfinished"),
                 format!(
                     "continue with `stormlp datagen {} --data-dir {folder} --resume`",
                     self.workload.name
                 ),
-            ));
+            );
         }
         if let Some(in_file) = inventory.samples_per_file
             && in_file != samples_per_file
         {
-            self.problems.push(Problem::plan(
+            self.problems.plan(
                 format!(
                     "the files in {folder} hold {} each, the workload says {samples_per_file}",
                     counted(in_file, "sample")
                 ),
                 format!("set --samples-per-file {in_file}"),
-            ));
+            );
         }
         let wanted = self
             .request
@@ -158,17 +155,16 @@ impl Resolver<'_> {
             .or(inventory.manifest_files)
             .unwrap_or(self.workload.dataset.num_files_train);
         if wanted == 0 {
-            self.problems
-                .push(Problem::plan("--files is 0", "it must be 1 or more"));
+            self.problems.plan("--files is 0", "it must be 1 or more");
         }
         if wanted > found {
-            self.problems.push(Problem::plan(
+            self.problems.plan(
                 format!(
                     "{folder} has {}, the workload says {wanted}",
                     counted(found, "training file")
                 ),
                 format!("set --files {found}, or make more with `stormlp datagen`"),
-            ));
+            );
         }
         wanted.max(1)
     }

@@ -9,8 +9,8 @@ use stormlp_model::checkpoint::{
     CheckpointProfile, CheckpointRequest, CheckpointWorkload, FsyncPolicy, Mode, ScaleChoice,
     builtin, parse,
 };
-use stormlp_model::matrix::{DeviceId, EngineChoice};
 use stormlp_model::path::PathKind;
+use stormlp_model::transport::{DeviceId, EngineChoice};
 use stormlp_model::units::{ByteSize, parse_duration};
 
 use crate::exit::Failure;

@@ -6,12 +6,12 @@ mod outputs;
 use anyhow::Context;
 use stormlp_emulator::checkpoint::{Cleaned, Disk, Look, Surroundings, clean, scan, write_rate};
 use stormlp_model::checkpoint::{
-    CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, Ending, Fault, Problem,
-    ScaleChoice, resolve,
+    CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, Ending, Fault,
+    Resolution, ScaleChoice, resolve,
 };
 use stormlp_model::facts::HostFacts;
 use stormlp_model::head::{ReportHead, ReportKind};
-use stormlp_model::matrix::DeviceId;
+use stormlp_model::transport::DeviceId;
 use stormlp_model::units::ByteSize;
 use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_report::checkpoint::{DryRun, dry_run_json, dry_run_text, mark, marked, opening};
@@ -43,12 +43,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         .clone()
         .filter(|_| resolution.problems.is_empty())
     else {
-        let mark = resolution.plan.as_ref().and_then(mark);
-        return Err(refusal(
-            &resolution.problems,
-            mark.as_deref(),
-            resolution.has_no_valid_plan(),
-        ));
+        return Err(refusal(resolution));
     };
     let mark = mark(&plan);
     carry_out(&args, plan, host, session).map_err(|failure| match &mark {
@@ -120,8 +115,7 @@ fn dry_run(request: &CheckpointRequest, host: &HostFacts, format: Format) -> Res
         .as_ref()
         .filter(|_| !resolution.has_no_valid_plan())
     else {
-        let mark = resolution.plan.as_ref().and_then(mark);
-        return Err(refusal(&resolution.problems, mark.as_deref(), true));
+        return Err(refusal(resolution));
     };
     let dry_run = DryRun {
         plan,
@@ -136,29 +130,13 @@ fn dry_run(request: &CheckpointRequest, host: &HostFacts, format: Format) -> Res
     }
 }
 
-/// Everything that keeps a run from starting, as one failure; `mark` says what was scaled.
-fn refusal(problems: &[Problem], mark: Option<&str>, no_plan: bool) -> Failure {
-    let marked = |text: &str| match mark {
-        Some(mark) => format!("{mark}  {text}"),
-        None => text.to_string(),
-    };
-    let whats: Vec<String> = problems
-        .iter()
-        .map(|problem| marked(&problem.what))
-        .collect();
-    let error = anyhow::anyhow!("{}", whats.join("\nerror: "));
-    let mut remedies: Vec<String> = Vec::new();
-    for problem in problems {
-        let remedy = marked(&problem.remedy);
-        if !remedies.contains(&remedy) {
-            remedies.push(remedy);
-        }
+/// Everything that keeps a run from starting, as one failure that says what was scaled.
+fn refusal(resolution: Resolution) -> Failure {
+    let failure = Failure::from(resolution.problems);
+    match resolution.plan.as_ref().and_then(mark) {
+        Some(mark) => failure.marked(&mark),
+        None => failure,
     }
-    let code = match no_plan {
-        true => Code::NoPlan,
-        false => Code::Machine,
-    };
-    Failure::new(code, error).with_help(remedies.join("\nhelp: "))
 }
 
 /// Runs the plan.

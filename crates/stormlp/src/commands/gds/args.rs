@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use clap::Args;
 use stormlp_model::matrix::{
-    CacheState, DeviceId, EngineChoice, Fill, IoSize, JobRequest, MatrixRequest, PathChoice, Span,
-    Target, apply_preset,
+    CacheState, Fill, IoSize, JobRequest, MatrixRequest, PathChoice, Span, Target, apply_preset,
 };
 use stormlp_model::operation::Operation;
 use stormlp_model::path::{MemoryKind, PathKind};
+use stormlp_model::transport::{DeviceId, EngineChoice};
 use stormlp_model::units::{ByteSize, parse_duration, parse_size_sweep};
 
 use crate::exit::Failure;

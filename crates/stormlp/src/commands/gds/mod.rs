@@ -10,13 +10,11 @@ use std::path::PathBuf;
 
 use stormlp_model::facts::HostFacts;
 use stormlp_model::head::{ReportHead, ReportKind};
-use stormlp_model::matrix::{
-    MatrixPlan, MatrixReport, MatrixRequest, PathChoice, ProblemKind, Problems, resolve,
-};
+use stormlp_model::matrix::{MatrixPlan, MatrixReport, MatrixRequest, PathChoice, resolve};
 use stormlp_model::path::PathKind;
 use stormlp_report::matrix::{Format, render_plan};
 
-use crate::exit::{Code, Failure};
+use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
 
@@ -103,20 +101,7 @@ pub(crate) fn host_facts(request: &MatrixRequest, session: &Session) -> Result<H
 /// With exit code 3 or 4 and everything that is wrong.
 pub(crate) fn plan(request: &MatrixRequest, facts: &HostFacts) -> Result<MatrixPlan, Failure> {
     let inventory = scan::inventory(request.jobs.iter().map(|job| &job.target));
-    resolve(request, facts, &inventory).map_err(problems)
-}
-
-fn problems(problems: Problems) -> Failure {
-    let code = match problems.kind() {
-        ProblemKind::Plan => Code::NoPlan,
-        ProblemKind::Machine => Code::Machine,
-    };
-    let help = problems.help();
-    let failure = Failure::new(code, problems);
-    match help.is_empty() {
-        true => failure,
-        false => failure.with_help(help),
-    }
+    Ok(resolve(request, facts, &inventory)?)
 }
 
 /// A run of a fresh plan, with a folder for its report.

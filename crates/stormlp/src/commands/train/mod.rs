@@ -15,7 +15,6 @@ use stormlp_model::facts::HostFacts;
 use stormlp_model::location::Location;
 use stormlp_model::path::PathKind;
 use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::training::problem::{ProblemKind, Problems};
 use stormlp_model::training::request::{StorageKind, TrainRequest};
 use stormlp_model::training::resolve::Resolved;
 use stormlp_model::training::workload::Workload;
@@ -23,7 +22,7 @@ use stormlp_transfer::probe;
 use stormlp_transfer::storage::{FolderLock, LockError};
 
 use self::data::Data;
-use crate::exit::{Code, Failure};
+use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
 
@@ -150,7 +149,12 @@ fn resolve(
     facts: &HostFacts,
     data: &Data,
 ) -> Result<Resolved, Failure> {
-    TrainPlan::resolve(workload, request, facts, &data.inventory).map_err(refused)
+    Ok(TrainPlan::resolve(
+        workload,
+        request,
+        facts,
+        &data.inventory,
+    )?)
 }
 
 /// A file of DLIO's may only make a dataset, or only write checkpoints.
@@ -188,25 +192,6 @@ fn facts(request: &TrainRequest, session: &Session) -> Result<HostFacts, Failure
             session.host_facts(folder)
         }
         _ => Ok(probe::host_facts()),
-    }
-}
-
-fn refused(problems: Problems) -> Failure {
-    let code = match problems.kind() {
-        ProblemKind::Plan => Code::NoPlan,
-        ProblemKind::Machine => Code::Machine,
-    };
-    let help: Vec<String> = problems
-        .0
-        .iter()
-        .map(|problem| problem.help.clone())
-        .filter(|help| !help.is_empty())
-        .collect();
-    let messages: Vec<&str> = problems.0.iter().map(|p| p.message.as_str()).collect();
-    let failure = Failure::new(code, anyhow::anyhow!("{}", messages.join("\n       ")));
-    match help.is_empty() {
-        true => failure,
-        false => failure.with_help(help.join("\n      ")),
     }
 }
 

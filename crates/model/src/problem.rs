@@ -1,0 +1,134 @@
+//! What is wrong with a request: all of it, not only the first thing, each with what mends it.
+
+use std::fmt;
+use std::ops::Deref;
+
+use serde::{Deserialize, Serialize};
+
+/// Whose fault a problem is; decides the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProblemKind {
+    /// Workload and options make no valid plan.
+    Plan,
+    /// The request is fine, this machine is not: no device, no space, no permission, no data.
+    Machine,
+}
+
+/// One thing that is wrong, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// Whose fault it is.
+    pub kind: ProblemKind,
+    /// What is wrong and where, with its numbers.
+    pub message: String,
+    /// What would mend it; empty when the message says it all.
+    pub help: String,
+}
+
+/// Everything that is wrong with a request; never empty when it is an error.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Problems(Vec<Problem>);
+
+impl Problems {
+    /// Adds a contradiction of the request.
+    pub fn plan(&mut self, message: impl Into<String>, help: impl Into<String>) {
+        self.push(ProblemKind::Plan, message.into(), help.into());
+    }
+
+    /// Adds something this machine lacks.
+    pub fn machine(&mut self, message: impl Into<String>, help: impl Into<String>) {
+        self.push(ProblemKind::Machine, message.into(), help.into());
+    }
+
+    fn push(&mut self, kind: ProblemKind, message: String, help: String) {
+        let problem = Problem {
+            kind,
+            message,
+            help,
+        };
+        // A matrix runs into the same problem once for each of its cells.
+        if !self.0.contains(&problem) {
+            self.0.push(problem);
+        }
+    }
+
+    /// `value` when nothing is wrong.
+    ///
+    /// # Errors
+    /// Everything that is wrong.
+    pub fn or<T>(self, value: T) -> Result<T, Self> {
+        match self.is_empty() {
+            true => Ok(value),
+            false => Err(self),
+        }
+    }
+
+    /// What the exit code is to say. The request's own faults come before the machine's: no
+    /// machine would help then.
+    pub fn kind(&self) -> ProblemKind {
+        if self.0.iter().any(|p| p.kind == ProblemKind::Plan) {
+            ProblemKind::Plan
+        } else {
+            ProblemKind::Machine
+        }
+    }
+
+    /// What mends all of them; `None` when each has its own help, which then stands beside it.
+    pub fn help(&self) -> Option<&str> {
+        let help = self.0.first()?.help.as_str();
+        let shared = !help.is_empty() && self.0.iter().all(|problem| problem.help == help);
+        shared.then_some(help)
+    }
+}
+
+/// In the order they were found.
+impl Deref for Problems {
+    type Target = [Problem];
+
+    fn deref(&self) -> &[Problem] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [only] = self.0.as_slice() {
+            return write!(f, "{}", only.message);
+        }
+        write!(f, "{} things are wrong:", self.0.len())?;
+        for problem in &self.0 {
+            write!(f, "\n  - {}", problem.message)?;
+            if self.help().is_none() && !problem.help.is_empty() {
+                write!(f, "\n    help: {}", problem.help)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_problem_is_told_with_its_help() {
+        let mut problems = Problems::default();
+        problems.machine("there is no cuda:9", "`stormlp doctor` lists them");
+        assert_eq!(problems.kind(), ProblemKind::Machine);
+        assert_eq!(problems.to_string(), "there is no cuda:9");
+        assert_eq!(problems.help(), Some("`stormlp doctor` lists them"));
+        problems.plan("--steps is 0", "it must be 1 or more");
+        problems.plan("--steps is 0", "it must be 1 or more");
+        assert_eq!(problems.kind(), ProblemKind::Plan);
+        assert_eq!(problems.help(), None);
+        assert_eq!(
+            problems.to_string(),
+            "2 things are wrong:\n  - there is no cuda:9\n    help: `stormlp doctor` lists them\n  \
+             - --steps is 0\n    help: it must be 1 or more"
+        );
+    }
+}

@@ -1,0 +1,227 @@
+//! How bytes move between storage and memory: path, engine, device, threads, buffers.
+//!
+//! Every lane decides it while it makes its plan, from what was asked for and what is known of the
+//! host, so that a dry run refuses what cannot run, and nothing is decided while it runs.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
+
+use crate::facts::{Availability, HostFacts};
+use crate::names::{Named, unknown};
+use crate::path::{EngineKind, MemoryKind, PathKind};
+use crate::problem::Problems;
+use crate::units::counted;
+use crate::warning::{Warning, WarningKind};
+
+/// How the bytes of a run move, every number decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transport {
+    /// The path.
+    pub path: PathKind,
+    /// The engine under it, where the CPU drives the path.
+    pub engine: EngineKind,
+    /// The engine as it was asked for.
+    pub engine_asked: EngineChoice,
+    /// The accelerator, for the paths that end in one.
+    pub device: Option<DeviceId>,
+    /// What kind of memory transfers end in.
+    pub memory: MemoryKind,
+    /// Whether host memory stands in for an accelerator's.
+    pub emulated: bool,
+    /// Threads that move bytes.
+    pub threads: usize,
+    /// Transfers in flight for each thread, each with buffers of its own.
+    pub queue_depth: usize,
+    /// Bytes of one transfer at most.
+    pub chunk_bytes: u64,
+    /// Transfers of one read or one file in flight.
+    pub window: usize,
+    /// Submissions gathered before they go to the kernel.
+    pub submit_batch: usize,
+    /// Whether buffers are registered with cuFile.
+    pub register_buffers: bool,
+    /// Files that each thread holds open from one transfer to the next.
+    pub streams: usize,
+}
+
+/// The engine that `asked` comes to on `host`; a problem when one was named that cannot run there.
+pub fn engine(asked: EngineChoice, host: &HostFacts, problems: &mut Problems) -> EngineKind {
+    let wanted = match asked {
+        EngineChoice::Psync => return EngineKind::Psync,
+        EngineChoice::TokioUring => EngineKind::TokioUring,
+        EngineChoice::Auto | EngineChoice::Uring => EngineKind::Uring,
+    };
+    match &host.io_uring {
+        Availability::Available => wanted,
+        Availability::Unavailable { .. } if asked == EngineChoice::Auto => EngineKind::Psync,
+        Availability::Unavailable { reason, remedy } => {
+            problems.machine(
+                format!("engine {wanted} cannot run here: {reason}"),
+                format!("{remedy}; or use --engine psync"),
+            );
+            wanted
+        }
+    }
+}
+
+/// The accelerator that transfers on `path` end in, if they end in one: the one that was asked
+/// for, else the host's first, else host memory that stands in. A problem when the one that was
+/// asked for is not there, whatever the path.
+pub fn device(
+    asked: Option<DeviceId>,
+    path: PathKind,
+    host: &HostFacts,
+    problems: &mut Problems,
+) -> Option<DeviceId> {
+    if let Some(device) = asked {
+        check_device(device, host, problems);
+    }
+    let ends_there = path.ends_in_accelerator();
+    ends_there.then(|| asked.unwrap_or_else(|| first_device(host)))
+}
+
+/// The device that is taken when none is named.
+pub fn first_device(host: &HostFacts) -> DeviceId {
+    (host.accelerators.first()).map_or(DeviceId::Host, |gpu| DeviceId::Cuda(gpu.index))
+}
+
+/// Finds a problem when `device` is not in `host`.
+pub fn check_device(device: DeviceId, host: &HostFacts, problems: &mut Problems) {
+    if let DeviceId::Cuda(index) = device
+        && host.accelerators.iter().all(|gpu| gpu.index != index)
+    {
+        let there = counted(host.accelerators.len() as u64, "device");
+        problems.machine(
+            format!("there is no {device}: CUDA shows {there} on this machine"),
+            "`stormlp doctor` lists them; --device host measures with emulated memory",
+        );
+    }
+}
+
+/// Finds a problem when `path` needs a library that `host` does not have.
+pub fn check_path(path: PathKind, host: &HostFacts, problems: &mut Problems) {
+    if path.needs_cufile()
+        && let Availability::Unavailable { reason, remedy } = host.support(path)
+    {
+        problems.machine(format!("path {path} cannot run here: {reason}"), remedy);
+    }
+}
+
+/// Says that psync moves the bytes because io_uring, which nobody ruled out, is refused.
+pub fn engine_warning(asked: EngineChoice, host: &HostFacts) -> Option<Warning> {
+    let Availability::Unavailable { reason, remedy } = &host.io_uring else {
+        return None;
+    };
+    (asked == EngineChoice::Auto).then(|| {
+        Warning::new(
+            WarningKind::EngineFellBack,
+            format!("the CPU's paths run on psync threads, because io_uring is refused: {reason}"),
+            remedy.clone(),
+        )
+    })
+}
+
+/// Says that memory of an accelerator is emulated.
+pub fn emulated_warning() -> Warning {
+    Warning::new(
+        WarningKind::Emulated,
+        "accelerator memory is emulated: host memory stands in for it, and a copy to it is a copy \
+         within host memory",
+        "run on a machine with a GPU to measure transfers to one",
+    )
+}
+
+/// Which engine to drive the CPU's paths with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[derive(EnumString, IntoStaticStr, VariantArray, VariantNames)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+pub enum EngineChoice {
+    /// io_uring where the kernel allows it, threads otherwise; the report says which.
+    #[default]
+    Auto,
+    /// io_uring or nothing.
+    Uring,
+    /// io_uring through tokio-uring.
+    TokioUring,
+    /// `pread` and `pwrite`.
+    Psync,
+}
+
+impl Named for EngineChoice {
+    const WHAT: &'static str = "an engine";
+}
+
+impl EngineChoice {
+    /// As it is typed.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// Where the accelerator memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum DeviceId {
+    /// Host memory stands in for an accelerator: emulated.
+    Host,
+    /// The CUDA device of this index.
+    Cuda(u32),
+}
+
+impl fmt::Display for DeviceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host => f.pad("host"),
+            Self::Cuda(index) => f.pad(&format!("cuda:{index}")),
+        }
+    }
+}
+
+impl From<DeviceId> for String {
+    fn from(device: DeviceId) -> Self {
+        device.to_string()
+    }
+}
+
+impl TryFrom<String> for DeviceId {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl FromStr for DeviceId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "host" {
+            return Ok(Self::Host);
+        }
+        text.strip_prefix("cuda:")
+            .unwrap_or(text)
+            .parse()
+            .map(Self::Cuda)
+            .map_err(|_| format!("`{text}` is not a device: use host or cuda:0"))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_text_in_reports() {
+        for (text, device) in [("host", DeviceId::Host), ("cuda:1", DeviceId::Cuda(1))] {
+            assert_eq!(text.parse::<DeviceId>().unwrap(), device);
+            assert_eq!(serde_json::to_string(&device).unwrap(), format!("{text:?}"));
+        }
+        assert!("gpu".parse::<DeviceId>().is_err());
+    }
+}
