@@ -271,7 +271,7 @@ fn a_stopped_run_saves_what_it_measured() {
     let report = saved.unwrap().unwrap().path().join("report.json");
     let report: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
-    assert_eq!(report["ending"]["outcome"], "stopped");
+    assert_eq!(report["ending"]["status"], "stopped");
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn ctrl_c_saves_what_was_measured_and_resume_measures_the_rest() {
     );
     let path = saved(folder.path());
     let before = read_json(&path);
-    assert_eq!(before["stopped"], true);
+    assert_eq!(before["ending"]["status"], "stopped");
     let cut_short =
         (before["cells"].as_array().unwrap().iter()).any(|cell| cell["interrupted"] == true);
     assert_eq!(told.contains("the last cut short"), cut_short, "{told}");
@@ -88,7 +88,7 @@ fn ctrl_c_saves_what_was_measured_and_resume_measures_the_rest() {
         .assert()
         .success();
     let after = read_json(&path);
-    assert_eq!(after["stopped"], false);
+    assert_eq!(after["ending"]["status"], "complete");
     let cells = after["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 4);
     // What was whole is kept as it was measured.

@@ -99,7 +99,7 @@ fn every_path_reads_the_same_bytes() {
         let words = format!("{words} --path {path} --device host");
         let report = report(folder.path(), &words);
         assert_eq!(report["bytes_read"].as_u64().unwrap(), expected, "{path}");
-        let ran = report["evidence"]["effective_path"].as_str().unwrap();
+        let ran = report["evidence"][0]["effective_path"].as_str().unwrap();
         assert_eq!(ran, path);
         let emulated = report["warnings"].as_array().unwrap().iter();
         let emulated = emulated
@@ -108,7 +108,7 @@ fn every_path_reads_the_same_bytes() {
         assert_eq!(emulated, usize::from(path != "cpu"), "{path}");
     }
     let psync = report(folder.path(), &format!("{words} --engine psync"));
-    assert_eq!(psync["evidence"]["engine"]["engine"], "psync");
+    assert_eq!(psync["evidence"][0]["engine"]["engine"], "psync");
     assert_eq!(psync["bytes_read"].as_u64().unwrap(), expected);
 }
 
@@ -145,7 +145,7 @@ fn null_storage_needs_no_dataset() {
         --params metric.au=0.001";
     let report = report(folder.path(), words);
     assert_eq!(report["accelerators"], 16);
-    assert_eq!(report["evidence"]["effective_path"], "null");
+    assert_eq!(report["evidence"][0]["effective_path"], "null");
     assert_eq!(report["device_bytes_read"], Value::Null);
     assert!(!folder.path().join("stormlp-data").exists());
 }

@@ -8,13 +8,13 @@ use std::path::Path;
 use stormlp_emulator::matrix;
 use stormlp_model::event::{Event, Observer, Silent};
 use stormlp_model::facts::{Availability, HostFacts, PathSupport};
-use stormlp_model::head::{ReportHead, ReportKind};
 use stormlp_model::matrix::{
     CellStatus, Content, DataManifest, FolderFacts, Inventory, MANIFEST_NAME, MatrixReport,
-    MatrixRequest, PathChoice, Span, resolve,
+    MatrixRequest, MatrixResults, PathChoice, Span, resolve,
 };
 use stormlp_model::operation::Operation;
 use stormlp_model::path::PathKind;
+use stormlp_model::report::{Ending, Head, ReportKind};
 use stormlp_model::stop::StopToken;
 use stormlp_model::warning::WarningKind;
 use stormlp_transfer::storage::FolderLock;
@@ -86,8 +86,8 @@ fn request(folder: &Path) -> MatrixRequest {
 fn run(request: &MatrixRequest, folder: &Path, stop: &StopToken) -> MatrixReport {
     let facts = facts();
     let plan = resolve(request, &facts, &inventory(folder)).expect("a valid request");
-    let head = ReportHead::new(ReportKind::Gds, String::new(), String::new(), facts);
-    let report = MatrixReport::new(head, plan);
+    let head = Head::new(ReportKind::Gds, String::new(), String::new(), facts);
+    let report = MatrixReport::new(head, plan, MatrixResults::default());
     run_report(report, &Silent, stop)
 }
 
@@ -104,12 +104,15 @@ fn folder() -> tempfile::TempDir {
 fn every_path_moves_and_verifies_every_byte() {
     let folder = folder();
     let report = run(&request(folder.path()), folder.path(), &StopToken::new());
-    assert_eq!(report.cells.len(), PATHS.len() * 3);
-    for cell in &report.cells {
+    assert_eq!(report.results.cells.len(), PATHS.len() * 3);
+    for cell in &report.results.cells {
         assert_eq!(cell.status, CellStatus::Ok, "{:?}", cell.reason);
         let numbers = cell.result().expect("numbers");
         assert_eq!((numbers.bytes, numbers.operations), (8 << 20, 128));
-        assert_eq!(numbers.interval_bytes.iter().sum::<u64>(), numbers.bytes);
+        assert_eq!(
+            numbers.series.interval_bytes.iter().sum::<u64>(),
+            numbers.bytes
+        );
         assert_eq!(cell.effective_path, Some(cell.requested_path));
         let reads = cell.op != Operation::Write && cell.requested_path != PathKind::Null;
         let checked = cell
@@ -165,10 +168,14 @@ fn a_truncated_file_fails_its_cells_and_the_matrix_goes_on() {
         .open(&made.plan.files[1].path)
         .expect("a file");
     file.set_len(1 << 20).expect("truncated");
-    let head = ReportHead::new(ReportKind::Gds, String::new(), String::new(), facts);
-    let report = run_report(MatrixReport::new(head, plan), &Silent, &StopToken::new());
-    assert_eq!(report.cells.len(), PATHS.len());
-    for cell in &report.cells {
+    let head = Head::new(ReportKind::Gds, String::new(), String::new(), facts);
+    let report = run_report(
+        MatrixReport::new(head, plan, MatrixResults::default()),
+        &Silent,
+        &StopToken::new(),
+    );
+    assert_eq!(report.results.cells.len(), PATHS.len());
+    for cell in &report.results.cells {
         let broken = cell.requested_path != PathKind::Null;
         assert_eq!(cell.status == CellStatus::Failed, broken);
         if broken {
@@ -196,13 +203,13 @@ fn wrong_content_is_reported_with_its_place() {
     content[70_000] ^= 0xff;
     fs::write(path, content).expect("written");
     let report = run(&request, folder.path(), &StopToken::new());
-    let checks = report.cells[0]
+    let checks = report.results.cells[0]
         .verification
         .as_ref()
         .expect("a verification");
     let first = checks.first.as_ref().expect("a mismatch");
     assert_eq!(
-        (report.cells[0].status, first.offset_bytes),
+        (report.results.cells[0].status, first.offset_bytes),
         (CellStatus::Failed, 70_000)
     );
     assert_eq!(&first.file, path);
@@ -229,18 +236,24 @@ fn a_stopped_matrix_keeps_what_it_has() {
     };
     let facts = facts();
     let plan = resolve(&request, &facts, &inventory(folder.path())).expect("a valid request");
-    let head = ReportHead::new(ReportKind::Gds, String::new(), String::new(), facts);
+    let head = Head::new(ReportKind::Gds, String::new(), String::new(), facts);
     let stop = StopToken::new();
     let report = run_report(
-        MatrixReport::new(head, plan),
+        MatrixReport::new(head, plan, MatrixResults::default()),
         &StopsInACell(stop.clone()),
         &stop,
     );
-    assert!(report.stopped);
-    assert_eq!(report.cells.len(), 1);
-    let numbers = report.cells[0].measurement.as_ref().expect("numbers");
+    assert_eq!(report.ending, Ending::Stopped);
+    assert_eq!(report.results.cells.len(), 1);
+    let numbers = report.results.cells[0]
+        .measurement
+        .as_ref()
+        .expect("numbers");
     assert!(numbers.interrupted && numbers.bytes > 0);
-    let mut kinds = report.cells[0].warnings.iter().map(|warning| warning.kind);
+    let mut kinds = report.results.cells[0]
+        .warnings
+        .iter()
+        .map(|warning| warning.kind);
     let too_short = kinds.any(|kind| kind == WarningKind::TooShort);
     assert_eq!(too_short, numbers.duration_seconds < 1.0);
 }
@@ -261,14 +274,14 @@ fn a_layout_that_stops_claims_nothing_for_files_it_never_touched() {
     run(&write, folder.path(), &StopToken::new());
     let stop = StopToken::new();
     stop.stop();
-    assert!(run(&verify, folder.path(), &stop).cells.is_empty());
+    assert!(run(&verify, folder.path(), &stop).results.cells.is_empty());
     // The files hold what the write left; a verifying run lays them out before it reads them.
     let report = run(&verify, folder.path(), &StopToken::new());
     assert_eq!(
-        report.cells[0].status,
+        report.results.cells[0].status,
         CellStatus::Ok,
         "{:?}",
-        report.cells[0].reason
+        report.results.cells[0].reason
     );
 }
 
@@ -279,8 +292,8 @@ fn a_folder_in_use_is_refused() {
     let facts = facts();
     let request = request(folder.path());
     let plan = resolve(&request, &facts, &inventory(folder.path())).expect("a valid request");
-    let head = ReportHead::new(ReportKind::Gds, String::new(), String::new(), facts);
-    let report = MatrixReport::new(head, plan);
+    let head = Head::new(ReportKind::Gds, String::new(), String::new(), facts);
+    let report = MatrixReport::new(head, plan, MatrixResults::default());
     let error = matrix::lock(report).err().expect("held");
     assert!(error.to_string().contains("in use by another"), "{error}");
 }

@@ -42,6 +42,21 @@ pub struct LatencyUs {
     pub max: f64,
 }
 
+/// A whole distribution under its name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NamedHistogram {
+    /// What was timed: `fetch_wait`, `read`, `save_transfer`.
+    pub name: String,
+    /// What the values in `data` count: `ns`.
+    pub unit: String,
+    /// How many values there are.
+    pub count: u64,
+    /// Mean, extremes and percentiles in microseconds.
+    pub summary_us: LatencyUs,
+    /// All values, HdrHistogram V2 in base64.
+    pub data: String,
+}
+
 impl Default for LatencyHistogram {
     fn default() -> Self {
         Self::new()
@@ -127,6 +142,17 @@ impl LatencyHistogram {
             .serialize(&self.inner, &mut bytes)
             .expect("writing to memory does not fail");
         base64::engine::general_purpose::STANDARD.encode(&bytes)
+    }
+
+    /// The histogram as it is saved; `None` when nothing was recorded.
+    pub fn named(&self, name: &str) -> Option<NamedHistogram> {
+        Some(NamedHistogram {
+            name: name.to_string(),
+            unit: "ns".to_string(),
+            count: self.len(),
+            summary_us: self.summary()?,
+            data: self.to_base64(),
+        })
     }
 
     /// The non-empty buckets as (highest latency in nanoseconds, count).

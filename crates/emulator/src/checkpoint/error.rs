@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use stormlp_model::checkpoint::Fault;
+use stormlp_model::report::FailureCause;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::LockError;
 
@@ -96,10 +96,10 @@ pub enum CheckpointError {
 
 impl CheckpointError {
     /// Whose fault it was.
-    pub(super) fn fault(&self) -> Fault {
+    pub(super) fn cause(&self) -> FailureCause {
         match self {
-            Self::Panicked { .. } => Fault::Internal,
-            _ => Fault::Storage,
+            Self::Panicked { .. } => FailureCause::Internal,
+            _ => FailureCause::Storage,
         }
     }
 

@@ -91,7 +91,7 @@ fn what_a_killed_run_left_between_two_names_is_in_nobodys_way() {
     };
     leave();
     let report = run_on(plan, &Disk, &StopToken::new());
-    assert_eq!(report.ending, Ending::Done);
+    assert_eq!(report.ending, Ending::Complete);
     leave();
     let cleaned = clean(directory).unwrap();
     assert_eq!((cleaned.checkpoints, cleaned.left), (2, Vec::new()));

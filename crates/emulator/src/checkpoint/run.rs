@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stormlp_model::checkpoint::{
-    CacheBefore, CheckpointPlan, CheckpointReport, CheckpointResult, DeviceBytes, Ending, MovePlan,
-    Parts, RankResult, RestorePlan, Summary, durations, rates, step_folder, summarise,
+    CacheBefore, CheckpointPlan, CheckpointReport, CheckpointResult, CheckpointResults,
+    DeviceBytes, MovePlan, Parts, RankResult, RestorePlan, Summary, durations, rates, step_folder,
+    summarise,
 };
 use stormlp_model::event::{Event, Observer, Unit};
-use stormlp_model::head::ReportHead;
+use stormlp_model::evidence::Evidence;
 use stormlp_model::location::Location;
 use stormlp_model::operation::Direction;
+use stormlp_model::report::{Ending, Head, NamedEvidence, Report};
 use stormlp_model::stop::StopToken;
 use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::page_cache::{self, Method};
@@ -60,7 +62,7 @@ fn cpu_seconds<'r>(
 /// When the run cannot start: a directory in use, no memory for the buffers.
 pub fn run(
     plan: CheckpointPlan,
-    mut head: ReportHead,
+    head: Head,
     surroundings: &Surroundings<'_>,
 ) -> Result<CheckpointReport, CheckpointError> {
     let _locks = folders::enter(&plan.folders)?;
@@ -87,12 +89,12 @@ pub fn run(
         .and_then(|()| run.restore_all(&mut region));
     let ending = match ended {
         Err(error) => Ending::Failed {
-            fault: error.fault(),
+            cause: error.cause(),
+            message: error.to_string(),
             remedy: error.remedy(plan.closed).to_string(),
-            error: error.to_string(),
         },
         Ok(()) if surroundings.stop.is_stopped() => Ending::Stopped,
-        Ok(()) => Ending::Done,
+        Ok(()) => Ending::Complete,
     };
     let elapsed_seconds = run.started.elapsed().as_secs_f64();
     let Run {
@@ -103,11 +105,22 @@ pub fn run(
         verified_bytes,
         ..
     } = run;
-    head.warnings.extend(still_cached(&restores));
     let both = || saves.iter().chain(&restores);
-    Ok(CheckpointReport {
-        head,
-        ending,
+    let mut warnings = plan.notes.clone();
+    if !head.host.release_build {
+        warnings.push(Warning::new(
+            WarningKind::DebugBuild,
+            "stormlp was built without optimisations",
+            "use a release build for numbers that count",
+        ));
+    }
+    warnings.extend(still_cached(&restores));
+    let evidence = [("saves", save_evidence), ("restores", restore_evidence)];
+    let named = |(name, evidence): (&str, Option<Evidence>)| {
+        let name = name.to_string();
+        evidence.map(|evidence| NamedEvidence { name, evidence })
+    };
+    let results = CheckpointResults {
         summary: Summary {
             save: summarise(&saves),
             restore: summarise(&restores),
@@ -117,11 +130,14 @@ pub fn run(
         cpu_user_seconds: cpu_seconds(both(), |result| result.cpu_user_seconds),
         cpu_system_seconds: cpu_seconds(both(), |result| result.cpu_system_seconds),
         peak_rss_bytes: peak_rss_bytes(),
-        save_evidence,
-        restore_evidence,
         saves,
         restores,
-        plan,
+    };
+    Ok(CheckpointReport {
+        ending,
+        evidence: evidence.into_iter().filter_map(named).collect(),
+        warnings,
+        ..Report::new(head, plan, results)
     })
 }
 
@@ -167,8 +183,8 @@ struct Run<'a> {
     started: Instant,
     saves: Vec<CheckpointResult>,
     restores: Vec<CheckpointResult>,
-    save_evidence: Option<stormlp_model::evidence::Evidence>,
-    restore_evidence: Option<stormlp_model::evidence::Evidence>,
+    save_evidence: Option<Evidence>,
+    restore_evidence: Option<Evidence>,
     verified_bytes: u64,
 }
 

@@ -7,13 +7,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use stormlp_model::checkpoint::{
-    CheckpointPlan, CheckpointProfile, CheckpointReport, CheckpointRequest, Ending, FsyncPolicy,
+    CheckpointPlan, CheckpointProfile, CheckpointReport, CheckpointRequest, FsyncPolicy,
     MARKER_NAME, Marker, parse, resolve, step_folder,
 };
 use stormlp_model::event::Silent;
 use stormlp_model::evidence::Evidence;
-use stormlp_model::head::{ReportHead, ReportKind};
 use stormlp_model::path::PathKind;
+use stormlp_model::report::{Ending, Head, ReportKind};
 use stormlp_model::stop::StopToken;
 use stormlp_model::transport::{DeviceId, EngineChoice};
 use stormlp_transfer::{
@@ -71,7 +71,7 @@ fn run_with(
     accelerator: Arc<dyn Accelerator>,
     stop: &StopToken,
 ) -> CheckpointReport {
-    let head = ReportHead::new(
+    let head = Head::new(
         ReportKind::Checkpoint,
         "stormlp checkpoint".to_string(),
         "2026-01-01T00:00:00Z".to_string(),
@@ -107,7 +107,7 @@ fn files(folder: &Path, step: u32) -> Vec<String> {
 
 fn error(report: &CheckpointReport) -> &str {
     match &report.ending {
-        Ending::Failed { error, .. } => error,
+        Ending::Failed { message, .. } => message,
         other => panic!("the run ended with {other:?}"),
     }
 }
@@ -140,10 +140,13 @@ fn what_is_saved_is_restored_on_every_path_and_engine() {
         let plan = plan(&request);
         let total = plan.total_bytes;
         let report = run_on(plan, &Disk, &StopToken::new());
-        assert_eq!(report.ending, Ending::Done, "{path}");
-        assert_eq!(report.verified_bytes, 2 * total, "{path}");
-        assert_eq!((report.saves.len(), report.restores.len()), (2, 2));
-        for result in report.saves.iter().chain(&report.restores) {
+        assert_eq!(report.ending, Ending::Complete, "{path}");
+        assert_eq!(report.results.verified_bytes, 2 * total, "{path}");
+        assert_eq!(
+            (report.results.saves.len(), report.results.restores.len()),
+            (2, 2)
+        );
+        for result in report.results.saves.iter().chain(&report.results.restores) {
             assert_eq!(result.bytes, total);
             assert_eq!(result.ranks.len(), 8);
             assert!(result.duration_seconds.max >= result.duration_seconds.rank0);
@@ -159,7 +162,7 @@ fn what_is_saved_is_restored_on_every_path_and_engine() {
             assert_eq!(fs::metadata(path).unwrap().len(), file.bytes);
         }
         assert_eq!(files(folder.path(), 2).len(), marker.files.len());
-        let evidence = report.save_evidence.unwrap();
+        let evidence = report.evidence_of("saves").unwrap().clone();
         assert_eq!(evidence.effective_path, Some(path));
     }
 }
@@ -176,10 +179,10 @@ fn quarters_and_shifted_ranks_read_the_same_bytes() {
     assert!(plan.restore.split && plan.restore.streams == 4);
     let (total, third) = (plan.total_bytes, plan.ranks[3].bytes);
     let report = run_on(plan, &Disk, &StopToken::new());
-    assert_eq!(report.ending, Ending::Done);
-    assert_eq!(report.verified_bytes, 2 * total);
-    assert_eq!(report.restores[0].ranks[0].bytes, third);
-    let before = report.restores[0].page_cache_before.unwrap();
+    assert_eq!(report.ending, Ending::Complete);
+    assert_eq!(report.results.verified_bytes, 2 * total);
+    assert_eq!(report.results.restores[0].ranks[0].bytes, third);
+    let before = report.results.restores[0].page_cache_before.unwrap();
     assert!(before.dropped && before.share <= 0.01, "{before:?}");
 }
 
@@ -202,10 +205,10 @@ fn a_changed_byte_is_found_on_restore() {
         error.contains(name) && error.contains("at byte 4321"),
         "{error}"
     );
-    assert!(report.restores.is_empty());
+    assert!(report.results.restores.is_empty());
     // Nothing was measured: zero, which JSON and text would show as -0.0 otherwise.
-    assert!(report.cpu_user_seconds.is_sign_positive());
-    assert!(report.cpu_system_seconds.is_sign_positive());
+    assert!(report.results.cpu_user_seconds.is_sign_positive());
+    assert!(report.results.cpu_system_seconds.is_sign_positive());
 }
 
 #[test]
@@ -216,8 +219,11 @@ fn only_the_newest_checkpoints_are_kept() {
     request.reads = None;
     request.keep = Some(1);
     let report = run_on(plan(&request), &Disk, &StopToken::new());
-    assert_eq!(report.ending, Ending::Done);
-    assert_eq!((report.saves.len(), report.restores.len()), (3, 1));
+    assert_eq!(report.ending, Ending::Complete);
+    assert_eq!(
+        (report.results.saves.len(), report.results.restores.len()),
+        (3, 1)
+    );
     let facts = scan(&request.folders, Look::Only).unwrap();
     assert_eq!(facts.steps(), [3]);
 }
@@ -228,11 +234,11 @@ fn saving_goes_on_beside_training() {
     let mut request = request(folder.path());
     request.overlap_step_seconds = Some(0.002);
     let report = run_on(plan(&request), &Disk, &StopToken::new());
-    let overlap = report.saves[0].overlap.unwrap();
+    let overlap = report.results.saves[0].overlap.unwrap();
     assert_eq!(overlap.steps, 1);
     assert_eq!(
         overlap.blocking_seconds,
-        report.saves[0].duration_seconds.max
+        report.results.saves[0].duration_seconds.max
     );
 }
 
@@ -424,7 +430,7 @@ fn check_full(world: &Faulty) {
         let whole = part.defects().is_empty();
         assert_eq!(whole, part.step < broken, "{:?}", part.defects());
     }
-    assert_eq!(report.saves.len() as u32, broken - 1);
+    assert_eq!(report.results.saves.len() as u32, broken - 1);
     // Nothing that did not end is ever restored.
     request.writes = Some(0);
     request.reads = Some(broken);
@@ -458,7 +464,7 @@ fn a_thread_that_panics_ends_the_run_with_an_error_and_keeps_what_was_measured()
             panic!("{:?}", report.ending)
         };
         assert!(remedy.contains("that was being saved"), "{remedy}");
-        assert_eq!(report.saves.len(), whole, "{seam:?}");
+        assert_eq!(report.results.saves.len(), whole, "{seam:?}");
         let broken = whole as u32 + 1;
         assert!(!marker(folder.path(), broken).complete, "{seam:?}");
         assert_no_partial_files(folder.path(), broken);
@@ -492,13 +498,16 @@ fn a_stop_keeps_what_was_measured_and_leaves_nothing_that_looks_whole() {
     let request = request(folder.path());
     let report = run_on(plan(&request), &world, &stop);
     assert_eq!(report.ending, Ending::Stopped);
-    assert_eq!((report.saves.len(), report.restores.len()), (1, 0));
+    assert_eq!(
+        (report.results.saves.len(), report.results.restores.len()),
+        (1, 0)
+    );
     assert!(marker(folder.path(), 1).complete);
     assert!(!marker(folder.path(), 2).complete);
     assert_no_partial_files(folder.path(), 2);
     // A later run replaces what is left of it.
     let report = run_on(plan(&request), &Disk, &StopToken::new());
-    assert_eq!(report.ending, Ending::Done);
+    assert_eq!(report.ending, Ending::Complete);
     assert!(marker(folder.path(), 2).complete);
 }
 
@@ -517,7 +526,7 @@ fn files_are_synced_when_the_policy_says_so() {
         request.reads = Some(1);
         let world = Faulty::default();
         let report = run_on(plan(&request), &world, &StopToken::new());
-        assert_eq!(report.ending, Ending::Done, "{policy}");
+        assert_eq!(report.ending, Ending::Complete, "{policy}");
         let marker = marker(folder.path(), 1);
         let synced = world.synced.into_inner().unwrap();
         assert_eq!(synced.len(), times * marker.files.len(), "{policy}");
@@ -532,7 +541,7 @@ fn a_directory_in_use_is_left_alone() {
     let plan = plan(&request);
     fs::create_dir(&request.folders[0]).unwrap();
     let _other = storage::FolderLock::take(request.folders[0].folder()).unwrap();
-    let head = ReportHead::new(
+    let head = Head::new(
         ReportKind::Checkpoint,
         String::new(),
         String::new(),

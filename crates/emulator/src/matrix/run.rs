@@ -11,6 +11,7 @@ use stormlp_model::matrix::{
 };
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
+use stormlp_model::report::{Ending, Series};
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::cufile::{Driver, Settings};
 use stormlp_transfer::page_cache::{Method, Residency};
@@ -67,9 +68,9 @@ pub fn run(
     let plan = report.plan.clone();
     // Where nothing is left that can run, files would be written for nobody.
     let needs_files = (plan.cells.iter().enumerate())
-        .any(|(index, cell)| cell.availability.is_available() && !report.has(index));
+        .any(|(index, cell)| cell.availability.is_available() && !report.results.has(index));
     if needs_files && !make_files(&plan, &mut folders, observer, stop)? {
-        report.stopped = true;
+        report.ending = Ending::Stopped;
         return Ok(report);
     }
     let _cufile = hold_cufile(&plan)?;
@@ -87,17 +88,20 @@ pub fn run(
         if stop.is_stopped() {
             break;
         }
-        if report.has(index) {
+        if report.results.has(index) {
             continue;
         }
         if !region.reset() {
             // A cell that broke kept buffers; the next one gets fresh ones.
             region = Region::new(plan.region_bytes as usize)?;
         }
-        report.push(matrix.cell(index, cell, &mut region));
+        report.results.push(matrix.cell(index, cell, &mut region));
         on_cell(&report);
     }
-    report.stopped = stop.is_stopped();
+    report.ending = match stop.is_stopped() {
+        true => Ending::Stopped,
+        false => Ending::Complete,
+    };
     if needs_files {
         remove_files(&plan, &mut folders)?;
     }
@@ -455,10 +459,13 @@ fn numbers(plan: &MatrixPlan, cell: &CellPlan, measured: Measured) -> Option<Mea
         } else {
             0.0
         },
-        interval_seconds,
-        interval_device_bytes: device_bytes
-            .map(|sums| differences(&sums, per_interval.max(1), interval_bytes.len())),
-        interval_bytes,
+        series: Series {
+            interval_seconds,
+            interval_device_bytes: device_bytes
+                .map(|sums| differences(&sums, per_interval.max(1), interval_bytes.len())),
+            interval_bytes,
+            ..Series::default()
+        },
         device_names,
         device_read_bytes: device.map(|counters| counters.read_bytes),
         device_written_bytes: device.map(|counters| counters.written_bytes),

@@ -135,8 +135,9 @@ fn tail(measured: &Measurement) -> Option<Warning> {
 /// Throughput that changed over the run.
 fn drift(measured: &Measurement) -> Option<Warning> {
     // The last interval is seldom whole, and the first holds the start.
-    let whole = measured.interval_bytes.len().saturating_sub(1);
+    let whole = measured.series.interval_bytes.len().saturating_sub(1);
     let series = measured
+        .series
         .interval_bytes
         .get(1..whole)
         .filter(|series| series.len() >= 10)?;

@@ -1,17 +1,18 @@
 //! From what was measured to the report.
 
 use stormlp_model::histogram::LatencyHistogram;
+use stormlp_model::report::Ending;
 use stormlp_model::training::metrics::{self, Rule};
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::report::{
-    AcceleratorEpoch, AuPercent, BlockSums, CheckpointReport, Cost, DeviceUse, EpochReport,
-    EvaluationReport, Measures, RunEnding, RunReport, Slowest, StepLatency, StepLists, Verdict,
-    WaitingSeconds, scored,
+    AcceleratorEpoch, AuPercent, BlockSums, Cost, DeviceUse, EpochReport, EvaluationReport,
+    Measures, RunReport, Slowest, StepLatency, StepLists, Verdict, WaitingSeconds,
+    WrittenCheckpoint, scored,
 };
 use stormlp_transfer::page_cache::Method;
 
 use super::machine::{BlockTally, StepHistograms};
-use super::measured::{Ending, PhaseKind, PhaseMeasured, RunMeasured};
+use super::measured::{PhaseKind, PhaseMeasured, RunMeasured};
 use super::verdict;
 
 pub use super::verdict::{READ_AHEAD_SHARE, read_ahead_share};
@@ -196,8 +197,8 @@ pub fn run_report(plan: &TrainPlan, number: u32, warm_up: bool, run: &RunMeasure
 }
 
 /// Checkpoints that training wrote.
-pub fn checkpoints(run: &RunMeasured) -> Vec<CheckpointReport> {
-    let written = run.checkpoints.iter().map(|checkpoint| CheckpointReport {
+pub fn checkpoints(run: &RunMeasured) -> Vec<WrittenCheckpoint> {
+    let written = run.checkpoints.iter().map(|checkpoint| WrittenCheckpoint {
         epoch: checkpoint.epoch,
         step: checkpoint.step,
         bytes: checkpoint.bytes,
@@ -205,18 +206,6 @@ pub fn checkpoints(run: &RunMeasured) -> Vec<CheckpointReport> {
         duration_seconds: checkpoint.elapsed_seconds,
     });
     written.collect()
-}
-
-/// How the run ended.
-pub fn ending(run: &RunMeasured) -> RunEnding {
-    match &run.ending {
-        Ending::Complete => RunEnding::Complete,
-        Ending::Stopped => RunEnding::Stopped,
-        Ending::Failed(error) => RunEnding::Failed {
-            cause: error.cause(),
-            message: error.to_string(),
-        },
-    }
 }
 
 /// The times of every step, epoch by epoch; empty unless they were kept.

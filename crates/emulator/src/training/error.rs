@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use stormlp_dataset::format::FormatError;
-use stormlp_model::training::report::FailureCause;
+use stormlp_model::report::FailureCause;
 use stormlp_transfer::TransferError;
 
 /// Why a run could not start or had to end.

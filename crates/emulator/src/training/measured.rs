@@ -2,11 +2,11 @@
 
 use stormlp_model::evidence::Evidence;
 use stormlp_model::histogram::LatencyHistogram;
+use stormlp_model::report::Ending;
 use stormlp_transfer::telemetry::{CpuTimes, DeviceCounters};
 use stormlp_transfer::{Backing, page_cache};
 
 use super::crew::Layout;
-use super::error::TrainError;
 use super::machine::{BlockTally, StepHistograms, StepTimes};
 
 /// Whether a phase was training or evaluation.
@@ -81,17 +81,6 @@ pub struct CheckpointMeasured {
     pub started_seconds: f64,
     /// Seconds it took.
     pub elapsed_seconds: f64,
-}
-
-/// How a run ended.
-#[derive(Debug)]
-pub enum Ending {
-    /// All epochs were run.
-    Complete,
-    /// The user stopped it.
-    Stopped,
-    /// Storage or a path failed.
-    Failed(TrainError),
 }
 
 /// What a run measured.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use stormlp_model::event::{Event, Observer, Unit};
 use stormlp_model::location::Location;
 use stormlp_model::path::PathKind;
+use stormlp_model::report::Ending;
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes};
 
@@ -18,7 +19,7 @@ use super::crew::Crew;
 use super::error::TrainError;
 use super::guard::guarded;
 use super::machine::{Halt, Loader, Pace, PhaseSpec};
-use super::measured::{CheckpointMeasured, Ending, PhaseKind, PhaseMeasured, RunMeasured, Waiting};
+use super::measured::{CheckpointMeasured, PhaseKind, PhaseMeasured, RunMeasured, Waiting};
 use super::spec::{EpochOrder, EvaluationRules, Order, PhaseRules, RunSpec};
 
 /// How often the counters are looked at and progress is told.
@@ -70,7 +71,11 @@ pub fn run(
     let (layout, backing) = (runner.crew.layout, runner.crew.backing);
     let tally = runner.crew.stop();
     let ending = match (went, shared.take_failure()) {
-        (_, Some(error)) | (Err(error), None) => Ending::Failed(error),
+        (_, Some(error)) | (Err(error), None) => Ending::Failed {
+            cause: error.cause(),
+            message: error.to_string(),
+            remedy: String::new(),
+        },
         (Ok(Went::Stopped), None) => Ending::Stopped,
         (Ok(_), None) => Ending::Complete,
     };

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use stormlp_model::event::Silent;
 use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
+use stormlp_model::report::{Ending, FailureCause};
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::HostStandIn;
 
 use super::crew::CrewSpec;
 use super::error::TrainError;
 use super::machine::{Landed, Leftover, Pace, ReadRequest, Share, Unit, WorkersConfig};
-use super::measured::{Ending, PhaseKind, PhaseMeasured, RunMeasured};
+use super::measured::{PhaseKind, PhaseMeasured, RunMeasured};
 use super::run::run;
 use super::source::{DataFile, Extent, Extents, ReadPlan, Reads, Source};
 use super::spec::{
@@ -166,10 +167,10 @@ fn a_panic_between_epochs_keeps_what_was_measured() {
         &|_| {},
         &StopToken::new(),
     );
-    let Ending::Failed(TrainError::Panicked { thread, message }) = &run.ending else {
+    let Ending::Failed { cause, message, .. } = &run.ending else {
         panic!("{:?}", run.ending);
     };
-    assert_eq!(thread, "main");
+    assert_eq!(*cause, FailureCause::Internal);
     assert!(message.contains("an epoch that should not be"), "{message}");
     assert_eq!(run.phases.len(), 2);
     assert!(run.phases.iter().all(|phase| phase.blocks[0][0].complete));
@@ -232,7 +233,13 @@ fn a_failure_between_epochs_does_not_report_the_last_one_twice() {
     let order = FailingBetween(Arc::default());
     let run = run(&spec, &order, None, &Silent, &|_| {}, &StopToken::new()).unwrap();
     assert!(
-        matches!(run.ending, Ending::Failed(TrainError::Length { .. })),
+        matches!(
+            run.ending,
+            Ending::Failed {
+                cause: FailureCause::Dataset,
+                ..
+            }
+        ),
         "{:?}",
         run.ending
     );
@@ -263,7 +270,13 @@ fn a_checkpoint_that_fails_ends_the_phase_at_its_step() {
     };
     let run = told(&spec, &SOUND, &|_| {}, &StopToken::new());
     assert!(
-        matches!(run.ending, Ending::Failed(TrainError::Checkpoint(_))),
+        matches!(
+            run.ending,
+            Ending::Failed {
+                cause: FailureCause::Checkpoint,
+                ..
+            }
+        ),
         "{:?}",
         run.ending
     );

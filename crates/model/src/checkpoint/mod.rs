@@ -43,8 +43,8 @@ pub use marker::{
 pub use parallelism::{Parallelism, Position, ZeroStage};
 pub use plan::{CheckpointPlan, MovePlan, OverlapPlan, RankPlan, RestorePlan};
 pub use report::{
-    CacheBefore, CheckpointReport, CheckpointResult, DeviceBytes, DurationSeconds, Ending, Fault,
-    GibPerSecond, OverlapResult, Parts, RankResult, Sample,
+    CacheBefore, CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes,
+    DurationSeconds, GibPerSecond, OverlapResult, Parts, RankResult, Sample,
 };
 pub use request::CheckpointRequest;
 pub use resolve::{Resolution, resolve};

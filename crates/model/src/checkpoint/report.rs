@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::CheckpointPlan;
 use super::summary::Summary;
-use crate::evidence::Evidence;
-use crate::head::ReportHead;
+use crate::report::Report;
 
 /// The smallest, mean and largest over ranks, and rank 0's; durations in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -153,49 +152,16 @@ pub struct CheckpointResult {
     /// Every rank.
     pub ranks: Vec<RankResult>,
     /// Bytes over time.
+    #[serde(default)]
     pub series: Vec<Sample>,
 }
 
-/// How a run ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "outcome")]
-pub enum Ending {
-    /// All of it ran.
-    Done,
-    /// The user stopped it; what is here was measured before.
-    Stopped,
-    /// Something failed; what is here was measured before.
-    Failed {
-        /// Whose fault it was.
-        fault: Fault,
-        /// What failed, where, and what it means.
-        error: String,
-        /// What to do now.
-        remedy: String,
-    },
-}
+/// The report of `stormlp checkpoint`.
+pub type CheckpointReport = Report<CheckpointPlan, CheckpointResults>;
 
-/// What ended a run that failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fault {
-    /// Storage refused, filled up, or gave back wrong data.
-    Storage,
-    /// stormlp itself.
-    Internal,
-}
-
-/// A checkpoint run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CheckpointReport {
-    /// What every report begins with.
-    #[serde(flatten)]
-    pub head: ReportHead,
-    /// How it ended.
-    pub ending: Ending,
-    /// What was decided.
-    #[serde(flatten)]
-    pub plan: CheckpointPlan,
+/// What a checkpoint run measured.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct CheckpointResults {
     /// What was saved.
     pub saves: Vec<CheckpointResult>,
     /// What was restored.
@@ -212,8 +178,4 @@ pub struct CheckpointReport {
     pub cpu_system_seconds: f64,
     /// The largest resident set of the process in bytes.
     pub peak_rss_bytes: u64,
-    /// What ran in the saves, with its proof.
-    pub save_evidence: Option<Evidence>,
-    /// What ran in the restores, with its proof.
-    pub restore_evidence: Option<Evidence>,
 }

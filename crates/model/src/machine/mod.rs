@@ -16,10 +16,13 @@ pub use fact::Fact;
 pub use gpu::{AcsBridge, GpuFacts, LibraryFacts, NvidiaFs, PciGpu};
 pub use storage::{BlockDevice, BlockKind, DirectSupport, Filesystem, QueueFacts, StorageFacts};
 
+/// The version of the format that `doctor` prints as JSON.
+pub const FORMAT_VERSION: u32 = 1;
+
 /// Everything `doctor` knows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Version of this format, [`crate::head::FORMAT_VERSION`].
+    /// Version of this format, [`FORMAT_VERSION`].
     pub format_version: u32,
     /// What every report says of its host too.
     pub host: HostFacts,

@@ -31,7 +31,8 @@ pub use plan::{
 };
 pub use preset::{PresetError, apply_preset, apply_text, preset_names};
 pub use report::{
-    CellReport, CellStatus, JobReport, MatrixReport, Measurement, Mismatch, Verification,
+    CellReport, CellStatus, JobReport, MatrixReport, MatrixResults, Measurement, Mismatch,
+    Verification,
 };
 pub use request::{JobRequest, MatrixRequest, SharedFile, Target};
 pub use resolve::{ASSUMED_BYTES_PER_SECOND, resolve};

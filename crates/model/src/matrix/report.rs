@@ -8,10 +8,10 @@ use super::choice::{BufferBacking, IoSize};
 use super::plan::{CellPlan, MatrixPlan};
 use crate::evidence::Evidence;
 use crate::facts::Availability;
-use crate::head::ReportHead;
 use crate::histogram::LatencyUs;
 use crate::operation::Operation;
 use crate::path::{EngineKind, PathKind};
+use crate::report::{Report, Series};
 use crate::warning::Warning;
 
 /// How a cell ended.
@@ -96,12 +96,9 @@ pub struct Measurement {
     pub cpu_system_seconds: f64,
     /// Both, for each GiB moved; 0 when nothing moved.
     pub cpu_seconds_per_gib: f64,
-    /// Length of an interval of the series.
-    pub interval_seconds: f64,
-    /// Bytes moved in each interval.
-    pub interval_bytes: Vec<u64>,
-    /// Bytes the block layer moved in each interval; `None` without a block device.
-    pub interval_device_bytes: Option<Vec<u64>>,
+    /// How the cell went over time.
+    #[serde(flatten)]
+    pub series: Series,
     /// The block devices behind the files.
     pub device_names: Vec<String>,
     /// Bytes those devices read over the measured time.
@@ -230,31 +227,17 @@ impl CellReport {
     }
 }
 
-/// The saved report of a matrix.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MatrixReport {
-    /// What every report begins with.
-    #[serde(flatten)]
-    pub head: ReportHead,
-    /// What was decided.
-    pub plan: MatrixPlan,
+/// The report of `stormlp gds`.
+pub type MatrixReport = Report<MatrixPlan, MatrixResults>;
+
+/// What a matrix measured.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct MatrixResults {
     /// What has been measured so far, in the order of the plan.
     pub cells: Vec<CellReport>,
-    /// Whether the user stopped the run before its end.
-    pub stopped: bool,
 }
 
-impl MatrixReport {
-    /// A report of `plan` without cells.
-    pub fn new(head: ReportHead, plan: MatrixPlan) -> Self {
-        Self {
-            head,
-            plan,
-            cells: Vec::new(),
-            stopped: false,
-        }
-    }
-
+impl MatrixResults {
     /// Whether a cell of the plan needs no further run: it is here, and was not cut short.
     pub fn has(&self, cell: usize) -> bool {
         self.cells.iter().any(|done| {

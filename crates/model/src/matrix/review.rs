@@ -34,7 +34,7 @@ type Measured<'a> = (&'a CellReport, &'a Measurement);
 /// The cells that count, those of one combination together, in the order they ran.
 fn groups(report: &MatrixReport) -> Vec<Vec<Measured<'_>>> {
     let mut groups: Vec<Vec<Measured<'_>>> = Vec::new();
-    for cell in &report.cells {
+    for cell in &report.results.cells {
         let Some(numbers) = cell.result() else {
             continue;
         };

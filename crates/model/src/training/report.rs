@@ -4,16 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::TrainPlan;
 use super::profile::Profile;
-use crate::evidence::Evidence;
-use crate::head::ReportHead;
 use crate::histogram::LatencyUs;
+use crate::report::Report;
 
 /// The report of `stormlp train`.
+pub type TrainReport = Report<TrainPlan, TrainResults>;
+
+/// What a training run measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TrainReport {
-    /// Version, command, host, warnings.
-    #[serde(flatten)]
-    pub head: ReportHead,
+pub struct TrainResults {
     /// The workload's name.
     pub workload: String,
     /// The emulated accelerator.
@@ -24,8 +23,6 @@ pub struct TrainReport {
     pub profile: Profile,
     /// Steps of each accelerator in an epoch.
     pub steps_per_epoch: u64,
-    /// The plan that ran.
-    pub plan: TrainPlan,
     /// Epochs of the scored run; with several, of the last one.
     pub epochs: Vec<EpochReport>,
     /// Means over the epochs (of all scored runs).
@@ -45,8 +42,6 @@ pub struct TrainReport {
     pub peak_rss_bytes: u64,
     /// Wall time of a scored run in seconds, at the mean.
     pub duration_seconds: f64,
-    /// How the run ended.
-    pub ending: RunEnding,
     /// Each run when there were several, the warm-up first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<RunReport>,
@@ -54,11 +49,9 @@ pub struct TrainReport {
     pub latency: StepLatency,
     /// Checkpoints that training wrote; with several runs, those of the last one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub checkpoints: Vec<CheckpointReport>,
+    pub checkpoints: Vec<WrittenCheckpoint>,
     /// Block devices behind the dataset; empty when there is none.
     pub devices: Vec<String>,
-    /// Which path ran, and the proof.
-    pub evidence: Option<Evidence>,
     /// How the host's threads were laid out, in words.
     pub layout: String,
     /// Why AU is what it is.
@@ -70,7 +63,7 @@ pub struct TrainReport {
     pub started_unix_seconds: f64,
 }
 
-impl TrainReport {
+impl TrainResults {
     /// The epochs of every scored run.
     pub fn scored_epochs(&self) -> Vec<&EpochReport> {
         let scored = self.runs.iter().filter(|run| !run.warm_up);
@@ -367,12 +360,12 @@ pub struct RunReport {
     pub duration_seconds: f64,
     /// Checkpoints that it wrote.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub checkpoints: Vec<CheckpointReport>,
+    pub checkpoints: Vec<WrittenCheckpoint>,
 }
 
 /// A checkpoint that training wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct CheckpointReport {
+pub struct WrittenCheckpoint {
     /// The epoch, from 1.
     pub epoch: u32,
     /// Steps computed when it was written.
@@ -383,37 +376,6 @@ pub struct CheckpointReport {
     pub started_seconds: f64,
     /// Seconds it took.
     pub duration_seconds: f64,
-}
-
-/// How a run ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "status", rename_all = "snake_case")]
-pub enum RunEnding {
-    /// Every epoch ran.
-    Complete,
-    /// The user stopped it.
-    Stopped,
-    /// Something failed.
-    Failed {
-        /// What.
-        cause: FailureCause,
-        /// What happened, with the file.
-        message: String,
-    },
-}
-
-/// What ended a run that failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FailureCause {
-    /// A file of the dataset could not be read, or is not what it should be.
-    Dataset,
-    /// A checkpoint could not be written.
-    Checkpoint,
-    /// The transfer path, a device or this machine.
-    Machine,
-    /// stormlp itself.
-    Internal,
 }
 
 /// What the accelerators waited for most.

@@ -12,8 +12,8 @@ pub fn summary(report: &CheckpointReport) -> Value {
     let memory_gib = host.memory_bytes as f64 / GIB as f64;
     let mut metric = Map::new();
     let phases = [
-        ("save", &report.summary.save),
-        ("load", &report.summary.restore),
+        ("save", &report.results.summary.save),
+        ("load", &report.results.summary.restore),
     ];
     for (name, phase) in phases {
         if let Some(phase) = phase {
@@ -41,7 +41,7 @@ pub fn summary(report: &CheckpointReport) -> Value {
         "host_memory_GB": [memory_gib],
         "data_size_per_host_GB": 0.0,
         "epochs": 1,
-        "end": local(&report.head.started_at, report.elapsed_seconds),
+        "end": local(&report.head.started_at, report.results.elapsed_seconds),
         "stormlp": {
             "profile": report.plan.profile,
             "scale": report.plan.scale,
@@ -82,7 +82,10 @@ pub fn per_epoch_stats(report: &CheckpointReport) -> Value {
     let started = &report.head.started_at;
     let mut epoch = Map::new();
     epoch.insert("start".to_string(), json!(local(started, 0.0)));
-    let phases = [("save", &report.saves), ("load", &report.restores)];
+    let phases = [
+        ("save", &report.results.saves),
+        ("load", &report.results.restores),
+    ];
     for (name, results) in phases {
         for (number, result) in (1..).zip(results) {
             epoch.insert(format!("{name}_ckpt{number}"), phase_stats(started, result));
@@ -90,11 +93,11 @@ pub fn per_epoch_stats(report: &CheckpointReport) -> Value {
     }
     epoch.insert(
         "end".to_string(),
-        json!(local(started, report.elapsed_seconds)),
+        json!(local(started, report.results.elapsed_seconds)),
     );
     epoch.insert(
         "duration".to_string(),
-        json!(format!("{:.2}", report.elapsed_seconds)),
+        json!(format!("{:.2}", report.results.elapsed_seconds)),
     );
     json!({ "1": epoch })
 }

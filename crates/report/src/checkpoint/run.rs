@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, TableStyle};
 use stormlp_model::checkpoint::{
-    Arithmetic, CheckpointReport, CheckpointResult, DurationAndRate, Ending, PhaseSummary,
+    Arithmetic, CheckpointReport, CheckpointResult, DurationAndRate, PhaseSummary,
 };
 use stormlp_model::evidence::Evidence;
+use stormlp_model::report::Ending;
 use stormlp_model::units::ByteSize;
 
 use super::{gib, marked, opening};
@@ -14,22 +15,23 @@ use super::{gib, marked, opening};
 /// The report as text.
 pub fn text(report: &CheckpointReport) -> String {
     let mut text = opening(&report.plan);
-    ran(&mut text, "saves", report.save_evidence.as_ref());
-    ran(&mut text, "restores", report.restore_evidence.as_ref());
-    phases(&mut text, "Saves", "write s", &report.saves);
-    phases(&mut text, "Restores", "read s", &report.restores);
+    ran(&mut text, "saves", report.evidence_of("saves"));
+    ran(&mut text, "restores", report.evidence_of("restores"));
+    phases(&mut text, "Saves", "write s", &report.results.saves);
+    phases(&mut text, "Restores", "read s", &report.results.restores);
     summary(&mut text, report);
     costs(&mut text, report);
-    for warning in &report.head.warnings {
+    for warning in &report.warnings {
         let _ = writeln!(text, "warning: {warning}");
     }
     match &report.ending {
-        Ending::Done => {}
+        Ending::Complete => {}
+        Ending::Unfinished => text.push_str("not finished; what was measured before is above\n"),
         Ending::Stopped => {
             text.push_str("stopped by the user; what was measured before is above\n")
         }
-        Ending::Failed { error, .. } => {
-            let _ = writeln!(text, "FAILED: {error}");
+        Ending::Failed { message, .. } => {
+            let _ = writeln!(text, "FAILED: {message}");
         }
     }
     marked(&report.plan, &text)
@@ -140,8 +142,8 @@ fn row(result: &CheckpointResult, saving: bool) -> Vec<String> {
 /// The arithmetics side by side, the profile's own marked.
 fn summary(text: &mut String, report: &CheckpointReport) {
     let phases = [
-        ("save", &report.summary.save),
-        ("restore", &report.summary.restore),
+        ("save", &report.results.summary.save),
+        ("restore", &report.results.summary.restore),
     ];
     for (name, summary) in phases {
         let Some(summary) = summary else { continue };
@@ -202,16 +204,16 @@ fn costs(text: &mut String, report: &CheckpointReport) {
     let _ = writeln!(
         text,
         "\nCPU {:.2} s user, {:.2} s system; peak resident memory {}; buffers {}",
-        report.cpu_user_seconds,
-        report.cpu_system_seconds,
-        ByteSize(report.peak_rss_bytes),
+        report.results.cpu_user_seconds,
+        report.results.cpu_system_seconds,
+        ByteSize(report.results.peak_rss_bytes),
         ByteSize(report.plan.buffer_bytes),
     );
     if report.plan.verify {
         let _ = writeln!(
             text,
             "verified {} of restored content",
-            gib(report.verified_bytes)
+            gib(report.results.verified_bytes)
         );
     }
 }

@@ -2,11 +2,11 @@
 
 use stormlp_model::checkpoint::{
     CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, CheckpointResult,
-    DeviceBytes, Ending, Parts, RankResult, ScaleChoice, Summary, durations, gib_per_second, parse,
-    rates, resolve, summarise,
+    CheckpointResults, DeviceBytes, Parts, RankResult, ScaleChoice, Summary, durations,
+    gib_per_second, parse, rates, resolve, summarise,
 };
 use stormlp_model::facts::HostFacts;
-use stormlp_model::head::{ReportHead, ReportKind};
+use stormlp_model::report::{Ending, Head, Report, ReportKind};
 
 use super::*;
 
@@ -76,15 +76,13 @@ fn result(step: u32, slow: f64) -> CheckpointResult {
 
 fn report(scale: f64) -> CheckpointReport {
     let saves = vec![result(1, 2.0), result(2, 4.0)];
-    CheckpointReport {
-        head: ReportHead::new(
-            ReportKind::Checkpoint,
-            "stormlp checkpoint small".to_string(),
-            "2026-01-31T23:59:55Z".to_string(),
-            host(),
-        ),
-        ending: Ending::Done,
-        plan: plan(scale),
+    let head = Head::new(
+        ReportKind::Checkpoint,
+        "stormlp checkpoint small".to_string(),
+        "2026-01-31T23:59:55Z".to_string(),
+        host(),
+    );
+    let results = CheckpointResults {
         summary: Summary {
             save: summarise(&saves),
             restore: None,
@@ -96,8 +94,10 @@ fn report(scale: f64) -> CheckpointReport {
         cpu_user_seconds: 1.0,
         cpu_system_seconds: 1.0,
         peak_rss_bytes: 64 << 20,
-        save_evidence: None,
-        restore_evidence: None,
+    };
+    CheckpointReport {
+        ending: Ending::Complete,
+        ..Report::new(head, plan(scale), results)
     }
 }
 

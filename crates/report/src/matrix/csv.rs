@@ -55,7 +55,7 @@ pub fn rows(report: &MatrixReport, with_header: bool) -> Result<String, csv::Err
     if with_header {
         writer.write_record(HEADER)?;
     }
-    for cell in &report.cells {
+    for cell in &report.results.cells {
         let mut row = identity(report, cell);
         row.extend(match &cell.measurement {
             Some(numbers) => measured(numbers),

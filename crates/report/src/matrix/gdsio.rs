@@ -15,7 +15,7 @@ use super::numbers::kib;
 pub fn result_lines(report: &MatrixReport, per_job: bool) -> String {
     let mut text = String::new();
     let mut before: Option<Operation> = None;
-    for cell in &report.cells {
+    for cell in &report.results.cells {
         let Some(numbers) = cell.result() else {
             continue;
         };

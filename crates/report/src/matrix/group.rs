@@ -123,7 +123,7 @@ impl<'a> Group<'a> {
 /// The groups of a report, in the order of their first cells.
 pub(super) fn groups(report: &MatrixReport) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
-    for cell in &report.cells {
+    for cell in &report.results.cells {
         let key = key_of(cell);
         match groups.iter_mut().find(|group| group.key == key) {
             Some(group) => group.cells.push(cell),

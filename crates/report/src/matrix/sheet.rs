@@ -1,6 +1,7 @@
 //! The standard table before it is drawn: title, header, rows and notes as plain text.
 
 use stormlp_model::matrix::{CellStatus, MatrixPlan, MatrixReport, Measurement, Span};
+use stormlp_model::report::Ending;
 use stormlp_model::transport::{DeviceId, EngineChoice};
 use stormlp_model::units::format_duration;
 
@@ -46,10 +47,9 @@ pub(super) fn title(report: &MatrixReport) -> Vec<String> {
         Span::Passes(1) => "one pass over the files a cell".to_string(),
         Span::Passes(passes) => format!("{passes} passes over the files a cell"),
     };
-    let stopped = if report.stopped {
-        ", stopped by the user"
-    } else {
-        ""
+    let stopped = match report.ending {
+        Ending::Stopped => ", stopped by the user",
+        _ => "",
     };
     vec![
         format!(
@@ -101,7 +101,8 @@ fn memory_words(report: &MatrixReport) -> String {
         return "not used by these paths".to_string();
     }
     let mut names: Vec<String> = Vec::new();
-    let accelerated = (report.cells.iter()).filter(|c| c.requested_path.ends_in_accelerator());
+    let accelerated =
+        (report.results.cells.iter()).filter(|c| c.requested_path.ends_in_accelerator());
     for numbers in accelerated.filter_map(|cell| cell.measurement.as_ref()) {
         let mut name = numbers.memory.clone();
         if numbers.memory_emulated && !name.contains("emulated") {
@@ -318,13 +319,13 @@ fn verification_notes(groups: &[Group<'_>]) -> Vec<String> {
 
 /// The warnings of the report and of its cells, each fact once.
 pub(super) fn warning_notes(report: &MatrixReport) -> Vec<String> {
-    let of_cells = report.cells.iter().flat_map(|cell| {
+    let of_cells = report.results.cells.iter().flat_map(|cell| {
         let place = format!("{} {}", cell.requested_path, cell.op);
         cell.warnings
             .iter()
             .map(move |warning| (Some(place.clone()), warning))
     });
-    let of_report = report.head.warnings.iter().map(|warning| (None, warning));
+    let of_report = report.warnings.iter().map(|warning| (None, warning));
     let mut notes: Vec<String> = Vec::new();
     for (place, warning) in of_report.chain(of_cells) {
         let note = match place {

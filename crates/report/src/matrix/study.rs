@@ -15,6 +15,7 @@ pub(super) fn by_kind(view: &View<'_>) -> Sheet {
     let is_batch = |path: PathKind| matches!(path, PathKind::GdsBatch | PathKind::GdsBatchStream);
     let with_depth = view
         .report
+        .results
         .cells
         .iter()
         .any(|cell| is_batch(cell.requested_path));
@@ -30,7 +31,7 @@ pub(super) fn by_kind(view: &View<'_>) -> Sheet {
         "Operations",
     ]);
     let mut sheet = sheet(view, header, 2);
-    for cell in &view.report.cells {
+    for cell in &view.report.results.cells {
         let mut row = vec![
             io_type(cell.op),
             ran(cell).gdsio_label().to_string(),
@@ -70,7 +71,7 @@ pub(super) fn by_throughput(view: &View<'_>) -> Sheet {
         "Latency (usec)",
     ];
     let mut sheet = sheet(view, header, 1);
-    let mut cells: Vec<&CellReport> = view.report.cells.iter().collect();
+    let mut cells: Vec<&CellReport> = view.report.results.cells.iter().collect();
     let rate = |cell: &CellReport| cell.result().map_or(-1.0, gib);
     cells.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
     for cell in cells {

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use stormlp_model::evidence::{DirectIo, Evidence};
 use stormlp_model::facts::{Availability, HostFacts, PathSupport};
-use stormlp_model::head::{ReportHead, ReportKind};
 use stormlp_model::histogram::LatencyUs;
 use stormlp_model::matrix::{
     BufferBacking, CellReport, CellStatus, FolderFacts, Inventory, MatrixReport, MatrixRequest,
-    Measurement, PathChoice, resolve,
+    MatrixResults, Measurement, PathChoice, resolve,
 };
 use stormlp_model::operation::Operation;
 use stormlp_model::path::{EngineKind, PathKind};
+use stormlp_model::report::{Head, ReportKind, Series};
 use stormlp_model::units::GIB;
 use stormlp_model::warning::{Warning, WarningKind};
 
@@ -80,9 +80,12 @@ fn numbers(path: PathKind, gib: f64) -> Measurement {
         cpu_user_seconds: 1.0,
         cpu_system_seconds: 3.0,
         cpu_seconds_per_gib: 4.0 / gib,
-        interval_seconds: 1.0,
-        interval_bytes: vec![bytes / 4; 4],
-        interval_device_bytes: Some(vec![bytes / 4; 4]),
+        series: Series {
+            interval_seconds: 1.0,
+            interval_bytes: vec![bytes / 4; 4],
+            interval_device_bytes: Some(vec![bytes / 4; 4]),
+            ..Series::default()
+        },
         device_names: vec!["nvme0n1".to_string()],
         device_read_bytes: Some(bytes),
         device_written_bytes: Some(0),
@@ -103,16 +106,14 @@ fn numbers(path: PathKind, gib: f64) -> Measurement {
 /// The report of a request, each cell having moved what `gib` says for it; `None` fails it.
 fn report(request: &MatrixRequest, gib: impl Fn(PathKind, u32) -> Option<f64>) -> MatrixReport {
     let plan = resolve(request, &host(), &inventory()).unwrap();
-    let head = ReportHead {
-        warnings: plan.warnings.clone(),
-        ..ReportHead::new(
-            ReportKind::Gds,
-            "stormlp gds".to_string(),
-            "2026-11-21T10:15:02Z".to_string(),
-            host(),
-        )
-    };
-    let mut report = MatrixReport::new(head, plan);
+    let head = Head::new(
+        ReportKind::Gds,
+        "stormlp gds".to_string(),
+        "2026-11-21T10:15:02Z".to_string(),
+        host(),
+    );
+    let mut report = MatrixReport::new(head, plan, MatrixResults::default());
+    report.warnings.clone_from(&report.plan.warnings);
     for (index, cell) in report.plan.cells.clone().iter().enumerate() {
         let mut entry = CellReport::without_numbers(index, cell, "read data/stormlp.3: EIO");
         if cell.availability.is_available() {
@@ -132,7 +133,7 @@ fn report(request: &MatrixRequest, gib: impl Fn(PathKind, u32) -> Option<f64>) -
                 entry.errno = Some(5);
             }
         }
-        report.push(entry);
+        report.results.push(entry);
     }
     report
 }
@@ -212,8 +213,8 @@ fn a_failed_cell_has_no_numbers_and_says_why() {
 #[test]
 fn a_path_that_ran_as_another_is_shown_with_it() {
     let mut report = report(&plain(), both);
-    report.cells[1].effective_path = Some(PathKind::Cpu);
-    report.cells[2].effective_path = None;
+    report.results.cells[1].effective_path = Some(PathKind::Cpu);
+    report.results.cells[2].effective_path = None;
     let text = show(Format::Table, &report);
     assert!(text.contains("cpu-gpu (ran: cpu)"), "{text}");
     assert!(text.contains("page-cache (ran: unproven)"), "{text}");
@@ -229,7 +230,7 @@ fn the_page_caches_share_in_a_victory_is_told() {
             10.0
         })
     });
-    report.cells[2]
+    report.results.cells[2]
         .measurement
         .as_mut()
         .unwrap()
@@ -241,7 +242,7 @@ fn the_page_caches_share_in_a_victory_is_told() {
 #[test]
 fn files_that_live_in_memory_are_told_by_the_page_cache_where_there_is_no_device() {
     let mut report = report(&plain(), both);
-    for cell in &mut report.cells[1..] {
+    for cell in &mut report.results.cells[1..] {
         let numbers = cell.measurement.as_mut().unwrap();
         numbers.device_read_bytes = None;
         numbers.page_cache_share = Some(1.0);
@@ -274,7 +275,7 @@ fn rates_of_checking_the_pattern_are_not_compared() {
 #[test]
 fn a_cell_cut_short_is_marked_in_every_format() {
     let mut report = report(&plain(), both);
-    let numbers = report.cells[2].measurement.as_mut().unwrap();
+    let numbers = report.results.cells[2].measurement.as_mut().unwrap();
     (numbers.interrupted, numbers.duration_seconds) = (true, 0.93);
     let note = "[2] cut short by the user: 0.93 of 5 s";
     for format in [Format::Table, Format::Markdown] {
@@ -347,10 +348,10 @@ fn gdsios_line_is_gdsios_to_the_letter() {
 #[test]
 fn gdsios_line_has_the_depth_of_a_batch_and_the_mix_of_sizes() {
     let mut report = report(&plain(), both);
-    report.cells[1].requested_path = PathKind::GdsBatch;
-    report.cells[1].effective_path = Some(PathKind::GdsBatch);
-    report.cells[1].queue_depth = 10;
-    report.cells[1].io_size_mix = Some(mix("32K:1024K:1K"));
+    report.results.cells[1].requested_path = PathKind::GdsBatch;
+    report.results.cells[1].effective_path = Some(PathKind::GdsBatch);
+    report.results.cells[1].queue_depth = 10;
+    report.results.cells[1].io_size_mix = Some(mix("32K:1024K:1K"));
     let text = show(Format::Gdsio, &report);
     let first = text.lines().next().unwrap();
     assert!(
@@ -371,7 +372,8 @@ fn a_job_that_moved_nothing_has_no_latency() {
         throughput_bytes_per_second: 0.0,
         latency_us_mean,
     };
-    report.cells[1].measurement.as_mut().unwrap().jobs = vec![job("a", None), job("b", Some(2.5))];
+    report.results.cells[1].measurement.as_mut().unwrap().jobs =
+        vec![job("a", None), job("b", Some(2.5))];
     let text = gdsio_lines(&report, true);
     assert!(text.contains("Avg_Latency: n/a usecs"), "{text}");
     assert!(text.contains("Avg_Latency: 2.500000 usecs"), "{text}");
@@ -493,7 +495,7 @@ fn a_baseline_stands_beside_each_cell_with_what_makes_it_doubtful() {
 fn warnings_are_printed_once_with_their_advice() {
     let mut report = report(&plain(), both);
     let warning = Warning::new(WarningKind::TooShort, "it ran for 0.1 s", "use --duration");
-    for cell in &mut report.cells {
+    for cell in &mut report.results.cells {
         cell.warnings = vec![warning.clone(), warning.clone()];
     }
     let text = show(Format::Table, &report);

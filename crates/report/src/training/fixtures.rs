@@ -1,8 +1,8 @@
 //! A small run for the tests of every renderer.
 
 use stormlp_model::facts::HostFacts;
-use stormlp_model::head::{ReportHead, ReportKind};
 use stormlp_model::histogram::LatencyUs;
+use stormlp_model::report::{Ending, Head, Report, ReportKind};
 use stormlp_model::training::catalog;
 use stormlp_model::training::inventory::{DataFile, Inventory};
 use stormlp_model::training::metrics::{self, Rule};
@@ -114,13 +114,13 @@ pub(super) fn report() -> TrainReport {
     let epochs = vec![epoch(&plan, 1, 0.38), epoch(&plan, 2, 0.34)];
     let measures: Vec<Measures> = epochs.iter().map(|epoch| epoch.measures).collect();
     let mean = metrics::mean(&measures);
-    TrainReport {
-        head: ReportHead::new(
-            ReportKind::Train,
-            "stormlp train unet3d".to_string(),
-            "2026-11-21T07:25:00Z".to_string(),
-            host(),
-        ),
+    let head = Head::new(
+        ReportKind::Train,
+        "stormlp train unet3d".to_string(),
+        "2026-11-21T07:25:00Z".to_string(),
+        host(),
+    );
+    let results = TrainResults {
         workload: plan.workload.clone(),
         accelerator: plan.accelerator.clone(),
         accelerators: plan.accelerators,
@@ -139,7 +139,6 @@ pub(super) fn report() -> TrainReport {
         },
         peak_rss_bytes: 300 << 20,
         duration_seconds: 13.5,
-        ending: RunEnding::Complete,
         runs: Vec::new(),
         latency: StepLatency {
             fetch_wait_us: Some(LatencyUs {
@@ -152,7 +151,6 @@ pub(super) fn report() -> TrainReport {
         },
         checkpoints: Vec::new(),
         devices: vec!["vda".to_string()],
-        evidence: None,
         layout: "2 I/O threads, 16 chunks of 256 KiB each".to_string(),
         verdict: Verdict {
             bound: Bound::Storage,
@@ -160,6 +158,9 @@ pub(super) fn report() -> TrainReport {
         },
         calibration: None,
         started_unix_seconds: 1_795_245_900.25,
-        plan,
+    };
+    TrainReport {
+        ending: Ending::Complete,
+        ..Report::new(head, plan, results)
     }
 }

@@ -1,9 +1,10 @@
 //! What a terminal gets to see.
 
+use stormlp_model::report::Ending;
 use stormlp_model::training::catalog;
 use stormlp_model::training::datasize::{SizeRequest, datasize};
 use stormlp_model::training::profile::Profile;
-use stormlp_model::training::report::{RunEnding, TrainReport, scored};
+use stormlp_model::training::report::{TrainReport, scored};
 
 use super::fixtures::{plan, report, workload};
 use super::*;
@@ -36,7 +37,7 @@ fn a_run_reads_from_epochs_to_verdict() {
 #[test]
 fn a_run_that_was_stopped_has_no_result() {
     let mut report = report();
-    report.ending = RunEnding::Stopped;
+    report.ending = Ending::Stopped;
     let text = text(&report);
     assert!(
         text.contains("result      none: the run was stopped"),
@@ -48,8 +49,8 @@ fn a_run_that_was_stopped_has_no_result() {
 #[test]
 fn an_epoch_that_was_cut_short_says_so() {
     let mut report = report();
-    report.ending = RunEnding::Stopped;
-    report.epochs[1].accelerators[1].blocks[0].steps = 5;
+    report.ending = Ending::Stopped;
+    report.results.epochs[1].accelerators[1].blocks[0].steps = 5;
     let text = text(&report);
     assert!(text.contains("\n 1     "), "{text}");
     assert!(text.contains("\n 2 cut short "), "{text}");
@@ -58,9 +59,9 @@ fn an_epoch_that_was_cut_short_says_so() {
 #[test]
 fn means_leave_out_epochs_that_were_cut_short_while_there_are_whole_ones() {
     let report = report();
-    let mut cut = report.epochs[1].clone();
+    let mut cut = report.results.epochs[1].clone();
     cut.accelerators.pop();
-    let whole = report.epochs[0].clone();
+    let whole = report.results.epochs[0].clone();
     assert_eq!(scored(&report.plan, [&cut, &whole]), [whole.measures]);
     assert_eq!(scored(&report.plan, [&cut]), [cut.measures]);
 }

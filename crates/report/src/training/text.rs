@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use stormlp_model::histogram::LatencyUs;
-use stormlp_model::training::report::{EpochReport, Measures, RunEnding, RunReport, TrainReport};
+use stormlp_model::report::Ending;
+use stormlp_model::training::report::{EpochReport, Measures, RunReport, TrainReport};
 use stormlp_model::units::{ByteSize, counted, format_duration};
 
 use super::table;
@@ -26,13 +27,13 @@ const HEADER: [&str; 10] = [
 pub fn text(report: &TrainReport) -> String {
     let mut out = heading(report);
     out.push_str(&epochs(report));
-    if !report.runs.is_empty() {
-        out.push_str(&runs(&report.runs));
+    if !report.results.runs.is_empty() {
+        out.push_str(&runs(&report.results.runs));
     }
     out.push_str(&utilisation(report));
     out.push_str(&between_epochs(report));
     out.push_str(&details(report));
-    for warning in &report.head.warnings {
+    for warning in &report.warnings {
         let _ = writeln!(out, "warning: {warning}");
     }
     out.push_str(&verdict(report));
@@ -43,11 +44,11 @@ fn heading(report: &TrainReport) -> String {
     let plan = &report.plan;
     let mut out = format!(
         "{} on {} emulated {}, profile {} ({}), path {}\n",
-        report.workload,
-        report.accelerators,
-        report.accelerator,
-        report.profile,
-        report.profile.describe(),
+        report.results.workload,
+        report.results.accelerators,
+        report.results.accelerator,
+        report.results.profile,
+        report.results.profile.describe(),
         plan.path
     );
     let from = match &plan.data.folder {
@@ -59,7 +60,7 @@ fn heading(report: &TrainReport) -> String {
         "{}, {from}; {} of {} x {} samples, compute {}",
         counted(plan.data.files, &format!("{} file", plan.data.format)),
         counted(plan.steps_per_epoch, "step"),
-        report.accelerators,
+        report.results.accelerators,
         plan.batch_size,
         plan.compute
     );
@@ -67,15 +68,15 @@ fn heading(report: &TrainReport) -> String {
 }
 
 fn epochs(report: &TrainReport) -> String {
-    let epochs = report.epochs.iter();
+    let epochs = report.results.epochs.iter();
     let mut rows: Vec<Vec<String>> = epochs.map(|one| epoch(report, one)).collect();
-    if report.scored_epochs().len() > 1 {
-        let of = if report.runs.is_empty() {
+    if report.results.scored_epochs().len() > 1 {
+        let of = if report.results.runs.is_empty() {
             "mean"
         } else {
             "mean of runs"
         };
-        rows.push(row(of.to_string(), &report.mean, None));
+        rows.push(row(of.to_string(), &report.results.mean, None));
     }
     table::draw(&HEADER, rows, 1)
 }
@@ -122,28 +123,31 @@ fn runs(runs: &[RunReport]) -> String {
 }
 
 fn utilisation(report: &TrainReport) -> String {
-    let au = &report.mean.au_percent;
+    let au = &report.results.mean.au_percent;
     let mut out = format!(
         "AU          {:.2} % by profile {} (nominal compute {:.2} %, measured {:.2} %, including \
          start-up {:.2} %)\n",
-        au.profile, report.profile, au.nominal, au.measured, au.including_startup
+        au.profile, report.results.profile, au.nominal, au.measured, au.including_startup
     );
     let read = match report.plan.data.folder {
-        Some(_) => format!("{:.2} MiB/s were read", report.mean.read_mib_per_second),
+        Some(_) => format!(
+            "{:.2} MiB/s were read",
+            report.results.mean.read_mib_per_second
+        ),
         None => "nothing was read".to_string(),
     };
     let _ = writeln!(
         out,
         "throughput  {:.2} samples/s, {:.2} MiB/s by the record length; {read}",
-        report.mean.samples_per_second, report.mean.mib_per_second
+        report.results.mean.samples_per_second, report.results.mean.mib_per_second
     );
-    let spread = &report.stdev;
+    let spread = &report.results.stdev;
     let _ = writeln!(
         out,
         "spread      AU {:.2} points, {:.2} samples/s (standard deviation over epochs)",
         spread.au_percent, spread.samples_per_second
     );
-    let share = report.mean.preread_share;
+    let share = report.results.mean.preread_share;
     if let Some(share) = share.filter(|_| report.plan.data.folder.is_some()) {
         let _ = writeln!(
             out,
@@ -151,7 +155,7 @@ fn utilisation(report: &TrainReport) -> String {
             share * 100.0
         );
     }
-    if let Some(calibration) = &report.calibration {
+    if let Some(calibration) = &report.results.calibration {
         let _ = writeln!(
             out,
             "ceiling     AU {:.2} %, {:.1} samples/s on this host with storage that takes no time",
@@ -164,7 +168,7 @@ fn utilisation(report: &TrainReport) -> String {
 /// Evaluations and checkpoints: no part of AU, but of the run.
 fn between_epochs(report: &TrainReport) -> String {
     let mut out = String::new();
-    for epoch in &report.epochs {
+    for epoch in &report.results.epochs {
         if let Some(evaluation) = &epoch.evaluation {
             let _ = writeln!(
                 out,
@@ -178,8 +182,16 @@ fn between_epochs(report: &TrainReport) -> String {
             );
         }
     }
-    if let (Some(first), count) = (report.checkpoints.first(), report.checkpoints.len() as u64) {
-        let seconds: f64 = report.checkpoints.iter().map(|c| c.duration_seconds).sum();
+    if let (Some(first), count) = (
+        report.results.checkpoints.first(),
+        report.results.checkpoints.len() as u64,
+    ) {
+        let seconds: f64 = report
+            .results
+            .checkpoints
+            .iter()
+            .map(|c| c.duration_seconds)
+            .sum();
         let _ = writeln!(
             out,
             "checkpoints {count} of {}, {} each at the mean",
@@ -193,10 +205,10 @@ fn between_epochs(report: &TrainReport) -> String {
 fn details(report: &TrainReport) -> String {
     let mut out = String::new();
     let waits = [
-        ("fetch wait", &report.latency.fetch_wait_us),
-        ("barrier", &report.latency.barrier_wait_us),
-        ("overshoot", &report.latency.compute_overshoot_us),
-        ("reads", &report.latency.read_us),
+        ("fetch wait", &report.results.latency.fetch_wait_us),
+        ("barrier", &report.results.latency.barrier_wait_us),
+        ("overshoot", &report.results.latency.compute_overshoot_us),
+        ("reads", &report.results.latency.read_us),
     ];
     for (name, latency) in waits {
         if let Some(latency) = latency {
@@ -208,7 +220,7 @@ fn details(report: &TrainReport) -> String {
             let _ = writeln!(out, "{name:<11} {}{of}", percentiles(latency));
         }
     }
-    let cost = &report.cost;
+    let cost = &report.results.cost;
     let cpu = cost.cpu_user_seconds + cost.cpu_system_seconds;
     let gib = cost.bytes_read as f64 / f64::from(1u32 << 30);
     let per_gib = if gib > 0.0 {
@@ -221,11 +233,15 @@ fn details(report: &TrainReport) -> String {
         "host        CPU {:.2} s user, {:.2} s system{per_gib}; peak memory {}; {}",
         cost.cpu_user_seconds,
         cost.cpu_system_seconds,
-        ByteSize(report.peak_rss_bytes),
-        report.layout
+        ByteSize(report.results.peak_rss_bytes),
+        report.results.layout
     );
     let device = match cost.device_bytes_read {
-        Some(bytes) => format!("{} by {}", ByteSize(bytes), report.devices.join(", ")),
+        Some(bytes) => format!(
+            "{} by {}",
+            ByteSize(bytes),
+            report.results.devices.join(", ")
+        ),
         None => "not counted: no block device is known behind the data".to_string(),
     };
     if report.plan.data.folder.is_some() {
@@ -235,7 +251,7 @@ fn details(report: &TrainReport) -> String {
             ByteSize(cost.bytes_read)
         );
     }
-    let last = report.epochs.last().and_then(|epoch| epoch.device);
+    let last = report.results.epochs.last().and_then(|epoch| epoch.device);
     if let Some(use_) = last.filter(|use_| use_.bytes_per_second > 0.0) {
         let _ = writeln!(
             out,
@@ -251,7 +267,7 @@ fn details(report: &TrainReport) -> String {
             "device      nothing was read from it in the last epoch"
         );
     }
-    if let Some(evidence) = &report.evidence {
+    if let Some(evidence) = report.evidence_of("reads") {
         let _ = writeln!(out, "path        {}", evidence.summary);
     }
     out
@@ -278,22 +294,23 @@ fn micros(us: f64) -> String {
 }
 
 fn verdict(report: &TrainReport) -> String {
-    let mut out = format!("verdict     {}\n", report.verdict.sentence);
+    let mut out = format!("verdict     {}\n", report.results.verdict.sentence);
     let _ = match &report.ending {
-        RunEnding::Complete => writeln!(
+        Ending::Complete => writeln!(
             out,
             "result      AU {:.2} %: {} the {:.1} % of {}",
-            report.mean.au_percent.profile,
-            if report.meets_threshold {
+            report.results.mean.au_percent.profile,
+            if report.results.meets_threshold {
                 "meets"
             } else {
                 "misses"
             },
-            report.threshold_percent,
-            report.workload
+            report.results.threshold_percent,
+            report.results.workload
         ),
-        RunEnding::Stopped => writeln!(out, "result      none: the run was stopped by the user"),
-        RunEnding::Failed { message, .. } => writeln!(out, "result      none: {message}"),
+        Ending::Unfinished => writeln!(out, "result      none: the run is not finished"),
+        Ending::Stopped => writeln!(out, "result      none: the run was stopped by the user"),
+        Ending::Failed { message, .. } => writeln!(out, "result      none: {message}"),
     };
     out
 }

@@ -3,10 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-use serde_json::Value;
-use stormlp_model::head::ReportKind;
 use stormlp_model::matrix::CellStatus;
+use stormlp_model::report::AnyReport;
 use stormlp_report::matrix::Format;
 use stormlp_report::{checkpoint, training};
 
@@ -41,25 +39,18 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
         (false, _) => args.place,
     };
     let outputs = args.output.open()?;
-    let (kind, value) = saved::any(&file)?;
-    let text: fn(Value) -> serde_json::Result<String> = match kind {
-        ReportKind::Gds => return outputs.write(&saved::matrix(&file)?),
-        ReportKind::Train => |value| serde_json::from_value(value).map(|r| training::text(&r)),
-        ReportKind::Checkpoint => {
-            |value| serde_json::from_value(value).map(|r| checkpoint::text(&r))
-        }
+    let report = saved::any(&file)?;
+    let text = match &report {
+        AnyReport::Gds(report) => return outputs.write(report),
+        AnyReport::Train(report) => training::text(report),
+        AnyReport::Checkpoint(report) => checkpoint::text(report),
     };
     match outputs.format() {
-        Format::Json => output::print(&format!("{value:#}")),
-        Format::Table => {
-            let text = text(value)
-                .with_context(|| format!("{} is damaged", file.display()))
-                .map_err(Failure::no_plan)?;
-            output::print(&text)
-        }
+        Format::Json => output::print(&output::json(&report)?),
+        Format::Table => output::print(&text),
         Format::Gdsio | Format::Csv | Format::Markdown => Err(Failure::usage(format!(
             "a report of `stormlp {}` has the formats table and json",
-            kind.name()
+            report.head().kind.name()
         ))),
     }
 }
@@ -87,22 +78,22 @@ fn list(folder: &Path) -> Result<(), Failure> {
 fn line(path: &Path) -> String {
     match saved::any(path) {
         Err(failure) => format!("unreadable  {}: {:#}", path.display(), failure.error),
-        Ok((kind, value)) => {
-            let started = value["started_at"].as_str().unwrap_or("-").to_string();
-            let detail = match saved::matrix(path) {
-                Ok(report) => {
-                    let ok = report
-                        .cells
-                        .iter()
-                        .filter(|cell| cell.status == CellStatus::Ok);
-                    let (ok, planned) = (ok.count(), report.plan.cells.len());
+        Ok(report) => {
+            let detail = match &report {
+                AnyReport::Gds(report) => {
+                    let cells = report.results.cells.iter();
+                    let ok = cells.filter(|cell| cell.status == CellStatus::Ok).count();
+                    let planned = report.plan.cells.len();
                     format!("{}: {ok} of {planned} cells", report.plan.name)
                 }
-                Err(_) => value["plan"]["name"].as_str().unwrap_or("").to_string(),
+                AnyReport::Train(report) => report.results.workload.clone(),
+                AnyReport::Checkpoint(report) => report.plan.model.clone(),
             };
+            let head = report.head();
             format!(
-                "{started}  {:<10}  {detail}  {}",
-                kind.name(),
+                "{}  {:<10}  {detail}  {}",
+                head.started_at,
+                head.kind.name(),
                 path.display()
             )
         }

@@ -20,7 +20,7 @@ mod uring;
 use std::path::Path;
 
 use stormlp_model::facts::HostFacts;
-use stormlp_model::head::FORMAT_VERSION;
+use stormlp_model::machine::FORMAT_VERSION;
 use stormlp_model::machine::{
     BlockDevice, BuildFacts, DirectSupport, Fact, Filesystem, GpuFacts, Machine, advice,
 };

@@ -8,10 +8,9 @@ mod steps;
 mod summary;
 
 use serde_json::Value;
+use stormlp_model::report::Ending;
 use stormlp_model::training::profile::Profile;
-use stormlp_model::training::report::{
-    CheckpointReport, EpochReport, RunEnding, StepLists, TrainReport,
-};
+use stormlp_model::training::report::{EpochReport, StepLists, TrainReport, WrittenCheckpoint};
 use stormlp_model::training::workload::Workload;
 
 use super::stamp;
@@ -36,7 +35,7 @@ struct Run<'a> {
     started: f64,
     duration: f64,
     steps: &'a [StepLists],
-    checkpoints: &'a [CheckpointReport],
+    checkpoints: &'a [WrittenCheckpoint],
 }
 
 /// The files of every run of `report`. `steps` are the times of every step, run by run; where a
@@ -67,28 +66,33 @@ pub fn files(
 
 fn runs<'a>(report: &'a TrainReport, steps: &'a [Vec<StepLists>]) -> Vec<Run<'a>> {
     let steps_of = |index: usize| steps.get(index).map_or(&[][..], Vec::as_slice);
-    if report.runs.is_empty() {
+    if report.results.runs.is_empty() {
         return vec![Run {
             report,
-            epochs: &report.epochs,
-            complete: report.ending == RunEnding::Complete,
-            meets_threshold: report.meets_threshold,
-            started: report.started_unix_seconds,
-            duration: report.duration_seconds,
+            epochs: &report.results.epochs,
+            complete: report.ending == Ending::Complete,
+            meets_threshold: report.results.meets_threshold,
+            started: report.results.started_unix_seconds,
+            duration: report.results.duration_seconds,
             steps: steps_of(0),
-            checkpoints: &report.checkpoints,
+            checkpoints: &report.results.checkpoints,
         }];
     }
-    let several = report.runs.iter().enumerate().map(|(index, one)| Run {
-        report,
-        epochs: &one.epochs,
-        complete: one.complete,
-        meets_threshold: one.meets_threshold,
-        started: one.started_unix_seconds,
-        duration: one.duration_seconds,
-        steps: steps_of(index),
-        checkpoints: &one.checkpoints,
-    });
+    let several = report
+        .results
+        .runs
+        .iter()
+        .enumerate()
+        .map(|(index, one)| Run {
+            report,
+            epochs: &one.epochs,
+            complete: one.complete,
+            meets_threshold: one.meets_threshold,
+            started: one.started_unix_seconds,
+            duration: one.duration_seconds,
+            steps: steps_of(index),
+            checkpoints: &one.checkpoints,
+        });
     several.collect()
 }
 
@@ -104,7 +108,7 @@ impl<'a> Run<'a> {
 fn folder(run: &Run) -> String {
     let workload = &run.report.plan.workload;
     let leaf = format!("training/{workload}/run/{}", stamp::folder(run.started));
-    match run.report.profile {
+    match run.report.results.profile {
         Profile::V3 => {
             let host = &run.report.head.host.hostname;
             format!("whatif/stormlp/results/{host}/{leaf}")
@@ -122,7 +126,7 @@ fn run_files(run: &Run, workload: &Workload, folder: &str, files: &mut Vec<Outpu
         });
     };
     push("summary.json", pretty(&summary::summary(run)));
-    for rank in 0..run.report.accelerators {
+    for rank in 0..run.report.results.accelerators {
         let name = format!("{rank}_per_epoch_stats.json");
         push(&name, pretty(&steps::per_epoch(run, rank)));
         push(

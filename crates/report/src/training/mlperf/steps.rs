@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use stormlp_model::training::metrics::{self, Rule};
 use stormlp_model::training::profile::Profile;
-use stormlp_model::training::report::{AcceleratorEpoch, BlockSums, CheckpointReport};
+use stormlp_model::training::report::{AcceleratorEpoch, BlockSums, WrittenCheckpoint};
 
 use super::super::stamp;
 use super::{Run, summary};
@@ -53,10 +53,10 @@ pub(super) fn per_epoch(run: &Run, rank: u32) -> Value {
 }
 
 /// A checkpoint and what it is called: v1.0 times it as it times a block.
-fn saved(run: &Run, checkpoint: &CheckpointReport) -> (&'static str, Value) {
+fn saved(run: &Run, checkpoint: &WrittenCheckpoint) -> (&'static str, Value) {
     let seconds = checkpoint.duration_seconds;
     let mut entry = span(run, checkpoint.started_seconds, seconds);
-    if run.report.profile == Profile::V1 {
+    if run.report.results.profile == Profile::V1 {
         return ("ckpt", Value::Object(entry));
     }
     entry.insert("duration".to_string(), seconds.into());

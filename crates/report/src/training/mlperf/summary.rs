@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use stormlp_model::stats::{self, population_deviation as deviation};
 use stormlp_model::training::metrics::{self, Rule};
 use stormlp_model::training::profile::Profile;
-use stormlp_model::training::report::{CheckpointReport, EvaluationReport};
+use stormlp_model::training::report::{EvaluationReport, WrittenCheckpoint};
 
 use super::super::stamp;
 use super::Run;
@@ -14,14 +14,14 @@ pub(super) fn summary(run: &Run) -> Value {
     let report = run.report;
     let plan = &report.plan;
     let host = &report.head.host;
-    let data_gib = gib(f64::from(report.accelerators)
+    let data_gib = gib(f64::from(report.results.accelerators)
         * plan.data.samples_per_file as f64
-        * (plan.data.files / u64::from(report.accelerators)) as f64
+        * (plan.data.files / u64::from(report.results.accelerators)) as f64
         * plan.data.sample_bytes);
     let memory_gib = gib(host.memory_bytes as f64);
     json!({
         "start": stamp::iso(run.started),
-        "num_accelerators": report.accelerators,
+        "num_accelerators": report.results.accelerators,
         "num_hosts": 1,
         "hostname": host.hostname,
         "metric": metric(run),
@@ -62,7 +62,7 @@ fn metric(run: &Run) -> Value {
     if !evaluations.is_empty() {
         let au: Vec<f64> = evaluations.iter().map(|e| e.au_percent).collect();
         let throughput: Vec<f64> = evaluations.iter().map(|e| e.samples_per_second).collect();
-        let meets = run.complete && stats::mean(&au) >= run.report.threshold_percent;
+        let meets = run.complete && stats::mean(&au) >= run.report.results.threshold_percent;
         phase(run, "eval", &au, &throughput, meets, &mut metric);
     }
     checkpoints(run, &mut metric);
@@ -109,7 +109,7 @@ fn checkpoints(run: &Run, metric: &mut Map<String, Value>) {
     let Some(last) = run.checkpoints.last() else {
         return;
     };
-    if run.report.profile == Profile::V1 {
+    if run.report.results.profile == Profile::V1 {
         return;
     }
     let written = run.checkpoints.iter();
@@ -126,7 +126,7 @@ fn checkpoints(run: &Run, metric: &mut Map<String, Value>) {
 }
 
 /// GiB/s of one checkpoint; 0 where no time passed.
-pub(super) fn gib_per_second(checkpoint: &CheckpointReport) -> f64 {
+pub(super) fn gib_per_second(checkpoint: &WrittenCheckpoint) -> f64 {
     if checkpoint.duration_seconds > 0.0 {
         gib(checkpoint.bytes as f64) / checkpoint.duration_seconds
     } else {

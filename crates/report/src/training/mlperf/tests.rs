@@ -1,12 +1,11 @@
 //! What MLPerf's own tools get to read.
 
 use serde_json::Value;
+use stormlp_model::report::Ending;
 use stormlp_model::training::distribution::Distribution;
 use stormlp_model::training::metrics;
 use stormlp_model::training::plan::EvaluationPlan;
-use stormlp_model::training::report::{
-    AcceleratorEpoch, BlockSums, EvaluationReport, RunEnding, RunReport,
-};
+use stormlp_model::training::report::{AcceleratorEpoch, BlockSums, EvaluationReport, RunReport};
 
 use super::super::fixtures::{plan, report, workload};
 use super::*;
@@ -127,9 +126,9 @@ fn mlperf_files_have_dlios_keys_and_v2s_folders() {
 #[test]
 fn a_run_cut_short_is_no_success() {
     let mut report = report();
-    report.ending = RunEnding::Stopped;
-    report.meets_threshold = false;
-    report.epochs[1].accelerators[1].blocks[0].steps = 5;
+    report.ending = Ending::Stopped;
+    report.results.meets_threshold = false;
+    report.results.epochs[1].accelerators[1].blocks[0].steps = 5;
     let files = files(&report, &workload(), &[], &|_| false);
     let summary: Value = serde_json::from_str(&file(&files, "summary.json").content).unwrap();
     let metric = &summary["metric"];
@@ -167,7 +166,7 @@ fn report_with_evaluations() -> TrainReport {
         epochs_between: 1,
     };
     report.plan.evaluation = Some(rules);
-    for (epoch, seconds) in report.epochs.iter_mut().zip([1.25, 2.5]) {
+    for (epoch, seconds) in report.results.epochs.iter_mut().zip([1.25, 2.5]) {
         let block = BlockSums {
             seconds,
             steps: 4,
@@ -192,7 +191,7 @@ fn report_with_evaluations() -> TrainReport {
                 .collect(),
         });
     }
-    report.checkpoints = vec![CheckpointReport {
+    report.results.checkpoints = vec![WrittenCheckpoint {
         epoch: 1,
         step: 12,
         bytes: 3 << 30,
@@ -248,7 +247,7 @@ fn evaluations_and_checkpoints_have_dlios_keys_too() {
 #[test]
 fn an_evaluation_that_was_cut_short_does_not_count() {
     let mut report = report_with_evaluations();
-    report.epochs[1].evaluation.as_mut().unwrap().steps = 3;
+    report.results.epochs[1].evaluation.as_mut().unwrap().steps = 3;
     let files = files(&report, &workload(), &[], &|_| false);
     let summary: Value = serde_json::from_str(&file(&files, "summary.json").content).unwrap();
     assert_eq!(
@@ -260,7 +259,7 @@ fn an_evaluation_that_was_cut_short_does_not_count() {
 #[test]
 fn the_first_edition_has_its_own_words_for_checkpoints() {
     let mut report = report_with_evaluations();
-    report.profile = Profile::V1;
+    report.results.profile = Profile::V1;
     let files = files(&report, &workload(), &[], &|_| false);
     let summary: Value = serde_json::from_str(&file(&files, "summary.json").content).unwrap();
     assert!(summary["metric"].get("checkpoint_size_GB").is_none());
@@ -272,18 +271,19 @@ fn the_first_edition_has_its_own_words_for_checkpoints() {
 /// A report of `count` runs that start so many seconds one after the other.
 fn report_of_runs(count: u32, apart_seconds: f64) -> TrainReport {
     let mut report = report();
-    report.runs = (1..=count)
+    report.results.runs = (1..=count)
         .map(|run| RunReport {
             run,
             warm_up: run == 1,
-            epochs: report.epochs.clone(),
-            mean: report.mean,
-            cost: report.cost,
+            epochs: report.results.epochs.clone(),
+            mean: report.results.mean,
+            cost: report.results.cost,
             complete: true,
             meets_threshold: true,
-            started_unix_seconds: report.started_unix_seconds + apart_seconds * f64::from(run - 1),
+            started_unix_seconds: report.results.started_unix_seconds
+                + apart_seconds * f64::from(run - 1),
             duration_seconds: 70.0,
-            checkpoints: vec![CheckpointReport {
+            checkpoints: vec![WrittenCheckpoint {
                 epoch: 1,
                 step: 12,
                 bytes: 1 << 30,
@@ -305,7 +305,7 @@ fn folders(files: &[OutputFile]) -> Vec<&str> {
 #[test]
 fn v3_and_several_runs_have_a_folder_each() {
     let mut report = report_of_runs(2, 70.0);
-    report.profile = Profile::V3;
+    report.results.profile = Profile::V3;
     let files = files(&report, &workload(), &[], &|_| false);
     assert_eq!(
         folders(&files),

@@ -6,11 +6,11 @@ mod outputs;
 use anyhow::Context;
 use stormlp_emulator::checkpoint::{Cleaned, Disk, Look, Surroundings, clean, scan, write_rate};
 use stormlp_model::checkpoint::{
-    CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, Ending, Fault,
-    Resolution, ScaleChoice, resolve,
+    CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, Resolution, ScaleChoice,
+    resolve,
 };
 use stormlp_model::facts::HostFacts;
-use stormlp_model::head::{ReportHead, ReportKind};
+use stormlp_model::report::{Ending, FailureCause, Head, ReportKind};
 use stormlp_model::transport::DeviceId;
 use stormlp_model::units::ByteSize;
 use stormlp_model::warning::{Warning, WarningKind};
@@ -150,20 +150,12 @@ fn emulate(
         Some(DeviceId::Host) | None => None,
     };
     let accelerator = accelerator::open(index).map_err(Failure::machine)?;
-    let mut head = ReportHead::new(
+    let head = Head::new(
         ReportKind::Checkpoint,
         session.command_line(),
         session.started_at(),
         host,
     );
-    head.warnings.clone_from(&plan.notes);
-    if !head.host.release_build {
-        head.warnings.push(Warning::new(
-            WarningKind::DebugBuild,
-            "stormlp was built without optimisations",
-            "use a release build for numbers that count",
-        ));
-    }
     let progress = session.progress();
     let closed = plan.closed;
     let surroundings = Surroundings {
@@ -181,21 +173,21 @@ fn emulate(
 /// How a run ended, as an exit code.
 fn ending(report: &CheckpointReport, outputs: &Outputs) -> Result<(), Failure> {
     match &report.ending {
-        Ending::Done => Ok(()),
-        Ending::Stopped => Err(Failure::stopped(format!(
+        Ending::Complete => Ok(()),
+        Ending::Stopped | Ending::Unfinished => Err(Failure::stopped(format!(
             "stopped; what was measured is in {}",
             outputs.report_path().display()
         ))),
         Ending::Failed {
-            fault,
-            error,
+            cause,
+            message,
             remedy,
         } => {
-            let code = match fault {
-                Fault::Storage => Code::Storage,
-                Fault::Internal => Code::Bug,
+            let code = match cause {
+                FailureCause::Internal => Code::Bug,
+                _ => Code::Storage,
             };
-            Err(Failure::new(code, anyhow::anyhow!("{error}")).with_help(remedy.clone()))
+            Err(Failure::new(code, anyhow::anyhow!("{message}")).with_help(remedy.clone()))
         }
     }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use stormlp_emulator::matrix::{self, MatrixError};
 use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport, review};
+use stormlp_model::report::Ending;
 use stormlp_model::units::{ByteSize, format_duration};
 use stormlp_report::matrix::Format;
 use stormlp_transfer::TransferError;
@@ -35,7 +36,7 @@ pub(crate) fn execute(run: Run, outputs: &Outputs, session: &Session) -> Result<
     })?;
     let report = locked.report();
     announce(report, session);
-    let mut has_cells = !report.cells.is_empty();
+    let mut has_cells = !report.results.cells.is_empty();
     save(report, &save_to).map_err(|error| not_saved(&save_to, error))?;
     let mut unsaved = None;
     if (report.plan.cells.iter()).any(|cell| cell.path.needs_cufile()) {
@@ -44,7 +45,7 @@ pub(crate) fn execute(run: Run, outputs: &Outputs, session: &Session) -> Result<
         let _ = stormlp_transfer::cufile::send_log_to(&save_to.with_file_name("cufile.log"));
     }
     let report = matrix::run(locked, &session.progress(), &session.stop, &mut |report| {
-        has_cells |= !report.cells.is_empty();
+        has_cells |= !report.results.cells.is_empty();
         if let Err(error) = save(report, &save_to) {
             unsaved = Some(error);
         }
@@ -80,11 +81,9 @@ fn remove_empty(report: &Path) {
 
 /// Adds what the cells say about each other, once all of them are there.
 fn reviewed(mut report: MatrixReport) -> MatrixReport {
-    if !report.stopped {
+    if report.ending != Ending::Stopped {
         for warning in review(&report) {
-            if !report.head.warnings.contains(&warning) {
-                report.head.warnings.push(warning);
-            }
+            report.warn(warning);
         }
     }
     report
@@ -97,7 +96,7 @@ fn announce(report: &MatrixReport, session: &Session) {
     }
     let plan = &report.plan;
     let left = (plan.cells.iter().enumerate())
-        .filter(|(index, cell)| cell.availability.is_available() && !report.has(*index));
+        .filter(|(index, cell)| cell.availability.is_available() && !report.results.has(*index));
     let cells = match left.clone().count() {
         0 => return eprintln!("no cell is left to measure"),
         1 => "1 cell".to_string(),
@@ -140,10 +139,10 @@ fn explain(report: &MatrixReport) {
             lines.push(line);
         }
     };
-    for warning in &report.head.warnings {
+    for warning in &report.warnings {
         say(format!("warning: {warning}"));
     }
-    for cell in &report.cells {
+    for cell in &report.results.cells {
         for warning in &cell.warnings {
             say(format!("warning: {}: {warning}", cell.requested_path));
         }
@@ -161,14 +160,14 @@ fn not_measured(cell: &CellReport) -> String {
 
 /// The exit code that a finished report asks for.
 fn verdict(report: &MatrixReport, save_to: &Path) -> Result<(), Failure> {
-    if report.stopped {
+    if report.ending == Ending::Stopped {
         let planned = report.plan.cells.len();
-        let cut_short = (report.cells.iter())
+        let cut_short = (report.results.cells.iter())
             .filter_map(|cell| cell.measurement.as_ref())
             .any(|numbers| numbers.interrupted);
         return Err(Failure::stopped(format!(
             "stopped by the user; {} of {planned} cells are saved{}",
-            report.cells.len(),
+            report.results.cells.len(),
             if cut_short {
                 ", the last cut short"
             } else {
@@ -179,6 +178,7 @@ fn verdict(report: &MatrixReport, save_to: &Path) -> Result<(), Failure> {
     }
     let with = |status| {
         report
+            .results
             .cells
             .iter()
             .filter(move |cell| cell.status == status)
@@ -187,7 +187,7 @@ fn verdict(report: &MatrixReport, save_to: &Path) -> Result<(), Failure> {
     if let Some(first) = with(CellStatus::Failed).next() {
         return Err(Failure::storage(anyhow::anyhow!(
             "{failed} of {} cells failed; the first: {}",
-            report.cells.len(),
+            report.results.cells.len(),
             not_measured(first)
         ))
         .with_help(

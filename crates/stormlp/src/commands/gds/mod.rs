@@ -9,9 +9,11 @@ pub(crate) mod scan;
 use std::path::PathBuf;
 
 use stormlp_model::facts::HostFacts;
-use stormlp_model::head::{ReportHead, ReportKind};
-use stormlp_model::matrix::{MatrixPlan, MatrixReport, MatrixRequest, PathChoice, resolve};
+use stormlp_model::matrix::{
+    MatrixPlan, MatrixReport, MatrixRequest, MatrixResults, PathChoice, resolve,
+};
 use stormlp_model::path::PathKind;
+use stormlp_model::report::{Head, ReportKind};
 use stormlp_report::matrix::{Format, render_plan};
 
 use crate::exit::Failure;
@@ -112,17 +114,15 @@ pub(crate) fn start(
     session: &Session,
 ) -> Result<Run, Failure> {
     let save_to = outputs.report_path(&plan.name, session)?;
-    let mut head = ReportHead::new(
+    let head = Head::new(
         ReportKind::Gds,
         session.command_line(),
         session.started_at(),
         facts,
     );
-    head.warnings.clone_from(&plan.warnings);
-    Ok(Run {
-        report: MatrixReport::new(head, plan),
-        save_to,
-    })
+    let mut report = MatrixReport::new(head, plan, MatrixResults::default());
+    report.warnings.clone_from(&report.plan.warnings);
+    Ok(Run { report, save_to })
 }
 
 fn print_plan(plan: &MatrixPlan, format: Format) -> Result<(), Failure> {

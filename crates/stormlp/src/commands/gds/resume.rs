@@ -4,6 +4,7 @@ use std::path::Path;
 
 use stormlp_model::facts::HostFacts;
 use stormlp_model::matrix::Target;
+use stormlp_model::report::Ending;
 use stormlp_model::warning::{Warning, WarningKind};
 
 use super::finish::Run;
@@ -33,9 +34,7 @@ pub(crate) fn open(path: &Path, session: &Session) -> Result<Run, Failure> {
         if !session.quiet {
             eprintln!("warning: {warning}");
         }
-        if !report.head.warnings.contains(&warning) {
-            report.head.warnings.push(warning);
-        }
+        report.warn(warning);
     }
     let folders = report
         .plan
@@ -53,7 +52,7 @@ pub(crate) fn open(path: &Path, session: &Session) -> Result<Run, Failure> {
         .collect();
     let inventory = scan::inventory(&targets);
     report.plan.skip_finished_files(&inventory);
-    report.stopped = false;
+    report.ending = Ending::Unfinished;
     Ok(Run {
         report,
         save_to: path.to_path_buf(),

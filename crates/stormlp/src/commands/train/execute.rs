@@ -4,19 +4,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use stormlp_emulator::training::error::TrainError;
 use stormlp_emulator::training::machine::BlockTally;
-use stormlp_emulator::training::measured::{Ending, PhaseKind, PhaseMeasured, RunMeasured};
+use stormlp_emulator::training::measured::{PhaseKind, PhaseMeasured, RunMeasured};
 use stormlp_emulator::training::prepare::{Means, Prepared, prepare};
 use stormlp_emulator::training::{assemble, run as emulate};
 use stormlp_model::event::{Event, Observer as _};
 use stormlp_model::evidence::DirectIo;
 use stormlp_model::facts::HostFacts;
-use stormlp_model::head::{ReportHead, ReportKind};
+use stormlp_model::report::{Ending, FailureCause, Head, NamedEvidence, ReportKind};
 use stormlp_model::training::inventory::Inventory;
 use stormlp_model::training::metrics;
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::report::{
-    self, Calibration, Cost, EpochReport, FailureCause, Measures, RunEnding, RunReport, StepLists,
-    TrainReport,
+    self, Calibration, Cost, EpochReport, Measures, RunReport, StepLists, TrainReport, TrainResults,
 };
 use stormlp_model::training::request::{StorageKind, TrainRequest};
 use stormlp_model::training::workload::Workload;
@@ -81,9 +80,10 @@ pub(crate) fn execute(run: Run<'_>, session: &Session) -> Result<Done, Failure> 
             Err(error) if measured.is_empty() => return Err(cannot_begin(run.plan, error)),
             Err(error) => {
                 // What the runs before it measured is not lost.
-                not_begun = Some(RunEnding::Failed {
+                not_begun = Some(Ending::Failed {
                     cause: error.cause(),
                     message: format!("run {number} could not begin: {error}"),
+                    remedy: String::new(),
                 });
                 break;
             }
@@ -91,10 +91,10 @@ pub(crate) fn execute(run: Run<'_>, session: &Session) -> Result<Done, Failure> 
     }
     let mut report = report(&run, &measured, session);
     if let Some(ending) = not_begun {
-        (report.ending, report.meets_threshold) = (ending, false);
+        (report.ending, report.results.meets_threshold) = (ending, false);
     }
-    report.started_unix_seconds = started;
-    for (one, since) in report.runs.iter_mut().zip(starts) {
+    report.results.started_unix_seconds = started;
+    for (one, since) in report.results.runs.iter_mut().zip(starts) {
         one.started_unix_seconds = since;
     }
     calibrate(&run, &mut report, session);
@@ -181,14 +181,13 @@ fn report(run: &Run<'_>, measured: &[RunMeasured], session: &Session) -> TrainRe
         .map(|run| run.epochs.clone())
         .unwrap_or_default();
     let judged: Vec<&EpochReport> = scored.iter().flat_map(|run| &run.epochs).collect();
-    let mut head = ReportHead::new(
+    let head = Head::new(
         ReportKind::Train,
         session.command_line(),
         session.started_at(),
         run.facts.clone(),
     );
-    head.warnings.clone_from(&run.warnings);
-    let mut report = TrainReport {
+    let results = TrainResults {
         workload: plan.workload.clone(),
         accelerator: plan.accelerator.clone(),
         accelerators: plan.accelerators,
@@ -203,11 +202,9 @@ fn report(run: &Run<'_>, measured: &[RunMeasured], session: &Session) -> TrainRe
         peak_rss_bytes: peak_rss_bytes(),
         duration_seconds: scored.iter().map(|run| run.duration_seconds).sum::<f64>()
             / scored.len().max(1) as f64,
-        ending: last.map_or(RunEnding::Stopped, assemble::ending),
         latency: assemble::latency(&measured[measured.len() - scored.len()..]),
         checkpoints: last.map(assemble::checkpoints).unwrap_or_default(),
         devices: last.map(|run| run.devices.clone()).unwrap_or_default(),
-        evidence: last.and_then(|run| run.evidence.clone()),
         layout: last.map(assemble::layout).unwrap_or_default(),
         verdict: assemble::verdict(plan, &judged, &mean, None),
         calibration: None,
@@ -215,11 +212,19 @@ fn report(run: &Run<'_>, measured: &[RunMeasured], session: &Session) -> TrainRe
         epochs: shown,
         mean,
         runs: if plan.runs > 1 { runs } else { Vec::new() },
-        plan: plan.clone(),
-        head,
     };
+    let mut report = TrainReport::new(head, plan.clone(), results);
+    report.ending = last.map_or(Ending::Stopped, |run| run.ending.clone());
+    report.warnings.clone_from(&run.warnings);
+    let evidence = last.and_then(|run| run.evidence.clone());
+    report
+        .evidence
+        .extend(evidence.map(|evidence| NamedEvidence {
+            name: "reads".to_string(),
+            evidence,
+        }));
     let observed = observed(&report, measured);
-    report.head.warnings.extend(observed);
+    report.warnings.extend(observed);
     report
 }
 
@@ -230,7 +235,7 @@ fn observed(report: &TrainReport, measured: &[RunMeasured]) -> Vec<Warning> {
     warnings.extend(over_full(report));
     warnings.extend(read_ahead(report));
     warnings.extend(cold(report));
-    let evidence = report.evidence.as_ref();
+    let evidence = report.evidence_of("reads");
     if evidence.is_some_and(|evidence| evidence.direct_io == DirectIo::Refused) {
         warnings.push(Warning::new(
             WarningKind::NotDirect,
@@ -270,7 +275,7 @@ fn observed(report: &TrainReport, measured: &[RunMeasured]) -> Vec<Warning> {
 }
 
 fn pacing(report: &TrainReport) -> Option<Warning> {
-    let overshoot = report.latency.compute_overshoot_us?;
+    let overshoot = report.results.latency.compute_overshoot_us?;
     let step_us = report.plan.compute.mean_seconds() * 1e6;
     (step_us > 0.0 && overshoot.p99 > PACING_SHARE * step_us).then(|| {
         Warning::new(
@@ -288,7 +293,7 @@ fn pacing(report: &TrainReport) -> Option<Warning> {
 
 /// AU by nominal compute divides by the mean of a distribution, whatever was drawn from it.
 fn over_full(report: &TrainReport) -> Option<Warning> {
-    let au = report.mean.au_percent;
+    let au = report.results.mean.au_percent;
     let drawn = report.plan.compute.stdev_seconds() > 0.0;
     (drawn && au.nominal > 100.0).then(|| {
         Warning::new(
@@ -310,7 +315,7 @@ fn over_full(report: &TrainReport) -> Option<Warning> {
 
 /// Says when AU rests largely on what had been read before it began to count.
 fn read_ahead(report: &TrainReport) -> Option<Warning> {
-    let share = assemble::read_ahead_share(&report.plan, &report.mean)?;
+    let share = assemble::read_ahead_share(&report.plan, &report.results.mean)?;
     let real = report.plan.storage == StorageKind::Real;
     (real && share > assemble::READ_AHEAD_SHARE).then(|| {
         Warning::new(
@@ -329,7 +334,7 @@ fn cold(report: &TrainReport) -> Option<Warning> {
     if !report.plan.cold {
         return None;
     }
-    let epochs = report.scored_epochs();
+    let epochs = report.results.scored_epochs();
     if epochs.iter().any(|epoch| epoch.cached_share.is_none()) {
         return Some(Warning::new(
             WarningKind::CacheState,
@@ -357,9 +362,9 @@ fn cold(report: &TrainReport) -> Option<Warning> {
 fn calibrate(run: &Run<'_>, report: &mut TrainReport, session: &Session) {
     let plan = run.plan;
     let wanted = plan.storage == StorageKind::Real
-        && report.ending == RunEnding::Complete
-        && !report.epochs.is_empty()
-        && !report.meets_threshold
+        && report.ending == Ending::Complete
+        && !report.results.epochs.is_empty()
+        && !report.results.meets_threshold
         && !session.stop.is_stopped();
     if !wanted {
         return;
@@ -369,16 +374,17 @@ fn calibrate(run: &Run<'_>, report: &mut TrainReport, session: &Session) {
     }
     match ceiling(run, session) {
         Ok(Some(mean)) => {
-            report.calibration = Some(Calibration {
+            report.results.calibration = Some(Calibration {
                 au_percent: mean.au_percent,
                 samples_per_second: mean.samples_per_second,
             });
-            let epochs = report.scored_epochs();
-            let verdict = assemble::verdict(plan, &epochs, &report.mean, Some(&mean.au_percent));
-            report.verdict = verdict;
+            let epochs = report.results.scored_epochs();
+            let verdict =
+                assemble::verdict(plan, &epochs, &report.results.mean, Some(&mean.au_percent));
+            report.results.verdict = verdict;
         }
         Ok(None) => {}
-        Err(why) => report.head.warnings.push(Warning::new(
+        Err(why) => report.warnings.push(Warning::new(
             WarningKind::HarnessBound,
             format!("the ceiling of this host was not measured: {why}"),
             "run the workload with --storage null",
@@ -416,8 +422,8 @@ fn ceiling(run: &Run<'_>, session: &Session) -> Result<Option<Measures>, String>
         .map_err(|error| error.to_string())?;
     match &measured.ending {
         Ending::Complete => {}
-        Ending::Stopped => return Ok(None),
-        Ending::Failed(error) => return Err(error.to_string()),
+        Ending::Stopped | Ending::Unfinished => return Ok(None),
+        Ending::Failed { message, .. } => return Err(message.clone()),
     }
     let epochs = assemble::epochs(&null, &measured);
     let whole = epochs.iter().find(|epoch| epoch.is_whole(&null));

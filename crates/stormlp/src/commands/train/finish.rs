@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::Serialize;
 use stormlp_model::location::Location;
+use stormlp_model::report::{Ending, FailureCause};
 use stormlp_model::shell::shell_word;
 use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::training::report::{FailureCause, RunEnding, StepLists, TrainReport};
+use stormlp_model::training::report::{StepLists, TrainReport};
 use stormlp_model::training::workload::Workload;
 use stormlp_model::units::ByteSize;
 use stormlp_report::training as render;
@@ -54,7 +55,7 @@ pub(super) fn finish(
     match (outcome, saved.map(drop).and(for_mlperf)) {
         (outcome, Ok(())) => outcome,
         // Why the run did not end tells more than that its report has no place.
-        (Err(outcome), Err(unsaved)) if report.ending != RunEnding::Complete => {
+        (Err(outcome), Err(unsaved)) if report.ending != Ending::Complete => {
             unsaved.report();
             Err(outcome)
         }
@@ -112,7 +113,7 @@ pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Failure> {
 /// The report in a folder of its own.
 fn save(report: &TrainReport, results: &Path, session: &Session) -> Result<PathBuf, Failure> {
     let cannot = |error: anyhow::Error| Failure::machine(error).with_help(RESULTS_HELP);
-    let stem = format!("train-{}-{}", report.workload, session.file_stamp());
+    let stem = format!("train-{}-{}", report.results.workload, session.file_stamp());
     fs::create_dir_all(results)
         .with_context(|| format!("cannot make {}", results.display()))
         .map_err(cannot)?;
@@ -169,23 +170,23 @@ fn ended(report: &TrainReport, name: &str, path: Option<&Path>) -> Result<(), Fa
         None => "what was measured could not be saved".to_string(),
     };
     match &report.ending {
-        RunEnding::Stopped => Err(Failure::stopped(format!(
+        Ending::Stopped | Ending::Unfinished => Err(Failure::stopped(format!(
             "stopped by the user {}; {saved}",
             reached(report)
         ))),
-        RunEnding::Failed { cause, message } => Err(failed(
+        Ending::Failed { cause, message, .. } => Err(failed(
             report,
             name,
             *cause,
             anyhow::anyhow!("{message}; {saved}"),
         )),
-        RunEnding::Complete if report.meets_threshold => Ok(()),
-        RunEnding::Complete => Err(Failure::missed_target(format!(
+        Ending::Complete if report.results.meets_threshold => Ok(()),
+        Ending::Complete => Err(Failure::missed_target(format!(
             "AU {:.1} % is below the {:.1} % that {} asks for: {}",
-            report.mean.au_percent.profile,
-            report.threshold_percent,
-            report.workload,
-            report.verdict.sentence
+            report.results.mean.au_percent.profile,
+            report.results.threshold_percent,
+            report.results.workload,
+            report.results.verdict.sentence
         ))),
     }
 }
@@ -193,11 +194,15 @@ fn ended(report: &TrainReport, name: &str, path: Option<&Path>) -> Result<(), Fa
 /// How far a run came that did not end.
 fn reached(report: &TrainReport) -> String {
     let plan = &report.plan;
-    let run = match report.runs.len() {
+    let run = match report.results.runs.len() {
         0 => String::new(),
         number => format!(" of run {number} of {}", plan.runs),
     };
-    let begun = report.runs.last().map_or(&report.epochs, |run| &run.epochs);
+    let begun = report
+        .results
+        .runs
+        .last()
+        .map_or(&report.results.epochs, |run| &run.epochs);
     match begun.len() {
         0 => format!("before the first epoch{run}"),
         epochs => format!("in epoch {epochs} of {}{run}", plan.epochs),
@@ -220,7 +225,7 @@ fn failed(report: &TrainReport, name: &str, cause: FailureCause, error: anyhow::
         FailureCause::Checkpoint => {
             Failure::storage(error).with_help(checkpoint_help(&report.plan))
         }
-        FailureCause::Machine => {
+        FailureCause::Machine | FailureCause::Storage => {
             Failure::storage(error).with_help("`stormlp doctor` says what can run on this machine")
         }
         FailureCause::Internal => Failure::bug(error)

@@ -1,0 +1,283 @@
+//! What every saved report is: a head, the plan, how it ended, the lane's results, and what all
+//! lanes measure alike. `docs/results.md` describes every field.
+
+mod upgrade;
+
+use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
+
+use crate::checkpoint::CheckpointReport;
+use crate::evidence::Evidence;
+use crate::facts::HostFacts;
+use crate::histogram::NamedHistogram;
+use crate::matrix::MatrixReport;
+use crate::training::report::TrainReport;
+use crate::warning::Warning;
+
+/// The version of the saved report's format. It goes up when an old reader would misread a new
+/// file; added fields do not raise it.
+pub const FORMAT_VERSION: u32 = 2;
+
+/// Which command made a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum ReportKind {
+    /// A transfer matrix.
+    Gds,
+    /// A training run.
+    Train,
+    /// A checkpoint run.
+    Checkpoint,
+}
+
+impl ReportKind {
+    /// The name of the command.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// The first fields of every saved report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Head {
+    /// Version of the format.
+    pub format_version: u32,
+    /// Which command made it.
+    pub kind: ReportKind,
+    /// The command line, as it was typed.
+    pub command: String,
+    /// When the run started, RFC 3339 in UTC.
+    pub started_at: String,
+    /// When it ended; `None` while it goes on, and in reports of format version 1.
+    #[serde(default)]
+    pub ended_at: Option<String>,
+    /// The machine it ran on.
+    pub host: HostFacts,
+}
+
+impl Head {
+    /// The head of a run that starts, in the current format version.
+    pub fn new(kind: ReportKind, command: String, started_at: String, host: HostFacts) -> Self {
+        Self {
+            format_version: FORMAT_VERSION,
+            kind,
+            command,
+            started_at,
+            ended_at: None,
+            host,
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum Ending {
+    /// It goes on, or was killed: this is what had been measured when the report was saved.
+    Unfinished,
+    /// All of the plan ran.
+    Complete,
+    /// The user stopped it; what is here was measured before.
+    Stopped,
+    /// Something failed; what is here was measured before.
+    Failed {
+        /// Whose fault it was.
+        cause: FailureCause,
+        /// What failed, where, and what it means.
+        message: String,
+        /// What to do now; empty where nobody knows.
+        #[serde(default)]
+        remedy: String,
+    },
+}
+
+/// What ended a run that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureCause {
+    /// A file of the dataset could not be read, or is not what it should be.
+    Dataset,
+    /// A checkpoint could not be written beside training.
+    Checkpoint,
+    /// Storage refused, filled up, or gave back wrong data.
+    Storage,
+    /// The transfer path, a device or this machine.
+    Machine,
+    /// stormlp itself.
+    Internal,
+}
+
+/// How throughput and load went over a stretch of a run, in intervals of equal length.
+///
+/// At most 1024 intervals; a run that outlasts them doubles their length.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Series {
+    /// Length of an interval.
+    pub interval_seconds: f64,
+    /// Bytes moved in each interval.
+    pub interval_bytes: Vec<u64>,
+    /// Bytes the block layer moved in each interval; `None` without a block device.
+    #[serde(default)]
+    pub interval_device_bytes: Option<Vec<u64>>,
+    /// Transfers in flight at the end of each interval; empty where nobody looked.
+    #[serde(default)]
+    pub interval_in_flight: Vec<u32>,
+    /// CPU seconds of the process in each interval, user and system; empty where nobody looked.
+    #[serde(default)]
+    pub interval_cpu_seconds: Vec<f64>,
+}
+
+/// The series of one part of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NamedSeries {
+    /// Which part: `run 1`, `save 3`, `restore 1`.
+    pub name: String,
+    /// How it went.
+    #[serde(flatten)]
+    pub series: Series,
+}
+
+/// What one part of a run rests on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedEvidence {
+    /// Which part: `reads`, `saves`, `restores`.
+    pub name: String,
+    /// What ran, with the facts that show it.
+    #[serde(flatten)]
+    pub evidence: Evidence,
+}
+
+/// The report of a run: `P` is the lane's plan, `R` what only this lane measures.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report<P, R> {
+    /// Version, command, time, host.
+    #[serde(flatten)]
+    pub head: Head,
+    /// What was decided before the first byte moved.
+    pub plan: P,
+    /// How the run ended.
+    pub ending: Ending,
+    /// What the lane measured; its keys stand at the top level of the file.
+    #[serde(flatten)]
+    pub results: R,
+    /// Whole distributions. A matrix has one in each cell instead.
+    #[serde(default)]
+    pub histograms: Vec<NamedHistogram>,
+    /// How it went over time. A matrix has this in each cell instead.
+    #[serde(default)]
+    pub series: Vec<NamedSeries>,
+    /// What ran, and how that is known. A matrix has this in each cell instead.
+    #[serde(default)]
+    pub evidence: Vec<NamedEvidence>,
+    /// What the reader should know before trusting the numbers.
+    pub warnings: Vec<Warning>,
+}
+
+impl<P, R> Report<P, R> {
+    /// The report of a run that begins: unfinished, and without anything but `results`.
+    pub fn new(head: Head, plan: P, results: R) -> Self {
+        Self {
+            head,
+            plan,
+            ending: Ending::Unfinished,
+            results,
+            histograms: Vec::new(),
+            series: Vec::new(),
+            evidence: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// What the part called `name` rests on.
+    pub fn evidence_of(&self, name: &str) -> Option<&Evidence> {
+        let named = self.evidence.iter().find(|named| named.name == name);
+        named.map(|named| &named.evidence)
+    }
+
+    /// Adds a warning, unless it is there already.
+    pub fn warn(&mut self, warning: Warning) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+}
+
+/// A saved report of any command.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum AnyReport {
+    /// A transfer matrix.
+    Gds(MatrixReport),
+    /// A training run.
+    Train(TrainReport),
+    /// A checkpoint run.
+    Checkpoint(CheckpointReport),
+}
+
+/// A saved report that this program cannot read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// No JSON.
+    #[error("the file is no stormlp report: it is no JSON: {0}")]
+    NoJson(serde_json::Error),
+    /// Not a report at all.
+    #[error("the file is no stormlp report: {0}")]
+    NoReport(&'static str),
+    /// Written by a newer stormlp.
+    #[error(
+        "the report has format version {found}, this stormlp reads up to {FORMAT_VERSION}; \
+         use a newer stormlp"
+    )]
+    Newer {
+        /// The version in the file.
+        found: u64,
+    },
+    /// A report with something missing or wrong in it.
+    #[error("the report of `stormlp {kind}` is damaged: {source}", kind = kind.name())]
+    Damaged {
+        /// Which command made it.
+        kind: ReportKind,
+        /// What is wrong, and where.
+        source: serde_json::Error,
+    },
+}
+
+impl AnyReport {
+    /// Reads a saved report: the version first, then the rest. Reports of format version 1 are
+    /// brought to the current form.
+    ///
+    /// # Errors
+    /// When `json` is no report, a damaged one, or newer than this program.
+    pub fn from_json(json: &str) -> Result<Self, ReportError> {
+        let mut value: serde_json::Value =
+            serde_json::from_str(json).map_err(ReportError::NoJson)?;
+        let version = value.get("format_version");
+        match version.and_then(serde_json::Value::as_u64) {
+            Some(found) if found <= u64::from(FORMAT_VERSION) => {}
+            Some(found) => return Err(ReportError::Newer { found }),
+            None => return Err(ReportError::NoReport("`format_version` is missing")),
+        }
+        let kind = value.get("kind").cloned().unwrap_or_default();
+        let kind: ReportKind = serde_json::from_value(kind)
+            .map_err(|_| ReportError::NoReport("it does not say which command made it"))?;
+        if value["format_version"] == 1 {
+            upgrade::from_version_1(kind, &mut value);
+        }
+        let report = match kind {
+            ReportKind::Gds => serde_json::from_value(value).map(Self::Gds),
+            ReportKind::Train => serde_json::from_value(value).map(Self::Train),
+            ReportKind::Checkpoint => serde_json::from_value(value).map(Self::Checkpoint),
+        };
+        report.map_err(|source| ReportError::Damaged { kind, source })
+    }
+
+    /// The first fields.
+    pub fn head(&self) -> &Head {
+        match self {
+            Self::Gds(report) => &report.head,
+            Self::Train(report) => &report.head,
+            Self::Checkpoint(report) => &report.head,
+        }
+    }
+}
