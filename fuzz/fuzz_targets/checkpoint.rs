@@ -6,7 +6,7 @@ use stormlp_model::facts::{Availability, HostFacts};
 
 // A workload file becomes a plan or problems, whatever its numbers.
 fuzz_target!(|text: &str| {
-    let Ok(workload) = parse(text) else {
+    let Ok(workload) = parse(text, "file") else {
         return;
     };
     let host = HostFacts::fixture();

@@ -68,8 +68,14 @@ fn models_that_make_no_sense_are_refused_with_all_their_faults() {
             bad.as_str(),
             &["5 pipeline stages for 4 layers", "9 tensor-parallel ranks"][..],
         ),
-        (unknown.as_str(), &["zero_stge", "line 8 column 5"]),
-        ("model: [", &["is no valid workload"]),
+        (
+            unknown.as_str(),
+            &[
+                "bad.yaml:8:5",
+                "did you mean `model.parallelism.zero_stage`?",
+            ],
+        ),
+        ("model: [", &["bad.yaml:2:1: did not find expected"]),
     ];
     for (text, parts) in cases {
         fs::write(folder.path().join("bad.yaml"), text).unwrap();

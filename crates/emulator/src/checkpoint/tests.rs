@@ -45,7 +45,10 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn request(folder: &Path) -> CheckpointRequest {
-    let mut request = CheckpointRequest::plain(parse(TINY).unwrap(), folder.join("ckpt").into());
+    let mut request = CheckpointRequest::plain(
+        parse(TINY, "tiny.yaml").unwrap(),
+        folder.join("ckpt").into(),
+    );
     request.ranks = Some(8);
     request.writes = Some(2);
     request.reads = Some(2);

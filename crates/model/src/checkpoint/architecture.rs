@@ -1,6 +1,9 @@
 //! A transformer's shape and the number of its parameters, as DLIO counts them.
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantNames};
+
+use crate::names::{Named, unknown};
 
 /// The most parameters a model may have: far beyond any real one, and small enough for every
 /// product of the formulas to fit in 64 bits.
@@ -100,6 +103,8 @@ impl Architecture {
 /// The type of an element, by its name in a workload file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum DataType {
     /// 8-bit float.
     Fp8,
@@ -121,6 +126,10 @@ pub enum DataType {
     Int32,
     /// 64-bit integer.
     Int64,
+}
+
+impl Named for DataType {
+    const WHAT: &'static str = "a type of elements";
 }
 
 impl DataType {

@@ -1,7 +1,7 @@
 //! The models that come with the program: MLPerf Storage's four.
 
+use super::parse::parse;
 use super::workload::CheckpointWorkload;
-use super::yaml;
 
 /// Name and workload file of each built-in model.
 const FILES: [(&str, &str); 4] = [
@@ -40,7 +40,7 @@ pub fn yaml(name: &str) -> Option<&'static str> {
 
 /// A built-in model.
 pub fn load(name: &str) -> Option<CheckpointWorkload> {
-    yaml(name).map(|text| yaml::parse(text).expect("the built-in files are checked by a test"))
+    yaml(name).map(|text| parse(text, name).expect("the built-in files are checked by a test"))
 }
 
 #[cfg(test)]

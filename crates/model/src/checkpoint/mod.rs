@@ -21,6 +21,7 @@ mod marker;
 mod moves;
 mod notes;
 mod parallelism;
+mod parse;
 mod plan;
 mod report;
 mod request;
@@ -31,7 +32,6 @@ mod space;
 mod stored;
 mod summary;
 mod workload;
-mod yaml;
 
 pub use architecture::{Architecture, DataType};
 pub use choice::{Arithmetic, CheckpointProfile, FsyncPolicy, ScaleChoice};
@@ -41,6 +41,7 @@ pub use marker::{
     ContentFacts, MARKER_NAME, MarkedFile, Marker, MarkerError, step_folder, step_of,
 };
 pub use parallelism::{Parallelism, Position, ZeroStage};
+pub use parse::parse;
 pub use plan::{CheckpointPlan, MovePlan, OverlapPlan, RankPlan, RestorePlan};
 pub use report::{
     CacheBefore, CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes,
@@ -53,4 +54,3 @@ pub use summary::{
     DurationAndRate, PhaseSummary, Spread, Summary, durations, gib_per_second, rates, summarise,
 };
 pub use workload::{CheckpointWorkload, Mode};
-pub use yaml::{YamlError, parse};

@@ -187,9 +187,12 @@ fn on_what_is_left_out(
 /// Keys of the workload file that are not followed.
 fn on_the_workload(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Warning> {
     let workload = &request.workload;
-    let mut keys = workload.without_effect.clone();
     // Every file of DLIO's has these two; to name them would be noise.
-    keys.retain(|key| key != "workflow" && key != "framework");
+    let notes = workload.without_effect.iter();
+    let notes = notes.filter(|note| note.key != "workflow" && note.key != "framework");
+    let mut keys: Vec<String> = notes
+        .map(|note| format!("{} ({})", note.key, note.reason))
+        .collect();
     if workload.fsync == Some(false) && plan.fsync != FsyncPolicy::None {
         keys.push("checkpoint.fsync (--fsync none does that)".to_string());
     }

@@ -507,7 +507,7 @@ fn without_io_uring_plain_calls_are_taken_and_named() {
 fn a_workload_file_gives_the_number_of_ranks_to_the_command_line() {
     let text = "model:\n  name: mine\n  type: transformer\n  num_layers: 8\n  parallelism: \
                 {tensor: 2, pipeline: 4, zero_stage: 2}\n";
-    let workload = parse(text).expect("a workload");
+    let workload = parse(text, "my.yaml").expect("a workload");
     let mut mine = CheckpointRequest::plain(workload, "ckpt".into());
     mine.ranks = Some(16);
     mine.typed = "my.yaml".to_string();

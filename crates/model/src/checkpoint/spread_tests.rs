@@ -17,7 +17,8 @@ fn spread(
                 parallelism: {tensor: 2, pipeline: 2, zero_stage: 1}\n  \
                 transformer: {vocab_size: 1000, hidden_size: 512, ffn_hidden_size: 1024, \
                 num_attention_heads: 8, num_kv_heads: 4}\n";
-    let mut request = CheckpointRequest::plain(parse(text).expect("a workload"), "0".into());
+    let mut request =
+        CheckpointRequest::plain(parse(text, "my.yaml").expect("a workload"), "0".into());
     request.ranks = Some(ranks);
     request.scale = Some(ScaleChoice::Auto);
     request.writes = writes;

@@ -1,6 +1,7 @@
 //! A checkpoint workload: what a workload file says, under MLPerf's key names.
 
 use crate::names::{Named, unknown};
+use crate::workload_file::KeyNote;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
@@ -42,7 +43,7 @@ pub struct CheckpointWorkload {
     /// `checkpoint.recovery_rank_shift`.
     pub rank_shift: bool,
     /// Keys that were accepted but change nothing here.
-    pub without_effect: Vec<String>,
+    pub without_effect: Vec<KeyNote>,
 }
 
 /// Which of a job's ranks are there.
@@ -92,6 +93,37 @@ impl CheckpointWorkload {
             parallelism,
             model_datatype: self.model_datatype,
             optimizer_datatype: self.optimizer_datatype,
+        }
+    }
+}
+
+/// What DLIO takes where a file says nothing.
+impl Default for CheckpointWorkload {
+    fn default() -> Self {
+        Self {
+            name: "default".to_string(),
+            architecture: Architecture {
+                vocab_size: 32_000,
+                hidden_size: 2048,
+                ffn_hidden_size: 8192,
+                num_layers: 1,
+                num_attention_heads: 32,
+                num_kv_heads: 8,
+            },
+            tensor: 1,
+            pipeline: 1,
+            data: None,
+            zero_stage: ZeroStage::Zero,
+            model_datatype: DataType::Fp16,
+            optimizer_datatype: DataType::Fp32,
+            mode: Mode::Default,
+            writes: None,
+            reads: None,
+            pause_seconds: None,
+            fsync: None,
+            folder: None,
+            rank_shift: false,
+            without_effect: Vec::new(),
         }
     }
 }

@@ -13,11 +13,12 @@ const MAX_SECONDS: f64 = 86_400.0;
 ///
 /// A drawn value is used by its absolute value, as DLIO does.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "lowercase")]
+#[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Distribution {
     /// The same time at every step.
     Constant {
-        /// Seconds.
+        /// Seconds; DLIO calls it the mean.
+        #[serde(alias = "mean")]
         seconds: f64,
     },
     /// Gaussian.
@@ -91,56 +92,16 @@ impl Distribution {
         self.mean_seconds() == 0.0 && self.stdev_seconds() == 0.0
     }
 
-    /// DLIO's name of the distribution, and its parameters by theirs.
-    pub(super) fn parts(&self) -> (&'static str, Vec<(&'static str, f64)>) {
-        match *self {
-            Self::Constant { seconds } => ("constant", vec![("mean", seconds)]),
-            Self::Normal { mean, stdev } => ("normal", vec![("mean", mean), ("stdev", stdev)]),
-            Self::Uniform { min, max } => ("uniform", vec![("min", min), ("max", max)]),
-            Self::Gamma { shape, scale } => ("gamma", vec![("shape", shape), ("scale", scale)]),
-            Self::Exponential { scale } => ("exponential", vec![("scale", scale)]),
-            Self::Poisson { lam } => ("poisson", vec![("lam", lam)]),
-        }
-    }
-
-    /// The distribution that DLIO calls `kind`, each parameter as `part` has it.
-    pub(super) fn of_parts(
-        kind: &str,
-        part: impl Fn(&str) -> Result<f64, String>,
-    ) -> Result<Self, String> {
-        Ok(match kind {
-            "constant" => Self::constant(part("mean")?),
-            "normal" => Self::Normal {
-                mean: part("mean")?,
-                stdev: part("stdev")?,
-            },
-            "uniform" => Self::Uniform {
-                min: part("min")?,
-                max: part("max")?,
-            },
-            "gamma" => Self::Gamma {
-                shape: part("shape")?,
-                scale: part("scale")?,
-            },
-            "exponential" => Self::Exponential {
-                scale: part("scale")?,
-            },
-            "poisson" => Self::Poisson { lam: part("lam")? },
-            _ => {
-                return Err(format!(
-                    "`{kind}` is no distribution: use normal, uniform, gamma, exponential or \
-                     poisson"
-                ));
-            }
-        })
-    }
-
     /// What is wrong with the parameters, if anything: they must be finite and not negative,
     /// and a range must not end before it starts.
     pub fn fault(&self) -> Option<String> {
-        let parts = match *self {
-            Self::Constant { seconds } => vec![("value", seconds)],
-            _ => self.parts().1,
+        let parts: &[(&str, f64)] = match self {
+            Self::Constant { seconds } => &[("value", *seconds)],
+            Self::Normal { mean, stdev } => &[("mean", *mean), ("stdev", *stdev)],
+            Self::Uniform { min, max } => &[("min", *min), ("max", *max)],
+            Self::Gamma { shape, scale } => &[("shape", *shape), ("scale", *scale)],
+            Self::Exponential { scale } => &[("scale", *scale)],
+            Self::Poisson { lam } => &[("lam", *lam)],
         };
         if let Some((name, value)) = parts.iter().find(|(_, v)| !v.is_finite() || *v < 0.0) {
             return Some(format!("{name} is {value}, it must be 0 or more"));

@@ -1,12 +1,10 @@
 //! How the values that only training has are read from its file and written to it.
 
-use std::str::FromStr as _;
-
 use serde_yaml::{Mapping, Value};
 
 use super::distribution::Distribution;
-use super::workload::{DataLoader, ElementType, ParquetColumn, Shuffle, Workload};
-use crate::workload_file::{Field, boolean, count, number, shown, text, wants};
+use super::workload::{DataLoader, ParquetColumn, Shuffle, Workload};
+use crate::workload_file::{Field, number, shown, text, wants};
 
 impl Field for Shuffle {
     fn read(&mut self, value: &Value) -> Result<(), String> {
@@ -52,18 +50,9 @@ impl Field for Distribution {
 
     /// Seconds, or the map with `type` that DLIO takes for what is drawn.
     fn write(&self) -> Value {
-        let (kind, parts) = self.parts();
         match self {
             Self::Constant { seconds } => seconds.write(),
-            _ => [("type".into(), kind.into())]
-                .into_iter()
-                .chain(
-                    parts
-                        .iter()
-                        .map(|(name, part)| ((*name).into(), part.write())),
-                )
-                .collect::<Mapping>()
-                .into(),
+            drawn => serde_yaml::to_value(drawn).expect("plain values are YAML"),
         }
     }
 
@@ -121,19 +110,9 @@ fn from_map(map: &Mapping) -> Result<Distribution, String> {
         None if map.contains_key("stdev") => "normal".to_string(),
         None => "constant".to_string(),
     };
-    let empty = Distribution::of_parts(&kind, |_| Ok(0.0))?;
-    let names = empty.parts().1.into_iter().map(|(name, _)| name);
-    let names: Vec<&str> = names.collect();
-    let mut keys = map.keys().filter_map(Value::as_str);
-    if let Some(name) = keys.find(|name| *name != "type" && !names.contains(name)) {
-        let takes = names.join(" and ");
-        return Err(format!("{kind} has no `{name}`: it takes {takes}"));
-    }
-    Distribution::of_parts(&kind, |name| {
-        map.get(name)
-            .and_then(number)
-            .ok_or_else(|| format!("{kind} needs the number `{name}`"))
-    })
+    let mut map = map.clone();
+    map.insert("type".into(), kind.clone().into());
+    serde_yaml::from_value(map.into()).map_err(|error| format!("{kind}: {error}"))
 }
 
 /// The older form of a Gaussian: a number, and its standard deviation under a key beside it.
@@ -165,59 +144,17 @@ pub(super) fn element_type(workload: &mut Workload, value: &Value) -> Result<(),
 impl Field for Vec<ParquetColumn> {
     /// Maps with `name`, `dtype`, `size`, `read` (True when left out).
     fn read(&mut self, value: &Value) -> Result<(), String> {
-        let list = value.as_sequence().ok_or(": write a list of columns")?;
-        let columns: Result<_, String> = list.iter().map(column).collect();
-        *self = columns.map_err(|why| format!(": {why}"))?;
+        let columns: Self =
+            serde_yaml::from_value(value.clone()).map_err(|error| format!(": {error}"))?;
+        if let Some(column) = columns.iter().find(|column| column.size == 0) {
+            let name = &column.name;
+            return Err(format!(": `size` of {name} is no whole number from 1"));
+        }
+        *self = columns;
         Ok(())
     }
 
     fn write(&self) -> Value {
-        let column = |column: &ParquetColumn| -> Value {
-            Mapping::from_iter([
-                ("name".into(), column.name.write()),
-                ("dtype".into(), column.dtype.write()),
-                ("size".into(), column.size.write()),
-                ("read".into(), column.read.write()),
-            ])
-            .into()
-        };
-        Value::Sequence(self.iter().map(column).collect())
+        serde_yaml::to_value(self).expect("plain values are YAML")
     }
-}
-
-fn column(value: &Value) -> Result<ParquetColumn, String> {
-    let map = value
-        .as_mapping()
-        .ok_or("a column is a map with `name` and `dtype`")?;
-    let name = map
-        .get("name")
-        .and_then(text)
-        .ok_or("a column has no `name`")?;
-    let mut column = ParquetColumn {
-        dtype: ElementType::Uint8,
-        size: 1,
-        read: true,
-        name,
-    };
-    for (key, value) in map {
-        let name = &column.name;
-        match key.as_str() {
-            Some("name") => {}
-            Some("dtype" | "type") => {
-                let word = text(value).ok_or_else(|| format!("`dtype` of {name} is no word"))?;
-                column.dtype = ElementType::from_str(&word).map_err(|e| format!("{name}: {e}"))?;
-            }
-            Some("size") => {
-                column.size = count(value)
-                    .filter(|size| *size > 0)
-                    .ok_or_else(|| format!("`size` of {name} is no whole number from 1"))?;
-            }
-            Some("read") => {
-                column.read = boolean(value)
-                    .ok_or_else(|| format!("`read` of {name} is neither True nor False"))?;
-            }
-            _ => return Err(format!("column {name} has an unknown key {}", shown(key))),
-        }
-    }
-    Ok(column)
 }

@@ -143,15 +143,27 @@ pub struct ParquetSpec {
 
 /// One column, or a run of columns, of a parquet file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ParquetColumn {
     /// The column's name.
     pub name: String,
     /// Element type.
+    #[serde(default, alias = "type")]
     pub dtype: ElementType,
     /// Elements in one row; above 1 the column is a fixed-size list.
+    #[serde(default = "one")]
     pub size: u64,
     /// Whether training reads it.
+    #[serde(default = "yes")]
     pub read: bool,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl ParquetColumn {
@@ -162,12 +174,13 @@ impl ParquetColumn {
 }
 
 /// The element types of parquet columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[derive(EnumString, IntoStaticStr, VariantArray, VariantNames)]
 #[allow(missing_docs, reason = "the names are what they are in numpy")]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum ElementType {
+    #[default]
     Uint8,
     Int8,
     Int16,

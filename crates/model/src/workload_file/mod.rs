@@ -16,11 +16,9 @@ mod write;
 use serde::{Deserialize, Serialize};
 
 pub use fault::{Fault, WorkloadError};
-pub(crate) use field::{Field, boolean, count, number, shown, text, wants};
+pub(crate) use field::{Field, count, number, shown, text, wants};
 pub(crate) use read::Contents;
-pub(crate) use table::{
-    Key, Table, alias, for_others, ignored, only_as, or_minus_one, set_by, up_to, used,
-};
+pub(crate) use table::{Key, Table};
 pub(crate) use write::sections;
 
 /// A key that was accepted but changes nothing.

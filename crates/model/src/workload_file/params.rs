@@ -30,7 +30,7 @@ impl<W: Default> Table<W> {
             messages.extend(self.set_param(contents, &mut parts, param).err());
         }
         for (key, part) in parts.into_values() {
-            let there = contents.values.get(key.path);
+            let there = contents.values.get(key.path());
             let whole = (key.place(&mut W::default()))
                 .map(|place| place.with_parts(there, part))
                 .unwrap_or_default();
@@ -52,12 +52,12 @@ impl<W: Default> Table<W> {
         let value: Value =
             serde_yaml::from_str(text).map_err(|error| format!("`{param}`: {error}"))?;
         if let Some(key) = self.by_path(path) {
-            parts.remove(key.path);
+            parts.remove(key.path());
             return self.take(contents, key, &value);
         }
         let (key, part) = self.part(path).ok_or_else(|| self.unknown(path))?;
         let (_, found) = parts
-            .entry(key.path)
+            .entry(key.path())
             .or_insert_with(|| (key, Mapping::new()));
         found.insert(part.into(), value);
         Ok(())

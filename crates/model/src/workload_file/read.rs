@@ -51,8 +51,8 @@ impl<W: Default> Table<W> {
         let mut contents = self.read_file(text, source_name)?;
         self.set_params(&mut contents, params)?;
         let messages = self.keys.iter().filter_map(|key| {
-            let set = key.set(workload, contents.values.get(key.path)?);
-            set.err().map(|why| format!("`{}`{why}", key.path))
+            let set = key.set(workload, contents.values.get(key.path())?);
+            set.err().map(|why| format!("`{}`{why}", key.path()))
         });
         WorkloadError::unless_none(source_name, messages.collect())?;
         Ok(contents)
@@ -92,9 +92,9 @@ impl<W: Default> Table<W> {
     ) -> Result<(), String> {
         let target = self.target(key);
         let set = target.set(&mut W::default(), value);
-        set.map_err(|why| format!("`{}`{why}", key.path))?;
+        set.map_err(|why| format!("`{}`{why}", key.path()))?;
         if !value.is_null() || target.no_effect().is_some() {
-            contents.values.insert(target.path, value.clone());
+            contents.values.insert(target.path(), value.clone());
         }
         Ok(())
     }
@@ -148,7 +148,7 @@ impl<W: Default> Walk<'_, W> {
     fn leaf(&mut self, key: &'static Key<W>, value: &Value) {
         match self.table.take(&mut self.contents, key, value) {
             Ok(()) => {
-                self.contents.written.insert(key.path);
+                self.contents.written.insert(key.path());
             }
             Err(message) => self.fault(false, message),
         }

@@ -15,122 +15,71 @@ pub(crate) struct Table<W: 'static> {
     pub(crate) section_aliases: &'static [(&'static str, &'static str)],
 }
 
-/// One key.
-pub(crate) struct Key<W: 'static> {
-    /// Its path, `reader.batch_size`.
-    pub(crate) path: &'static str,
-    effect: Effect<W>,
-    most: u64,
-    may_be_minus_one: bool,
-}
+/// Where in a workload a value is.
+type PlaceIn<W> = fn(&mut W) -> &mut dyn Field;
 
-/// What a key does.
-enum Effect<W: 'static> {
-    /// It is the value at this place of the workload.
-    Used(fn(&mut W) -> &mut dyn Field),
+/// A key: its path, `reader.batch_size`, and what it does.
+pub(crate) enum Key<W: 'static> {
+    /// It is the value at this place.
+    Used(&'static str, PlaceIn<W>),
+    /// It is the value at this place; a count above this is refused.
+    UpTo(&'static str, u64, PlaceIn<W>),
+    /// It is the value at this place; a whole number below zero says that nothing is set.
+    OrMinusOne(&'static str, PlaceIn<W>),
     /// It is read by this; what it sets is written under another key.
-    SetBy(fn(&mut W, &Value) -> Result<(), String>),
+    SetBy(&'static str, fn(&mut W, &Value) -> Result<(), String>),
     /// The same as another key.
-    Alias(&'static str),
-    /// Nothing, for this reason.
-    Ignored(&'static str),
+    Alias(&'static str, &'static str),
+    /// Nothing, for this reason, whatever lies below it.
+    Ignored(&'static str, &'static str),
     /// Nothing here, for this reason; it is written for other programs to read.
-    ForOthers(&'static str, fn(&W) -> Value),
+    ForOthers(&'static str, &'static str, fn(&W) -> Value),
     /// It may only be this word, for this reason.
-    OnlyAs(&'static str, &'static str),
-}
-
-const fn key<W>(path: &'static str, effect: Effect<W>) -> Key<W> {
-    Key {
-        path,
-        effect,
-        most: u64::MAX,
-        may_be_minus_one: false,
-    }
-}
-
-/// A key for the value at `place`.
-pub(crate) const fn used<W>(path: &'static str, place: fn(&mut W) -> &mut dyn Field) -> Key<W> {
-    key(path, Effect::Used(place))
-}
-
-/// A key that `set` reads into what is written under another key.
-pub(crate) const fn set_by<W>(
-    path: &'static str,
-    set: fn(&mut W, &Value) -> Result<(), String>,
-) -> Key<W> {
-    key(path, Effect::SetBy(set))
-}
-
-/// Another name of the key `of`.
-pub(crate) const fn alias<W>(path: &'static str, of: &'static str) -> Key<W> {
-    key(path, Effect::Alias(of))
-}
-
-/// A key that does nothing, whatever lies below it.
-pub(crate) const fn ignored<W>(path: &'static str, why: &'static str) -> Key<W> {
-    key(path, Effect::Ignored(why))
-}
-
-/// A key that does nothing here, but is written for other programs.
-pub(crate) const fn for_others<W>(
-    path: &'static str,
-    why: &'static str,
-    value: fn(&W) -> Value,
-) -> Key<W> {
-    key(path, Effect::ForOthers(why, value))
-}
-
-/// A key that may only be the word `only`.
-pub(crate) const fn only_as<W>(
-    path: &'static str,
-    only: &'static str,
-    why: &'static str,
-) -> Key<W> {
-    key(path, Effect::OnlyAs(only, why))
-}
-
-/// The key, of which a count above `most` is refused.
-pub(crate) const fn up_to<W>(most: u64, key: Key<W>) -> Key<W> {
-    Key { most, ..key }
-}
-
-/// The key, of which a whole number below zero says that nothing is set.
-pub(crate) const fn or_minus_one<W>(key: Key<W>) -> Key<W> {
-    Key {
-        may_be_minus_one: true,
-        ..key
-    }
+    OnlyAs(&'static str, &'static str, &'static str),
 }
 
 impl<W> Key<W> {
+    /// Its path.
+    pub(super) fn path(&self) -> &'static str {
+        match *self {
+            Self::Used(path, _) | Self::UpTo(path, ..) | Self::OrMinusOne(path, _) => path,
+            Self::SetBy(path, _) | Self::Alias(path, _) | Self::Ignored(path, _) => path,
+            Self::ForOthers(path, ..) | Self::OnlyAs(path, ..) => path,
+        }
+    }
+
     /// Sets what `value` says; an empty one is one that was not given.
     pub(super) fn set(&self, workload: &mut W, value: &Value) -> Result<(), String> {
-        let is_minus = |n: f64| n < 0.0 && n.fract() == 0.0;
-        if value.is_null() || self.may_be_minus_one && number(value).is_some_and(is_minus) {
+        if value.is_null() {
             return Ok(());
         }
-        if count(value).is_some_and(|count| count > self.most) {
-            return Err(wants(value, &format!("it may be {} at most", self.most)));
-        }
-        let set = match self.effect {
-            Effect::Used(place) => place(workload).read(value),
-            Effect::SetBy(set) => set(workload, value),
-            Effect::OnlyAs(only, why) if text(value).as_deref() != Some(only) => {
+        match *self {
+            Self::Used(_, place) => place(workload).read(value),
+            Self::UpTo(_, most, _) if count(value).is_some_and(|count| count > most) => {
+                Err(wants(value, &format!("it may be {most} at most")))
+            }
+            Self::UpTo(_, _, place) => place(workload).read(value),
+            Self::OrMinusOne(..) if number(value).is_some_and(|n| n < 0.0 && n.fract() == 0.0) => {
+                Ok(())
+            }
+            Self::OrMinusOne(_, place) => {
+                let read = place(workload).read(value);
+                read.map_err(|why| format!("{why}, or -1 for none"))
+            }
+            Self::SetBy(_, set) => set(workload, value),
+            Self::OnlyAs(_, only, why) if text(value).as_deref() != Some(only) => {
                 Err(wants(value, why))
             }
             _ => Ok(()),
-        };
-        set.map_err(|why| match self.may_be_minus_one {
-            true => format!("{why}, or -1 for none"),
-            false => why,
-        })
+        }
     }
 
     /// The place that it is the value of.
     pub(super) fn place<'w>(&self, workload: &'w mut W) -> Option<&'w mut dyn Field> {
-        match self.effect {
-            Effect::Used(place) => Some(place(workload)),
+        match *self {
+            Self::Used(_, place) | Self::UpTo(_, _, place) | Self::OrMinusOne(_, place) => {
+                Some(place(workload))
+            }
             _ => None,
         }
     }
@@ -138,23 +87,23 @@ impl<W> Key<W> {
     /// What is written of `workload`, null for nothing. It is lent to be changed, as places are,
     /// and stays as it is.
     pub(super) fn value(&self, workload: &mut W) -> Value {
-        match self.effect {
-            Effect::Used(place) => place(workload).write(),
-            Effect::ForOthers(_, value) => value(workload),
-            _ => Value::Null,
+        if let Self::ForOthers(_, _, value) = *self {
+            return value(workload);
         }
+        self.place(workload)
+            .map_or(Value::Null, |place| place.write())
     }
 
     /// Why it changes nothing.
     pub(super) fn no_effect(&self) -> Option<&'static str> {
-        match self.effect {
-            Effect::Ignored(why) | Effect::ForOthers(why, _) => Some(why),
+        match *self {
+            Self::Ignored(_, why) | Self::ForOthers(_, why, _) => Some(why),
             _ => None,
         }
     }
 
     fn is_below(&self, section: &str) -> bool {
-        let rest = self.path.strip_prefix(section);
+        let rest = self.path().strip_prefix(section);
         rest.is_some_and(|rest| rest.starts_with('.'))
     }
 }
@@ -170,11 +119,11 @@ pub(super) enum Target<W: 'static> {
 impl<W> Table<W> {
     /// The keys of `contents` that change nothing.
     pub(crate) fn without_effect(&self, contents: &Contents) -> Vec<KeyNote> {
-        let given = self.keys.iter().filter(|key| contents.has(key.path));
+        let given = self.keys.iter().filter(|key| contents.has(key.path()));
         given
             .filter_map(|key| {
                 Some(KeyNote {
-                    key: key.path.to_string(),
+                    key: key.path().to_string(),
                     reason: key.no_effect()?.to_string(),
                 })
             })
@@ -213,8 +162,8 @@ impl<W> Table<W> {
 
     /// The key that `key` is another name of, or itself.
     pub(super) fn target(&self, key: &'static Key<W>) -> &'static Key<W> {
-        match key.effect {
-            Effect::Alias(of) => self.at(of).unwrap_or(key),
+        match *key {
+            Key::Alias(_, of) => self.at(of).unwrap_or(key),
             _ => key,
         }
     }
@@ -234,15 +183,15 @@ impl<W> Table<W> {
     pub(crate) fn nearest(&self, path: &str) -> Option<&'static str> {
         let (section, name) = split(path);
         let keys = self.keys.iter();
-        let keys = keys.filter(|key| !matches!(key.effect, Effect::Alias(_)));
+        let keys = keys.filter(|key| !matches!(key, Key::Alias(..)));
         let keys = keys.filter_map(|key| {
-            let (of, last) = split(key.path);
+            let (of, last) = split(key.path());
             let section_cost = if of == section { 0 } else { 2 };
-            Some((distance(name, last)? + section_cost, key.path))
+            Some((distance(name, last)? + section_cost, key.path()))
         });
         // Sections count as well, so that `readr` finds `reader`.
         let sections = self.keys.iter().filter_map(|key| {
-            let (first, _) = key.path.split_once('.').filter(|_| section.is_empty())?;
+            let (first, _) = key.path().split_once('.').filter(|_| section.is_empty())?;
             Some((distance(name, first)?, first))
         });
         sections
@@ -254,18 +203,17 @@ impl<W> Table<W> {
     /// Keys that lead nowhere or stand twice.
     #[cfg(test)]
     pub(crate) fn mistakes(&self) -> Vec<&'static str> {
-        let is_used =
-            |of| matches!(self.at(of), Some(key) if matches!(key.effect, Effect::Used(_)));
+        let is_used = |of| matches!(self.at(of), Some(key) if matches!(key, Key::Used(..)));
         let is_wrong = |key: &&Key<W>| {
-            let twice = self.keys.iter().filter(|other| other.path == key.path);
-            twice.count() > 1 || matches!(key.effect, Effect::Alias(of) if !is_used(of))
+            let twice = self.keys.iter().filter(|other| other.path() == key.path());
+            twice.count() > 1 || matches!(key, Key::Alias(_, of) if !is_used(of))
         };
         let wrong = self.keys.iter().filter(is_wrong);
-        wrong.map(|key| key.path).collect()
+        wrong.map(|key| key.path()).collect()
     }
 
     fn at(&self, path: &str) -> Option<&'static Key<W>> {
-        self.keys.iter().find(|key| key.path == path)
+        self.keys.iter().find(|key| key.path() == path)
     }
 
     fn section_alias(&self, name: &str) -> Option<&'static str> {

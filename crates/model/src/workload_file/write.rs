@@ -9,7 +9,7 @@ impl<W: Clone> Table<W> {
     pub(crate) fn values(&self, workload: &W) -> Vec<(&'static str, Value)> {
         let mut workload = workload.clone();
         let values = self.keys.iter();
-        let values = values.map(|key| (key.path, key.value(&mut workload)));
+        let values = values.map(|key| (key.path(), key.value(&mut workload)));
         values.filter(|(_, value)| !value.is_null()).collect()
     }
 }

@@ -31,7 +31,7 @@ fn host() -> HostFacts {
 }
 
 fn plan(scale: f64) -> CheckpointPlan {
-    let workload = parse(MODEL).expect("a workload");
+    let workload = parse(MODEL, "model.yaml").expect("a workload");
     let mut request = CheckpointRequest::plain(workload, "ckpt".into());
     request.dry_run = true;
     request.ranks = Some(4);

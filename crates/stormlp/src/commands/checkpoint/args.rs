@@ -284,12 +284,11 @@ fn workload(model: &str) -> Result<CheckpointWorkload, Failure> {
     let text = fs::read_to_string(path)
         .with_context(|| format!("cannot read the workload file {model}"))
         .map_err(Failure::machine)?;
-    parse(&text).map_err(|error| {
-        Failure::no_plan(anyhow::Error::new(error).context(format!("{model} is no valid workload")))
-            .with_help(
-                "the keys are MLPerf's and DLIO's: model, model.parallelism, model.transformer, \
-                 checkpoint",
-            )
+    parse(&text, model).map_err(|error| {
+        Failure::no_plan(error).with_help(
+            "the keys are MLPerf's and DLIO's: model, model.parallelism, model.transformer, \
+             checkpoint",
+        )
     })
 }
 
