@@ -6,6 +6,9 @@
 #![forbid(unsafe_code)]
 
 pub mod checkpoint;
+mod ends;
 pub mod matrix;
-mod panics;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod testing;
 pub mod training;

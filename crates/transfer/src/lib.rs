@@ -9,8 +9,10 @@
 //! This is the only crate with `unsafe`, CUDA and cuFile. GPU libraries are opened at run time.
 
 pub mod accelerator;
+pub mod crew;
 pub mod cuda;
 pub mod cufile;
+pub mod drive;
 pub mod engine;
 pub mod error;
 pub mod limits;
@@ -25,6 +27,7 @@ pub mod thread;
 pub mod timer;
 
 pub use accelerator::{Accelerator, AcceleratorBuffer, HostStandIn};
+pub use drive::{Counted, Counters, Driver, DriverSet, Landed, Place};
 pub use error::TransferError;
 pub use paths::{
     Completion, FileId, PathSpec, Rejected, Transfer, TransferPath, buffers_needed, build_path,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use stormlp_model::units::ByteSize;
 use stormlp_transfer::TransferError;
+use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::storage::LockError;
 
 use crate::manifest::ManifestError;
@@ -84,9 +85,9 @@ pub enum GenerateError {
     /// The format could not hold a file.
     #[error("{0}")]
     Format(String),
-    /// A thread of the run panicked, and says this.
-    #[error("a thread panicked: {0}; this is a fault of stormlp")]
-    Panicked(String),
+    /// A thread panicked, or could not be started.
+    #[error(transparent)]
+    Crew(#[from] CrewError),
     /// The user stopped the run.
     #[error("stopped with {made} of {files} files made")]
     Stopped {

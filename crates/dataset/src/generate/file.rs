@@ -4,7 +4,6 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
 
 use crc_fast::checksum;
 use stormlp_model::stop::StopToken;
@@ -12,7 +11,7 @@ use stormlp_transfer::storage::{self, Access};
 
 use super::error::GenerateError;
 use super::lanes::Way;
-use super::sink::{CHECKSUM, FileSink, Lane, Written, into_io, trim};
+use super::sink::{CHECKSUM, FileSink, Writer, Written, into_io, trim};
 use crate::content::BLOCK_BYTES;
 use crate::dataset::Dataset;
 use crate::format::{EncodeError, Finish, SideFile, SidePlace, SinkError};
@@ -24,7 +23,6 @@ pub(super) struct Context<'a> {
     pub(super) dataset: &'a Dataset,
     pub(super) way: Way,
     pub(super) stop: &'a StopToken,
-    pub(super) written: &'a AtomicU64,
 }
 
 /// Why one file was not made.
@@ -42,13 +40,13 @@ impl From<GenerateError> for Trouble {
 /// Makes file `index` and says what is in it. Whatever fails, no part of it stays.
 pub(super) fn make(
     context: &Context<'_>,
-    lane: &mut Lane,
+    driver: &mut Writer<'_>,
     index: u64,
 ) -> Result<ManifestFile, Trouble> {
     let name = context.dataset.path(index);
     let target = context.folder.join(&name);
     let temporary = storage::temporary_name(&target);
-    let result = write(context, lane, index, &temporary).and_then(|(written, finish)| {
+    let result = write(context, driver, index, &temporary).and_then(|(written, finish)| {
         let side_files = write_side_files(context, &name, &finish.side_files)?;
         rename(&name, &temporary, &target)?;
         let changed_ns = changed_ns(&target)
@@ -70,7 +68,7 @@ pub(super) fn make(
 
 fn write(
     context: &Context<'_>,
-    lane: &mut Lane,
+    driver: &mut Writer<'_>,
     index: u64,
     path: &Path,
 ) -> Result<(Written, Finish), Trouble> {
@@ -86,8 +84,8 @@ fn write(
         .map_err(|error| GenerateError::file("preallocate", &name, into_io(error)))?;
     let io = |source: io::Error| GenerateError::file("write", &name, source);
     let keep = file.try_clone().map_err(io)?;
-    let attached = lane.path.attach(file).map_err(|error| io(into_io(error)))?;
-    let mut sink = FileSink::new(lane, attached, context.stop, context.written);
+    let attached = driver.attach(file).map_err(|error| io(into_io(error)))?;
+    let mut sink = FileSink::new(driver, attached, context.stop);
     let encoded = context.dataset.format().encode(&spec, &mut sink);
     let outcome = match encoded {
         Ok(finish) => sink
@@ -99,7 +97,7 @@ fn write(
             Err(error)
         }
     };
-    let detached = lane.path.detach(attached);
+    let detached = driver.detach(attached);
     let (written, finish) = outcome.map_err(|error| trouble(&name, error))?;
     detached.map_err(|error| io(into_io(error)))?;
     trim(&keep, written.bytes).map_err(io)?;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use stormlp_model::path::{EngineKind, PathKind};
 use stormlp_transfer::engine::probe_uring;
-use stormlp_transfer::{HostBuffer, HostStandIn, PathSpec, Region, build_path, storage};
+use stormlp_transfer::paths::BuildPath;
+use stormlp_transfer::{HostBuffer, HostStandIn, PathSpec, Region, TransferPath, storage};
 
 use super::error::GenerateError;
-use super::sink::Lane;
 
 /// Bytes of one buffer: one request of a size that every device takes well.
 pub(super) const CHUNK_BYTES: usize = 2 << 20;
@@ -44,8 +44,12 @@ impl Way {
         }
     }
 
-    /// A thread's lane; called on that thread.
-    pub(super) fn lane(self, buffers: Vec<HostBuffer>) -> Result<Lane, GenerateError> {
+    /// A thread's path; called on that thread.
+    pub(super) fn path(
+        self,
+        buffers: Vec<HostBuffer>,
+        build_path: BuildPath,
+    ) -> Result<Box<dyn TransferPath>, GenerateError> {
         let spec = PathSpec {
             kind: self.kind(),
             engine: self.engine,
@@ -56,8 +60,7 @@ impl Way {
             max_files: 1,
             register_buffers: true,
         };
-        let path = build_path(spec).map_err(|error| GenerateError::setup(&error))?;
-        Ok(Lane::new(path))
+        build_path(spec).map_err(|error| GenerateError::setup(&error))
     }
 }
 

@@ -2,14 +2,21 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use stormlp_model::event::Silent;
+use stormlp_model::evidence::Evidence;
 use stormlp_model::stop::StopToken;
+use stormlp_transfer::paths::BuildPath;
+use stormlp_transfer::{
+    Completion, FileId, PathSpec, Rejected, Slot, Transfer, TransferError, TransferPath, build_path,
+};
 
+use super::run::run_over;
 use super::{Existing, GenerateError, GeneratePlan, run, verify};
 use crate::content::Content;
 use crate::dataset::{Dataset, FormatKind, Recipe};
@@ -82,10 +89,12 @@ fn a_panic_while_writing_ends_the_run_which_can_be_continued() {
     let folder = tempfile::tempdir().unwrap();
     let faulty = plan(folder.path(), dataset().with_format(Box::new(Panics)));
     let error = in_time(move || run(&faulty, &Silent, &StopToken::new())).unwrap_err();
-    assert!(matches!(error, GenerateError::Panicked(_)), "{error}");
-    assert_eq!(
-        error.to_string(),
-        "a thread panicked: an injected fault; this is a fault of stormlp"
+    assert!(matches!(error, GenerateError::Crew(_)), "{error}");
+    let message = error.to_string();
+    let said = "panicked: an injected fault; this is a fault of stormlp";
+    assert!(
+        message.starts_with("thread writer-") && message.ends_with(said),
+        "{message}"
     );
     let good = plan(folder.path(), dataset());
     let report = run(&good, &Silent, &StopToken::new()).unwrap();
@@ -98,6 +107,64 @@ fn a_panic_while_writing_ends_the_run_which_can_be_continued() {
     );
 }
 
+/// A path that panics when a file is attached, in a submission or in a wait.
+struct PanickingPath {
+    inner: Box<dyn TransferPath>,
+    at: &'static str,
+}
+
+impl PanickingPath {
+    fn over(spec: PathSpec, at: &'static str) -> Result<Box<dyn TransferPath>, TransferError> {
+        let inner = build_path(spec)?;
+        Ok(Box::new(Self { inner, at }))
+    }
+}
+
+impl TransferPath for PanickingPath {
+    fn attach(&mut self, file: File) -> Result<FileId, TransferError> {
+        assert_ne!(self.at, "attach", "an injected fault");
+        self.inner.attach(file)
+    }
+    fn detach(&mut self, file: FileId) -> Result<(), TransferError> {
+        self.inner.detach(file)
+    }
+    fn take_slots(&mut self) -> Vec<Slot> {
+        self.inner.take_slots()
+    }
+    fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
+        assert_ne!(self.at, "submit", "an injected fault");
+        self.inner.submit(transfer)
+    }
+    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
+        assert_ne!(self.at, "wait", "an injected fault");
+        self.inner.wait(min, done)
+    }
+    fn evidence(&self) -> Evidence {
+        self.inner.evidence()
+    }
+}
+
+#[test]
+fn a_path_that_panics_ends_the_run_which_can_be_continued() {
+    let seams: [BuildPath; 4] = [
+        |_| panic!("an injected fault"),
+        |spec| PanickingPath::over(spec, "attach"),
+        |spec| PanickingPath::over(spec, "submit"),
+        |spec| PanickingPath::over(spec, "wait"),
+    ];
+    for broken in seams {
+        let folder = tempfile::tempdir().unwrap();
+        let faulty = plan(folder.path(), dataset());
+        let error = in_time(move || run_over(&faulty, &Silent, &StopToken::new(), broken));
+        let message = error.unwrap_err().to_string();
+        assert!(message.starts_with("thread writer-"), "{message}");
+        assert!(message.contains("an injected fault"), "{message}");
+        let good = plan(folder.path(), dataset());
+        let report = run(&good, &Silent, &StopToken::new()).unwrap();
+        assert_eq!(report.files_made, FILES);
+    }
+}
+
 #[test]
 fn a_panic_while_verifying_ends_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -107,5 +174,5 @@ fn a_panic_while_verifying_ends_it() {
     std::fs::remove_file(folder.path().join(crate::manifest::MANIFEST_NAME)).unwrap();
     let faulty = plan(folder.path(), dataset().with_format(Box::new(Panics)));
     let error = in_time(move || verify(&faulty, &Silent, &StopToken::new())).unwrap_err();
-    assert!(matches!(error, GenerateError::Panicked(_)), "{error}");
+    assert!(matches!(error, GenerateError::Crew(_)), "{error}");
 }

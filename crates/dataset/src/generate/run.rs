@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use stormlp_model::event::{Event, Observer, Unit};
 use stormlp_model::stop::StopToken;
 use stormlp_model::warning::{Warning, WarningKind};
-use stormlp_transfer::HostBuffer;
+use stormlp_transfer::paths::BuildPath;
 use stormlp_transfer::storage::FolderLock;
 use stormlp_transfer::telemetry::CpuTimes;
+use stormlp_transfer::{Driver, DriverSet, HostBuffer, build_path};
 
 use super::crew;
 use super::error::GenerateError;
@@ -36,6 +37,16 @@ pub fn run(
     observer: &dyn Observer,
     stop: &StopToken,
 ) -> Result<GenerateReport, GenerateError> {
+    run_over(plan, observer, stop, build_path)
+}
+
+/// [`run`] over paths that `build_path` makes.
+pub(super) fn run_over(
+    plan: &GeneratePlan,
+    observer: &dyn Observer,
+    stop: &StopToken,
+    build_path: BuildPath,
+) -> Result<GenerateReport, GenerateError> {
     let create =
         |source| GenerateError::Setup(format!("cannot create {}: {source}", plan.folder.display()));
     if !plan.folder.is_dir() {
@@ -51,7 +62,7 @@ pub fn run(
     let way = Way::choose(&plan.folder, plan.engine)?;
     let whole: Vec<ManifestFile> = survey.kept.values().cloned().collect();
     let journal = Journal::begin(&plan.folder, &head, &whole)?;
-    let crew = Crew::new(plan, &survey, &journal, way, stop);
+    let crew = Crew::new(plan, &survey, &journal, way, build_path, stop);
     let cpu = CpuTimes::of_process();
     let started = Instant::now();
     crew.work(observer)?;
@@ -138,10 +149,11 @@ struct Crew<'a> {
     survey: &'a Survey,
     journal: &'a Journal,
     way: Way,
+    build_path: BuildPath,
     stop: &'a StopToken,
     next: AtomicUsize,
-    written: AtomicU64,
-    failed: AtomicBool,
+    drivers: DriverSet,
+    failed: StopToken,
     outcome: Mutex<Outcome>,
 }
 
@@ -151,6 +163,7 @@ impl<'a> Crew<'a> {
         survey: &'a Survey,
         journal: &'a Journal,
         way: Way,
+        build_path: BuildPath,
         stop: &'a StopToken,
     ) -> Self {
         Self {
@@ -158,10 +171,11 @@ impl<'a> Crew<'a> {
             survey,
             journal,
             way,
+            build_path,
             stop,
             next: AtomicUsize::new(0),
-            written: AtomicU64::new(0),
-            failed: AtomicBool::new(false),
+            drivers: DriverSet::new(plan.thread_count()),
+            failed: StopToken::new(),
             outcome: Mutex::new(Outcome {
                 made: HashMap::new(),
                 failure: None,
@@ -188,19 +202,22 @@ impl<'a> Crew<'a> {
         }
         let threads = self.plan.thread_count().min(files);
         let buffers = lanes::buffers(threads)?;
+        let total = self.total_bytes();
         observer.event(&Event::PhaseStarted {
             label: format!(
                 "writing {files} {} files",
                 self.plan.dataset.recipe().format.name()
             ),
-            total: Some(self.total_bytes()),
+            total: Some(total),
             unit: Unit::Bytes,
         });
-        let done = || self.written.load(Ordering::Relaxed);
-        let thread = |buffers| self.thread(buffers);
-        let worked = crew::work(buffers, observer, done, &self.failed, thread);
+        // Files are written in whole blocks, and some begin with one that is written twice.
+        let done = || self.drivers.total().bytes.min(total);
+        let thread = |(index, buffers)| self.thread(index, buffers);
+        let buffers = buffers.into_iter().enumerate();
+        let worked = crew::work("writer", buffers, observer, done, &self.failed, thread);
         observer.event(&Event::PhaseFinished);
-        worked
+        Ok(worked?)
     }
 
     fn total_bytes(&self) -> u64 {
@@ -209,9 +226,10 @@ impl<'a> Crew<'a> {
     }
 
     /// One thread: file after file, until there are none, one failed or the user stops.
-    fn thread(&self, buffers: Vec<HostBuffer>) {
-        let mut lane = match self.way.lane(buffers) {
-            Ok(lane) => lane,
+    fn thread(&self, index: usize, buffers: Vec<HostBuffer>) {
+        let path = self.way.path(buffers, self.build_path);
+        let mut driver = match path {
+            Ok(path) => Driver::new(path, &self.drivers, index),
             Err(error) => return self.fail(error),
         };
         let context = Context {
@@ -219,9 +237,8 @@ impl<'a> Crew<'a> {
             dataset: &self.plan.dataset,
             way: self.way,
             stop: self.stop,
-            written: &self.written,
         };
-        while !self.failed.load(Ordering::Relaxed) {
+        while !self.failed.is_stopped() {
             let place = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(&index) = self.survey.to_make.get(place) else {
                 return;
@@ -229,7 +246,7 @@ impl<'a> Crew<'a> {
             if self.stop.is_stopped() {
                 return self.stopped();
             }
-            match file::make(&context, &mut lane, index) {
+            match file::make(&context, &mut driver, index) {
                 Ok(file) => {
                     if let Err(error) = self.journal.add(&file) {
                         return self.fail(error.into());
@@ -244,13 +261,13 @@ impl<'a> Crew<'a> {
 
     /// Keeps the first failure; the other threads end after the file they are at.
     fn fail(&self, error: GenerateError) {
-        self.failed.store(true, Ordering::Relaxed);
+        self.failed.stop();
         self.lock().failure.get_or_insert(error);
     }
 
     /// The last thread to stop counts what is whole.
     fn stopped(&self) {
-        self.failed.store(true, Ordering::Relaxed);
+        self.failed.stop();
         let mut outcome = self.lock();
         let made = (outcome.made.len() + self.survey.kept.len()) as u64;
         let files = self.plan.dataset.files();

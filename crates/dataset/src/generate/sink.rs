@@ -5,12 +5,11 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crc_fast::{CrcAlgorithm, Digest, checksum, checksum_combine};
 use stormlp_model::operation::Direction;
 use stormlp_model::stop::StopToken;
-use stormlp_transfer::{Completion, FileId, Slot, Transfer, TransferError, TransferPath};
+use stormlp_transfer::{Driver, FileId, Place, Slot, TransferError};
 
 use crate::content::BLOCK_BYTES;
 use crate::format::{ChunkSink, Patch, SinkError};
@@ -18,98 +17,69 @@ use crate::format::{ChunkSink, Patch, SinkError};
 /// The checksum of manifests.
 pub(super) const CHECKSUM: CrcAlgorithm = CrcAlgorithm::Crc64Nvme;
 
-/// A thread's path to storage and its buffers.
-pub(super) struct Lane {
-    pub(super) path: Box<dyn TransferPath>,
-    free: Vec<Slot>,
-    done: Vec<Completion>,
-    slots: usize,
+/// A thread's path to storage and its buffers; the tag of a write is how many bytes it must move.
+pub(super) type Writer<'a> = Driver<'a, usize>;
+
+/// A free slot, waiting for one if need be.
+fn slot(driver: &mut Writer<'_>) -> Result<Slot, SinkError> {
+    loop {
+        if let Some(slot) = driver.take_slot() {
+            return Ok(slot);
+        }
+        reap(driver, 1)?;
+    }
 }
 
-impl Lane {
-    pub(super) fn new(mut path: Box<dyn TransferPath>) -> Self {
-        let free = path.take_slots();
-        Self {
-            slots: free.len(),
-            done: Vec::with_capacity(free.len()),
-            path,
-            free,
-        }
-    }
-
-    fn in_flight(&self) -> usize {
-        self.slots - self.free.len()
-    }
-
-    /// A free slot, waiting for one if need be.
-    fn slot(&mut self) -> Result<Slot, SinkError> {
-        loop {
-            if let Some(slot) = self.free.pop() {
-                return Ok(slot);
+/// Waits for `min` transfers and takes their slots back. A write that moved only a part failed:
+/// on a preallocated file that is no ordinary event.
+fn reap(driver: &mut Writer<'_>, min: usize) -> Result<(), SinkError> {
+    let mut outcome = driver.wait(min).map_err(into_io);
+    while let Some(landed) = driver.next_landed() {
+        match landed.result {
+            Ok(moved) if moved == landed.tag => {}
+            Ok(moved) => {
+                let message = format!("wrote {moved} of {} bytes", landed.tag);
+                outcome = Err(io::Error::new(io::ErrorKind::WriteZero, message));
             }
-            self.reap(1)?;
+            Err(error) => outcome = Err(into_io(error)),
         }
+        driver.put_back(landed.slot);
     }
+    outcome.map_err(SinkError::Io)
+}
 
-    /// Waits for `min` transfers and takes their slots back. A write that moved only a part
-    /// failed: on a preallocated file that is no ordinary event.
-    fn reap(&mut self, min: usize) -> Result<(), SinkError> {
-        let mut done = std::mem::take(&mut self.done);
-        let waited = self.path.wait(min, &mut done);
-        let mut outcome = waited.map_err(into_io);
-        for completion in done.drain(..) {
-            let wanted = completion.tag as usize;
-            match completion.result {
-                Ok(moved) if moved == wanted => {}
-                Ok(moved) => {
-                    let message = format!("wrote {moved} of {wanted} bytes");
-                    outcome = Err(io::Error::new(io::ErrorKind::WriteZero, message));
-                }
-                Err(error) => outcome = Err(into_io(error)),
-            }
-            self.free.push(completion.slot);
-        }
-        self.done = done;
-        outcome.map_err(SinkError::Io)
-    }
-
-    /// Starts writing the first `bytes` bytes of the slot.
-    fn write(
-        &mut self,
-        file: FileId,
-        offset: u64,
-        slot: Slot,
-        bytes: usize,
-    ) -> Result<(), SinkError> {
-        let transfer = Transfer {
-            direction: Direction::Write,
-            file,
-            offset,
-            len: bytes,
-            slot,
-            tag: bytes as u64,
-        };
-        self.path.submit(transfer).map_err(|rejected| {
-            self.free.push(rejected.slot);
-            SinkError::Io(into_io(rejected.error))
-        })
-    }
-
-    /// Waits for everything in flight; all slots that are not must be free.
-    pub(super) fn drain(&mut self) -> Result<(), SinkError> {
-        let mut outcome = Ok(());
-        while self.in_flight() > 0 {
-            let left = self.in_flight();
-            if let Err(error) = self.reap(left) {
-                outcome = Err(error);
-                // A path that can no longer wait would never end this loop.
-                if self.in_flight() == left {
-                    break;
-                }
+/// Waits for everything in flight and tells whether all of it was written.
+fn drain(driver: &mut Writer<'_>) -> Result<(), SinkError> {
+    let mut outcome = Ok(());
+    while driver.in_flight() > 0 {
+        let left = driver.in_flight();
+        if let Err(error) = reap(driver, left) {
+            outcome = Err(error);
+            // A path that can no longer wait would never end this loop.
+            if driver.in_flight() == left {
+                break;
             }
         }
-        outcome
     }
+    outcome
+}
+
+/// Starts writing the first `len` bytes of the slot.
+fn write(
+    driver: &mut Writer<'_>,
+    file: FileId,
+    offset: u64,
+    slot: Slot,
+    len: usize,
+) -> Result<(), SinkError> {
+    let place = Place {
+        direction: Direction::Write,
+        file,
+        offset,
+        len,
+    };
+    let submitted = driver.submit(slot, place, len);
+    submitted.map_err(|error| SinkError::Io(into_io(error)))
 }
 
 /// The system's error behind a failed transfer, so that a full disk can be told from others.
@@ -121,11 +91,10 @@ pub(crate) fn into_io(error: TransferError) -> io::Error {
 }
 
 /// One file while it is written.
-pub(super) struct FileSink<'a> {
-    lane: &'a mut Lane,
+pub(super) struct FileSink<'a, 'd> {
+    driver: &'a mut Writer<'d>,
     file: FileId,
     stop: &'a StopToken,
-    written: &'a AtomicU64,
     current: Option<Slot>,
     /// The first buffer and how much of it is file, until a second one is asked for.
     held: Option<(Slot, usize)>,
@@ -140,18 +109,12 @@ pub(super) struct Written {
     pub(super) crc64: u64,
 }
 
-impl<'a> FileSink<'a> {
-    pub(super) fn new(
-        lane: &'a mut Lane,
-        file: FileId,
-        stop: &'a StopToken,
-        written: &'a AtomicU64,
-    ) -> Self {
+impl<'a, 'd> FileSink<'a, 'd> {
+    pub(super) fn new(driver: &'a mut Writer<'d>, file: FileId, stop: &'a StopToken) -> Self {
         Self {
-            lane,
+            driver,
             file,
             stop,
-            written,
             current: None,
             held: None,
             offset: 0,
@@ -164,7 +127,7 @@ impl<'a> FileSink<'a> {
     pub(super) fn finish(mut self, patches: &[Patch]) -> Result<Written, SinkError> {
         let result = self.end(patches);
         self.abandon();
-        let drained = self.lane.drain();
+        let drained = drain(self.driver);
         result.and(drained)?;
         let rest_bytes = self.offset - self.head.len() as u64;
         let crc = checksum(CHECKSUM, &self.head);
@@ -188,35 +151,33 @@ impl<'a> FileSink<'a> {
         }
         // The first block again: not before the first write of it is over.
         self.abandon();
-        self.lane.drain()?;
-        let mut slot = self.lane.slot()?;
+        drain(self.driver)?;
+        let mut slot = slot(self.driver)?;
         let bytes = self.head.len();
         host(&mut slot)[..bytes].copy_from_slice(&self.head);
-        self.lane.write(self.file, 0, slot, padded(bytes))
+        write(self.driver, self.file, 0, slot, padded(bytes))
     }
 
     /// Writes a buffer, zeros up to the next whole block.
     fn send(&mut self, offset: u64, mut slot: Slot, bytes: usize) -> Result<(), SinkError> {
         let whole = padded(bytes);
         host(&mut slot)[bytes..whole].fill(0);
-        self.lane.write(self.file, offset, slot, whole)?;
-        self.written.fetch_add(bytes as u64, Ordering::Relaxed);
-        Ok(())
+        write(self.driver, self.file, offset, slot, whole)
     }
 
     /// Gives slots back that never flew.
     fn abandon(&mut self) {
-        self.lane.free.extend(self.current.take());
-        self.lane
-            .free
-            .extend(self.held.take().map(|(slot, _)| slot));
+        let held = self.held.take().map(|(slot, _)| slot);
+        for slot in self.current.take().into_iter().chain(held) {
+            self.driver.put_back(slot);
+        }
     }
 
     /// Ends a file that will not be finished.
     pub(super) fn cancel(mut self) {
         self.abandon();
         // The file is removed anyway; what its writes answer no longer matters.
-        let _ = self.lane.drain();
+        let _ = drain(self.driver);
     }
 }
 
@@ -229,7 +190,7 @@ fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(BLOCK_BYTES)
 }
 
-impl ChunkSink for FileSink<'_> {
+impl ChunkSink for FileSink<'_, '_> {
     fn buffer(&mut self) -> Result<&mut [u8], SinkError> {
         if self.current.is_none() {
             if self.stop.is_stopped() {
@@ -238,7 +199,7 @@ impl ChunkSink for FileSink<'_> {
             if let Some((slot, bytes)) = self.held.take() {
                 self.send(0, slot, bytes)?;
             }
-            self.current = Some(self.lane.slot()?);
+            self.current = Some(slot(self.driver)?);
         }
         Ok(host(
             self.current.as_mut().expect("a slot was just put there"),

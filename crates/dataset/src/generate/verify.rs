@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crc_fast::{Digest, checksum};
@@ -52,9 +52,9 @@ pub fn verify(
     let next = AtomicU64::new(0);
     let bytes = AtomicU64::new(0);
     let faults = Mutex::new(Vec::new());
-    let failed = AtomicBool::new(false);
+    let failed = StopToken::new();
     let check = |()| {
-        while !stop.is_stopped() && !failed.load(Ordering::Relaxed) {
+        while !stop.is_stopped() && !failed.is_stopped() {
             let index = next.fetch_add(1, Ordering::Relaxed);
             if index >= files {
                 break;
@@ -69,7 +69,7 @@ pub fn verify(
     };
     let started = || next.load(Ordering::Relaxed).min(files);
     let threads = vec![(); plan.thread_count()];
-    let worked = crew::work(threads, observer, started, &failed, check);
+    let worked = crew::work("checker", threads, observer, started, &failed, check);
     observer.event(&Event::PhaseFinished);
     worked?;
     let mut faults = faults.into_inner().unwrap_or_else(PoisonError::into_inner);

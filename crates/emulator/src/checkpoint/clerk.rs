@@ -8,9 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use stormlp_model::checkpoint::Parts;
+use stormlp_transfer::crew::guarded;
 use stormlp_transfer::{TransferError, storage};
 
-use super::error::{CheckpointError, caught};
+use super::error::CheckpointError;
 use super::world::World;
 
 /// One file of a rank.
@@ -25,7 +26,7 @@ pub(super) struct FileTask {
 }
 
 /// Something to be done for a rank.
-pub(super) struct Errand {
+pub(super) struct Request {
     /// The mover's number of the rank; comes back with the answer.
     pub(super) rank: usize,
     /// What.
@@ -88,7 +89,7 @@ impl Job {
     }
 }
 
-/// How an errand ended.
+/// How a request ended.
 pub(super) struct Answer {
     /// The mover's number of the rank.
     pub(super) rank: usize,
@@ -98,20 +99,21 @@ pub(super) struct Answer {
     pub(super) result: Result<Option<(File, File)>, CheckpointError>,
 }
 
-/// Takes errands until there are none left.
-pub(super) fn serve(world: &dyn World, errands: &Mutex<Receiver<Errand>>) {
+/// Takes requests until there are none left.
+pub(super) fn serve(world: &dyn World, requests: &Mutex<Receiver<Request>>) {
     loop {
-        let next = errands
+        let next = requests
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .recv();
-        let Ok(Errand { rank, job, reply }) = next else {
+        let Ok(Request { rank, job, reply }) = next else {
             return;
         };
         let mut parts = Parts::default();
-        let who = format!("a clerk that was to {}", job.what());
-        // The mover waits for an answer to every errand, so a panic is one too.
-        let result = caught(&who, || job.run(world, &mut parts));
+        let clerk = format!("clerk, which was to {},", job.what());
+        // The mover waits for an answer to every request, so a panic is one too.
+        let result = guarded(&clerk, || job.run(world, &mut parts));
+        let result = result.unwrap_or_else(|panic| Err(panic.into()));
         // A mover that gave up no longer listens.
         let _ = reply.send(Answer {
             rank,

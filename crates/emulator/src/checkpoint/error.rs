@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use stormlp_model::report::FailureCause;
 use stormlp_transfer::TransferError;
+use stormlp_transfer::crew::{CrewError, Panicked};
 use stormlp_transfer::storage::LockError;
-
-use crate::panics;
 
 /// Why a run, or one checkpoint of it, failed.
 #[derive(Debug, thiserror::Error)]
@@ -73,14 +72,9 @@ pub enum CheckpointError {
         /// In what it differs.
         other: String,
     },
-    /// A thread of the run panicked: a fault of stormlp, not of storage.
-    #[error("{who} panicked: {message}; this is a fault of stormlp")]
-    Panicked {
-        /// The thread, and what it was at.
-        who: String,
-        /// What it said.
-        message: String,
-    },
+    /// A thread of the run panicked, or could not be started.
+    #[error(transparent)]
+    Crew(#[from] CrewError),
     /// The run was asked to drop files from the page cache, and they are still there.
     #[error(
         "{share:.0} % of checkpoint {step} is still in the page cache after it was dropped; a \
@@ -98,7 +92,7 @@ impl CheckpointError {
     /// Whose fault it was.
     pub(super) fn cause(&self) -> FailureCause {
         match self {
-            Self::Panicked { .. } => FailureCause::Internal,
+            Self::Crew(CrewError::Panicked(_)) => FailureCause::Internal,
             _ => FailureCause::Storage,
         }
     }
@@ -134,7 +128,10 @@ impl CheckpointError {
                  else wrote to the file"
             }
             Self::InTheWay { .. } => "use another --dir, or move it away",
-            Self::Panicked { .. } => {
+            Self::Crew(CrewError::Start(_)) => {
+                "allow this user more threads (ulimit -u), or use fewer ranks"
+            }
+            Self::Crew(CrewError::Panicked(_)) => {
                 "please report it, with the command and what stormlp printed; a checkpoint that \
                  was being saved is marked incomplete, others are untouched"
             }
@@ -172,18 +169,10 @@ impl CheckpointError {
     }
 }
 
-/// Runs `work`; a panic of `who` in it becomes an error. What `work` had in its hands must not be
-/// used afterwards.
-pub(super) fn caught<T>(
-    who: &str,
-    work: impl FnOnce() -> Result<T, CheckpointError>,
-) -> Result<T, CheckpointError> {
-    panics::caught(work).unwrap_or_else(|message| {
-        Err(CheckpointError::Panicked {
-            who: who.to_string(),
-            message,
-        })
-    })
+impl From<Panicked> for CheckpointError {
+    fn from(panicked: Panicked) -> Self {
+        Self::Crew(panicked.into())
+    }
 }
 
 /// Linux's error numbers for a name that is not there, a full disk and a full quota; the same on

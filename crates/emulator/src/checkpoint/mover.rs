@@ -7,62 +7,28 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use stormlp_model::checkpoint::{FsyncPolicy, Parts, RankResult, gib_per_second};
+use stormlp_model::evidence::Evidence;
 use stormlp_model::operation::Direction;
-use stormlp_model::stop::StopToken;
-use stormlp_transfer::{Completion, FileId, Slot, Transfer, TransferError, TransferPath};
+use stormlp_transfer::{Driver, FileId, Landed, Place, Slot, TransferError};
 
-use super::clerk::{Answer, Errand, FileTask, Job};
+use super::clerk::{Answer, FileTask, Job, Request};
 use super::content::Content;
 use super::error::CheckpointError;
 use super::pieces::{Piece, Pieces};
+use crate::ends::Ends;
 
 /// Direct transfers are whole blocks of this many bytes.
 const BLOCK_BYTES: u64 = 4096;
 /// How often a transfer that moved too little is tried again.
 const MOST_ATTEMPTS: u32 = 3;
 
-/// What all threads of one checkpoint share: counters and the wish to end.
-pub(super) struct Shared<'a> {
-    pub(super) moved_bytes: AtomicU64,
-    pub(super) verified_bytes: AtomicU64,
-    pub(super) failed: AtomicBool,
-    pub(super) failure: Mutex<Option<CheckpointError>>,
-    pub(super) stop: &'a StopToken,
-}
-
-impl<'a> Shared<'a> {
-    /// Counters at zero.
-    pub(super) fn new(stop: &'a StopToken) -> Self {
-        Self {
-            moved_bytes: AtomicU64::new(0),
-            verified_bytes: AtomicU64::new(0),
-            failed: AtomicBool::new(false),
-            failure: Mutex::new(None),
-            stop,
-        }
-    }
-
-    /// Keeps the first failure and asks everyone to end.
-    pub(super) fn fail(&self, error: CheckpointError) {
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        failure.get_or_insert(error);
-        self.failed.store(true, Ordering::Release);
-    }
-
-    fn is_over(&self) -> bool {
-        self.failed.load(Ordering::Relaxed) || self.stop.is_stopped()
-    }
-}
-
 /// How the ranks of a checkpoint are moved.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Orders<'a> {
+pub(super) struct MoveRules<'a> {
     pub(super) direction: Direction,
     pub(super) direct: bool,
     pub(super) chunk_bytes: u64,
@@ -72,19 +38,6 @@ pub(super) struct Orders<'a> {
     pub(super) verify: bool,
     pub(super) stamped: bool,
     pub(super) content: &'a Content,
-}
-
-impl Orders<'_> {
-    /// Host memory for one transfer, beside buffers that the CPU cannot reach: a save stamps the
-    /// content's source in it. What is restored may have been saved in shorter transfers, or
-    /// longer ones, than this run's.
-    fn scratch(&self) -> Vec<u8> {
-        let mut scratch = vec![0; self.chunk_bytes as usize];
-        if self.direction == Direction::Write {
-            scratch.copy_from_slice(&self.content.source()[..self.chunk_bytes as usize]);
-        }
-        scratch
-    }
 }
 
 /// A rank and its files.
@@ -119,87 +72,92 @@ struct RankState {
 }
 
 /// A transfer in flight.
-struct Flight {
+#[derive(Clone, Copy)]
+pub(super) struct Flight {
     rank: usize,
     piece: Piece,
     attempts: u32,
 }
 
+/// What a mover brings home.
+pub(super) struct Moved {
+    /// What each rank did. A rank that did not get to its end has no result.
+    pub(super) ranks: Vec<RankResult>,
+    pub(super) evidence: Evidence,
+    pub(super) verified_bytes: u64,
+    pub(super) failure: Option<CheckpointError>,
+}
+
 /// The thread's state.
 pub(super) struct Mover<'a> {
-    path: Box<dyn TransferPath>,
-    slots: Vec<Slot>,
-    flights: Vec<Option<Flight>>,
-    flying: usize,
+    driver: Driver<'a, Flight>,
     ranks: Vec<RankState>,
     /// The rank whose turn it is.
     turn: usize,
-    /// Errands without an answer yet.
-    errands_out: usize,
-    errands: Sender<Errand>,
+    /// Requests without an answer yet.
+    unanswered: usize,
+    requests: Sender<Request>,
     reply: Sender<Answer>,
     answers: Receiver<Answer>,
-    orders: Orders<'a>,
-    shared: &'a Shared<'a>,
+    rules: MoveRules<'a>,
+    ends: Ends<'a>,
+    /// Host memory for one transfer, beside buffers that the CPU cannot reach.
     scratch: Vec<u8>,
+    verified_bytes: u64,
     start: Instant,
 }
 
 impl<'a> Mover<'a> {
-    /// A mover over `path`, its buffers filled with the content's source.
+    /// A mover over a path, its buffers filled with the content's source.
     pub(super) fn new(
-        mut path: Box<dyn TransferPath>,
+        mut driver: Driver<'a, Flight>,
         tasks: Vec<RankTask>,
-        errands: Sender<Errand>,
-        orders: Orders<'a>,
-        shared: &'a Shared<'a>,
+        requests: Sender<Request>,
+        rules: MoveRules<'a>,
+        ends: Ends<'a>,
     ) -> Result<Self, TransferError> {
-        let mut slots = path.take_slots();
-        if orders.direction == Direction::Write {
-            for slot in &mut slots {
-                slot.copy_in(&orders.content.source()[..orders.chunk_bytes as usize])?;
+        let chunk_bytes = rules.chunk_bytes as usize;
+        let needs_scratch = driver.idle().iter().any(|slot| slot.host().is_none());
+        // What is restored may have been saved in shorter transfers, or longer ones, than this
+        // run's: only a save needs the source here.
+        let mut scratch = vec![0; if needs_scratch { chunk_bytes } else { 0 }];
+        if rules.direction == Direction::Write {
+            let source = &rules.content.source()[..chunk_bytes];
+            for slot in driver.idle() {
+                slot.copy_in(source)?;
+            }
+            if needs_scratch {
+                scratch.copy_from_slice(source);
             }
         }
         let (reply, answers) = std::sync::mpsc::channel();
-        let needs_scratch = slots.iter().any(|slot| slot.host().is_none());
         Ok(Self {
-            flights: slots.iter().map(|_| None).collect(),
-            slots,
-            path,
-            flying: 0,
+            driver,
             ranks: tasks.into_iter().map(RankState::new).collect(),
             turn: 0,
-            errands_out: 0,
-            errands,
+            unanswered: 0,
+            requests,
             reply,
             answers,
-            orders,
-            shared,
-            scratch: match needs_scratch {
-                true => orders.scratch(),
-                false => Vec::new(),
-            },
+            rules,
+            ends,
+            scratch,
+            verified_bytes: 0,
             start: Instant::now(),
         })
     }
 
     /// Moves every rank's files from `start` on. After a failure or a stop it only waits for what
     /// is under way.
-    pub(super) fn run(&mut self, start: Instant) {
+    pub(super) fn run(mut self, start: Instant) -> Moved {
         self.start = start;
-        if let Err(error) = self.work() {
-            self.shared.fail(error);
+        let worked = self.work();
+        if worked.is_err() {
+            self.ends.failed.stop();
         }
-        self.settle();
-    }
-
-    /// What ran.
-    pub(super) fn evidence(&self) -> stormlp_model::evidence::Evidence {
-        self.path.evidence()
-    }
-
-    /// What each rank did. A rank that did not get to its end has no result.
-    pub(super) fn results(&self) -> Vec<RankResult> {
+        // What breaks now breaks a checkpoint that has failed, or was stopped, already.
+        let _ = self.driver.drain();
+        let answered = self.await_answers();
         let result = |rank: &RankState| {
             let duration_seconds = rank.duration_seconds?;
             Some(RankResult {
@@ -210,25 +168,29 @@ impl<'a> Mover<'a> {
                 parts: rank.parts,
             })
         };
-        self.ranks.iter().filter_map(result).collect()
+        Moved {
+            ranks: self.ranks.iter().filter_map(result).collect(),
+            evidence: self.driver.evidence(),
+            verified_bytes: self.verified_bytes,
+            failure: worked.and(answered).err(),
+        }
     }
 
     fn work(&mut self) -> Result<(), CheckpointError> {
         for rank in 0..self.ranks.len() {
             self.next_file(rank);
         }
-        let mut done = Vec::with_capacity(self.flights.len());
-        while !self.shared.is_over() {
+        while !self.ends.are_near() {
             while let Ok(answer) = self.answers.try_recv() {
                 self.answered(answer)?;
             }
             self.submit_all()?;
-            if self.flying > 0 {
-                self.path.wait(1, &mut done)?;
-                for completion in done.drain(..) {
-                    self.completed(completion)?;
+            if self.driver.in_flight() > 0 {
+                self.driver.wait(1)?;
+                while let Some(landed) = self.driver.next_landed() {
+                    self.completed(landed)?;
                 }
-            } else if self.errands_out > 0 {
+            } else if self.unanswered > 0 {
                 // Only clerks are at work: nothing to do until one of them is done.
                 if let Ok(answer) = self.answers.recv() {
                     self.answered(answer)?;
@@ -240,42 +202,27 @@ impl<'a> Mover<'a> {
         Ok(())
     }
 
-    /// Waits for transfers and errands that are under way, and closes files.
-    fn settle(&mut self) {
-        let mut done = Vec::new();
-        while self.flying > 0 {
-            if self.path.wait(1, &mut done).is_err() {
-                break;
-            }
-            self.flying -= done.len().min(self.flying);
-            self.slots.extend(done.drain(..).map(|over| over.slot));
+    /// Waits for what clerks are still at.
+    fn await_answers(&mut self) -> Result<(), CheckpointError> {
+        let mut first = Ok(());
+        while self.unanswered > 0
+            && let Ok(answer) = self.answers.recv()
+        {
+            self.unanswered -= 1;
+            first = first.and(answer.result.map(drop));
         }
-        while self.errands_out > 0 {
-            let Ok(answer) = self.answers.recv() else {
-                break;
-            };
-            self.errands_out -= 1;
-            if let Err(error) = answer.result {
-                self.shared.fail(error);
-            }
-        }
-        for rank in &mut self.ranks {
-            if let Some(open) = rank.current.take() {
-                let _ = self.path.detach(open.id);
-            }
-            rank.held.clear();
-        }
+        first
     }
 
     fn send(&mut self, rank: usize, job: Job) {
-        self.errands_out += 1;
-        let errand = Errand {
+        self.unanswered += 1;
+        let request = Request {
             rank,
             job,
             reply: self.reply.clone(),
         };
-        self.errands
-            .send(errand)
+        self.requests
+            .send(request)
             .expect("clerks serve as long as there are movers");
     }
 
@@ -293,17 +240,17 @@ impl<'a> Mover<'a> {
             return;
         };
         state.opening = Some(task.clone());
-        let direct = self.orders.direct;
-        let job = match self.orders.direction {
+        let direct = self.rules.direct;
+        let job = match self.rules.direction {
             Direction::Write => Job::Create { task, direct },
             Direction::Read => Job::Open { task, direct },
         };
         self.send(rank, job);
     }
 
-    /// A clerk is done with an errand of a rank.
+    /// A clerk is done with a rank's request.
     fn answered(&mut self, answer: Answer) -> Result<(), CheckpointError> {
-        self.errands_out -= 1;
+        self.unanswered -= 1;
         let state = &mut self.ranks[answer.rank];
         add(&mut state.parts, &answer.parts);
         let Some((file, handle)) = answer.result? else {
@@ -314,12 +261,12 @@ impl<'a> Mover<'a> {
             .opening
             .take()
             .expect("only a file being opened is answered with one");
-        let id = self.path.attach(file)?;
-        let orders = &self.orders;
+        let id = self.driver.attach(file)?;
+        let rules = &self.rules;
         state.current = Some(OpenFile {
             id,
             handle,
-            pieces: Pieces::new(task.bytes, orders.chunk_bytes, orders.streams, orders.split),
+            pieces: Pieces::new(task.bytes, rules.chunk_bytes, rules.streams, rules.split),
             task,
             since: Instant::now(),
         });
@@ -330,7 +277,7 @@ impl<'a> Mover<'a> {
     fn submit_all(&mut self) -> Result<(), CheckpointError> {
         let count = self.ranks.len();
         let mut idle = 0;
-        while idle < count && !self.slots.is_empty() {
+        while idle < count && self.driver.has_room() {
             let rank = self.turn;
             self.turn = (self.turn + 1) % count;
             let next = self.ranks[rank]
@@ -340,15 +287,14 @@ impl<'a> Mover<'a> {
             match next {
                 Some(piece) => {
                     idle = 0;
-                    let slot = self.slots.pop().expect("checked above");
-                    self.submit(
-                        slot,
-                        Flight {
-                            rank,
-                            piece,
-                            attempts: 1,
-                        },
-                    )?;
+                    let slot = self.driver.take_slot().expect("checked above");
+                    let attempts = 1;
+                    let flight = Flight {
+                        rank,
+                        piece,
+                        attempts,
+                    };
+                    self.submit(slot, flight)?;
                 }
                 None => idle += 1,
             }
@@ -362,48 +308,34 @@ impl<'a> Mover<'a> {
             .as_ref()
             .expect("a rank moves its open file");
         let (piece, key) = (flight.piece, open.task.key);
-        if self.orders.direction == Direction::Write && self.orders.stamped {
+        if self.rules.direction == Direction::Write && self.rules.stamped {
             let len = piece.len as usize;
             match slot.host_mut() {
                 Some(bytes) => self
-                    .orders
+                    .rules
                     .content
                     .stamp(key, piece.offset, &mut bytes[..len]),
                 None => {
-                    self.orders
+                    self.rules
                         .content
                         .stamp(key, piece.offset, &mut self.scratch[..len]);
                     slot.copy_in(&self.scratch[..len])?;
                 }
             }
         }
-        let len = match self.orders.direct {
+        let len = match self.rules.direct {
             true => piece.len.next_multiple_of(BLOCK_BYTES),
             false => piece.len,
         };
-        let index = slot.index();
-        let transfer = Transfer {
-            direction: self.orders.direction,
+        let place = Place {
+            direction: self.rules.direction,
             file: open.id,
             offset: piece.offset,
             len: len as usize,
-            slot,
-            tag: index as u64,
         };
-        match self.path.submit(transfer) {
-            Ok(()) => {
-                self.flights[index] = Some(flight);
-                self.flying += 1;
-                Ok(())
-            }
-            Err(rejected) => {
-                self.slots.push(rejected.slot);
-                Err(CheckpointError::on(
-                    &self.file_name(flight.rank),
-                    rejected.error,
-                ))
-            }
-        }
+        self.driver
+            .submit(slot, place, flight)
+            .map_err(|error| CheckpointError::on(&self.file_name(flight.rank), error))
     }
 
     /// The file a rank is moving, for messages.
@@ -416,29 +348,28 @@ impl<'a> Mover<'a> {
     }
 
     /// A transfer is over.
-    fn completed(&mut self, completion: Completion) -> Result<(), CheckpointError> {
-        self.flying -= 1;
-        let flight = self.flights[completion.slot.index()]
-            .take()
-            .expect("only transfers in flight complete");
+    fn completed(&mut self, landed: Landed<Flight>) -> Result<(), CheckpointError> {
+        let Landed {
+            tag: flight,
+            slot,
+            result,
+            ..
+        } = landed;
         let (rank, piece) = (flight.rank, flight.piece);
-        let moved = match completion.result {
+        let moved = match result {
             Ok(moved) => moved as u64,
             Err(error) => {
-                self.slots.push(completion.slot);
+                self.driver.put_back(slot);
                 return Err(CheckpointError::on(&self.file_name(rank), error));
             }
         };
         if moved < piece.len {
-            return self.again(completion.slot, flight, moved);
+            return self.again(slot, flight, moved);
         }
-        if self.orders.verify && self.orders.direction == Direction::Read {
-            self.check(rank, piece, &completion.slot)?;
+        if self.rules.verify && self.rules.direction == Direction::Read {
+            self.check(rank, piece, &slot)?;
         }
-        self.slots.push(completion.slot);
-        self.shared
-            .moved_bytes
-            .fetch_add(piece.len, Ordering::Relaxed);
+        self.driver.put_back(slot);
         let state = &mut self.ranks[rank];
         state.bytes += piece.len;
         let open = state.current.as_mut().expect("a rank moves its open file");
@@ -455,7 +386,7 @@ impl<'a> Mover<'a> {
             let attempts = flight.attempts + 1;
             return self.submit(slot, Flight { attempts, ..flight });
         }
-        self.slots.push(slot);
+        self.driver.put_back(slot);
         let open = self.ranks[flight.rank]
             .current
             .as_ref()
@@ -481,7 +412,7 @@ impl<'a> Mover<'a> {
                 &self.scratch[..len]
             }
         };
-        self.orders
+        self.rules
             .content
             .check(open.task.key, piece.offset, bytes)
             .map_err(|mismatch| CheckpointError::Corrupt {
@@ -490,9 +421,7 @@ impl<'a> Mover<'a> {
                 expected: mismatch.expected,
                 found: mismatch.found,
             })?;
-        self.shared
-            .verified_bytes
-            .fetch_add(piece.len, Ordering::Relaxed);
+        self.verified_bytes += piece.len;
         Ok(())
     }
 
@@ -501,19 +430,19 @@ impl<'a> Mover<'a> {
         let state = &mut self.ranks[rank];
         let open = state.current.take().expect("a rank finishes its open file");
         state.parts.transfer_seconds += open.since.elapsed().as_secs_f64();
-        self.path.detach(open.id)?;
+        self.driver.detach(open.id)?;
         let last = state.left.is_empty();
-        if self.orders.direction == Direction::Read {
+        if self.rules.direction == Direction::Read {
             self.send(rank, Job::Close(open.handle));
             return Ok(());
         }
         state.held.push((open.handle, open.task));
-        if self.orders.fsync == FsyncPolicy::PerCheckpoint && !last {
+        if self.rules.fsync == FsyncPolicy::PerCheckpoint && !last {
             self.next_file(rank);
             return Ok(());
         }
         let files = std::mem::take(&mut state.held);
-        let sync = self.orders.fsync != FsyncPolicy::None;
+        let sync = self.rules.fsync != FsyncPolicy::None;
         self.send(rank, Job::Finish { files, sync, last });
         Ok(())
     }

@@ -1,10 +1,9 @@
 //! One save or restore: threads, paths and buffers set up, measured, and taken down again.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stormlp_model::checkpoint::{CheckpointPlan, MovePlan, RankResult, Sample};
 use stormlp_model::event::{Event, Observer};
@@ -12,17 +11,19 @@ use stormlp_model::evidence::Evidence;
 use stormlp_model::operation::Direction;
 use stormlp_model::path::MemoryKind;
 use stormlp_model::stop::StopToken;
+use stormlp_transfer::crew::{self, CrewError, Start, Watch};
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters};
 use stormlp_transfer::{
-    Accelerator, AcceleratorBuffer, HostBuffer, PathSpec, Region, TransferError, buffers_needed,
+    Accelerator, AcceleratorBuffer, Driver, DriverSet, HostBuffer, PathSpec, Region, TransferError,
+    buffers_needed,
 };
 
-use super::clerk::{self, Errand};
+use super::clerk::{self, Request};
 use super::content::Content;
-use super::error::{CheckpointError, caught};
-use super::mover::{Mover, Orders, RankTask, Shared};
+use super::error::CheckpointError;
+use super::mover::{MoveRules, Moved, Mover, RankTask};
 use super::world::World;
-use crate::matrix::gate::Gate;
+use crate::ends::Ends;
 
 /// How often bytes are sampled and progress is told.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -56,33 +57,13 @@ pub(super) struct Measured {
     pub(super) failure: Option<CheckpointError>,
 }
 
-/// A thread's buffers.
-struct Kit {
+/// What one mover is given before it starts.
+struct Supplies {
+    index: usize,
     host: Vec<HostBuffer>,
     accelerator: Vec<Box<dyn AcceleratorBuffer>>,
     tasks: Vec<RankTask>,
-}
-
-/// What the threads of a phase have in common.
-struct Common<'a> {
-    shared: Shared<'a>,
-    gate: Gate,
-    start: OnceLock<Instant>,
-    finished: AtomicUsize,
-    found: Mutex<Vec<(Vec<RankResult>, Option<Evidence>)>>,
-}
-
-/// Counts a mover out when its thread ends, however it ends.
-struct Leaving<'a> {
-    finished: &'a AtomicUsize,
-    main: thread::Thread,
-}
-
-impl Drop for Leaving<'_> {
-    fn drop(&mut self) {
-        self.finished.fetch_add(1, Ordering::Release);
-        self.main.unpark();
-    }
+    requests: Sender<Request>,
 }
 
 impl Stage<'_> {
@@ -99,79 +80,65 @@ impl Stage<'_> {
             Direction::Read => &self.plan.restore,
         };
         let wanted = tasks.len();
-        let total: u64 = tasks
-            .iter()
-            .flat_map(|t| &t.files)
-            .map(|file| file.bytes)
-            .sum();
-        let kits = self.kits(moves, tasks, region)?;
-        let orders = self.orders(direction, moves, content);
-        let common = Common {
-            shared: Shared::new(self.stop),
-            gate: Gate::default(),
-            start: OnceLock::new(),
-            finished: AtomicUsize::new(0),
-            found: Mutex::new(Vec::new()),
-        };
-        let (errands, queue) = channel::<Errand>();
+        let files = tasks.iter().flat_map(|task| &task.files);
+        let total: u64 = files.map(|file| file.bytes).sum();
+        let (requests, queue) = channel::<Request>();
         let queue = Mutex::new(queue);
-        let watched = thread::scope(|scope| {
+        let supplies = self.supplies(moves, tasks, requests, region)?;
+        let rules = self.rules(direction, moves, content);
+        let drivers = DriverSet::new(supplies.len());
+        let failed = StopToken::new();
+        let ends = Ends {
+            stop: self.stop,
+            failed: &failed,
+        };
+        let (movers, watched) = thread::scope(|scope| {
             let clerks = wanted.clamp(1, MOST_CLERKS);
+            // Clerks end when the last mover is gone, with what it asks them by.
+            let supplies = supplies;
             self.spawn_clerks(scope, clerks, &queue)?;
-            let mut movers = 0;
-            for kit in kits {
-                let (common, errands) = (&common, errands.clone());
-                let leaving = Leaving {
-                    finished: &common.finished,
-                    main: thread::current(),
-                };
-                let named = thread::Builder::new().name("mover".to_string());
-                let spawned = named.spawn_scoped(scope, move || {
-                    let _leaving = leaving;
-                    self.move_bytes(kit, orders, errands, moves, common);
-                });
-                if let Err(source) = spawned {
-                    // Those that run see the failure at once and end.
-                    common.shared.fail(no_thread(source).into());
-                    break;
-                }
-                movers += 1;
-            }
-            // Clerks end when the last sender is gone.
-            drop(errands);
-            Ok::<_, TransferError>(self.watch(&common, movers, total))
+            crew::run(
+                "mover",
+                supplies,
+                &failed,
+                |supplies, start| self.move_bytes(supplies, rules, moves, &drivers, ends, start),
+                |watch| self.watch(watch, &drivers, total),
+            )
         })?;
-        let found = common
-            .found
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
-        let evidence = found.iter().find_map(|(_, evidence)| evidence.clone());
-        let mut ranks: Vec<RankResult> = found.into_iter().flat_map(|(ranks, _)| ranks).collect();
-        ranks.sort_unstable_by_key(|result| result.rank);
-        let failure = common
-            .shared
-            .failure
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
-        Ok(Measured {
-            complete: failure.is_none() && ranks.len() == wanted,
-            verified_bytes: common.shared.verified_bytes.into_inner(),
-            ranks,
+        let mut measured = Measured {
+            complete: false,
+            verified_bytes: 0,
+            ranks: Vec::with_capacity(wanted),
             series: watched.series,
             cpu: watched.cpu,
             device: watched.device,
-            evidence,
-            failure,
-        })
+            evidence: None,
+            failure: None,
+        };
+        for moved in movers {
+            let failure = match moved {
+                Ok(moved) => {
+                    measured.ranks.extend(moved.ranks);
+                    measured.verified_bytes += moved.verified_bytes;
+                    measured.evidence.get_or_insert(moved.evidence);
+                    moved.failure
+                }
+                Err(failure) => Some(failure),
+            };
+            measured.failure = measured.failure.or(failure);
+        }
+        measured.ranks.sort_unstable_by_key(|result| result.rank);
+        measured.complete = measured.failure.is_none() && measured.ranks.len() == wanted;
+        Ok(measured)
     }
 
-    fn orders<'c>(
+    fn rules<'c>(
         &self,
         direction: Direction,
         moves: &MovePlan,
         content: &'c Content,
-    ) -> Orders<'c> {
-        Orders {
+    ) -> MoveRules<'c> {
+        MoveRules {
             direction,
             direct: self.plan.path.wants_direct(),
             chunk_bytes: moves.chunk_bytes,
@@ -185,12 +152,13 @@ impl Stage<'_> {
     }
 
     /// Buffers for each thread, and the ranks dealt out to them in turn.
-    fn kits(
+    fn supplies(
         &self,
         moves: &MovePlan,
         tasks: Vec<RankTask>,
+        requests: Sender<Request>,
         region: &mut Region,
-    ) -> Result<Vec<Kit>, TransferError> {
+    ) -> Result<Vec<Supplies>, TransferError> {
         let threads = moves.threads.min(tasks.len()).max(1);
         let (host, accelerator) = buffers_needed(self.plan.path, moves.slots);
         let bytes = moves.chunk_bytes as usize;
@@ -198,9 +166,11 @@ impl Stage<'_> {
             bytes,
             source: std::io::ErrorKind::OutOfMemory.into(),
         };
-        let mut kits = Vec::with_capacity(threads);
-        for _ in 0..threads {
-            kits.push(Kit {
+        let mut supplies = Vec::with_capacity(threads);
+        for index in 0..threads {
+            supplies.push(Supplies {
+                index,
+                requests: requests.clone(),
                 host: (0..host)
                     .map(|_| region.carve(bytes, 4096).ok_or_else(full))
                     .collect::<Result<_, _>>()?,
@@ -211,104 +181,68 @@ impl Stage<'_> {
             });
         }
         for (index, task) in tasks.into_iter().enumerate() {
-            kits[index % threads].tasks.push(task);
+            supplies[index % threads].tasks.push(task);
         }
-        Ok(kits)
+        Ok(supplies)
     }
 
     fn spawn_clerks<'scope, 'env: 'scope>(
         &'env self,
         scope: &'scope thread::Scope<'scope, 'env>,
         count: usize,
-        queue: &'env Mutex<Receiver<Errand>>,
-    ) -> Result<(), TransferError> {
+        queue: &'env Mutex<Receiver<Request>>,
+    ) -> Result<(), CrewError> {
         for _ in 0..count {
             thread::Builder::new()
                 .name("clerk".to_string())
                 .stack_size(CLERK_STACK_BYTES)
                 .spawn_scoped(scope, || clerk::serve(self.world, queue))
-                .map_err(no_thread)?;
+                .map_err(CrewError::Start)?;
         }
         Ok(())
     }
 
-    /// The life of a mover's thread. A panic in it is a failure like another: nobody waits for
-    /// the thread in vain, and what the run measured before is kept.
-    fn move_bytes<'c>(
+    /// The life of a mover's thread.
+    fn move_bytes(
         &self,
-        kit: Kit,
-        orders: Orders<'c>,
-        errands: Sender<Errand>,
+        supplies: Supplies,
+        rules: MoveRules<'_>,
         moves: &MovePlan,
-        common: &'c Common<'c>,
-    ) {
-        let who = format!(
-            "the thread that moves the bytes of {}",
-            ranks_of(&kit.tasks)
-        );
-        let built = caught(&who, || self.mover(kit, orders, errands, moves, common));
-        common.gate.wait();
-        let start = *common.start.get_or_init(Instant::now);
-        let moved = built.and_then(|mut mover| {
-            caught(&who, || {
-                mover.run(start);
-                Ok((mover.results(), Some(mover.evidence())))
-            })
-        });
-        match moved {
-            Ok(result) => common
-                .found
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(result),
-            Err(error) => common.shared.fail(error),
-        }
-    }
-
-    /// Builds a mover on the thread that it will run on.
-    fn mover<'c>(
-        &self,
-        kit: Kit,
-        orders: Orders<'c>,
-        errands: Sender<Errand>,
-        moves: &MovePlan,
-        common: &'c Common<'c>,
-    ) -> Result<Mover<'c>, CheckpointError> {
+        drivers: &DriverSet,
+        ends: Ends<'_>,
+        start: &mut Start<'_>,
+    ) -> Result<Moved, CheckpointError> {
         let spec = PathSpec {
             kind: self.plan.path,
             engine: moves.engine,
-            host: kit.host,
-            accelerator_buffers: kit.accelerator,
+            host: supplies.host,
+            accelerator_buffers: supplies.accelerator,
             accelerator: Arc::clone(&self.accelerator),
             submit_batch: 1,
-            max_files: kit.tasks.len(),
+            max_files: supplies.tasks.len(),
             register_buffers: true,
         };
-        self.accelerator.bind_thread()?;
-        let path = self.world.path(spec)?;
-        Ok(Mover::new(
-            path,
-            kit.tasks,
-            errands,
-            orders,
-            &common.shared,
-        )?)
+        let prepare = || {
+            self.accelerator.bind_thread()?;
+            let driver = Driver::new(self.world.path(spec)?, drivers, supplies.index);
+            Mover::new(driver, supplies.tasks, supplies.requests, rules, ends)
+        };
+        let mover = prepare().inspect_err(|_| ends.failed.stop())?;
+        Ok(mover.run(start.wait()))
     }
 
     /// Opens the gate, then tells progress and samples until every mover is done.
-    fn watch(&self, common: &Common<'_>, movers: usize, total: u64) -> Watched {
+    fn watch(&self, watch: &Watch<'_>, drivers: &DriverSet, total: u64) -> Watched {
         let device_before = self.devices.counters();
         let cpu_before = CpuTimes::of_process();
-        common.gate.open(movers);
-        let start = *common.start.get_or_init(Instant::now);
+        let start = watch.open();
         let mut series = Series::default();
-        let moved = || common.shared.moved_bytes.load(Ordering::Relaxed);
-        while common.finished.load(Ordering::Acquire) < movers {
-            thread::park_timeout(INTERVAL);
-            series.push(start.elapsed().as_secs_f64(), moved());
-            self.observer.event(&Event::Progress {
-                done: moved().min(total),
-            });
+        while !watch.is_over() {
+            watch.sleep(INTERVAL);
+            // Direct transfers go beyond the end of a file, up to a whole block.
+            let done = drivers.total().bytes.min(total);
+            series.push(start.elapsed().as_secs_f64(), done);
+            self.observer.event(&Event::Progress { done });
         }
         Watched {
             cpu: CpuTimes::of_process().since(cpu_before),
@@ -355,26 +289,6 @@ impl Series {
             self.least_gap_seconds = gap;
         }
         self.samples.push(Sample { at_seconds, bytes });
-    }
-}
-
-/// The ranks of a thread, for messages.
-fn ranks_of(tasks: &[RankTask]) -> String {
-    const NAMED: usize = 4;
-    let mut names: Vec<String> = tasks.iter().map(|task| task.rank.to_string()).collect();
-    let more = names.len().saturating_sub(NAMED);
-    names.truncate(NAMED);
-    match more {
-        0 => format!("ranks {}", names.join(", ")),
-        more => format!("ranks {} and {more} more", names.join(", ")),
-    }
-}
-
-/// A thread could not be started.
-fn no_thread(source: std::io::Error) -> TransferError {
-    TransferError::Io {
-        action: "start a thread",
-        source,
     }
 }
 

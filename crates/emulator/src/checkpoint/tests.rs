@@ -16,12 +16,14 @@ use stormlp_model::path::PathKind;
 use stormlp_model::report::{Ending, Head, ReportKind};
 use stormlp_model::stop::StopToken;
 use stormlp_model::transport::{DeviceId, EngineChoice};
+use stormlp_transfer::paths::BuildPath;
 use stormlp_transfer::{
     Accelerator, Completion, FileId, HostStandIn, PathSpec, Rejected, Slot, Transfer,
     TransferError, TransferPath, probe, storage,
 };
 
 use super::*;
+use crate::testing::SEAMS;
 
 #[path = "device_tests.rs"]
 mod device;
@@ -260,6 +262,8 @@ struct Faulty {
     writes_left: Option<usize>,
     /// Where the next to come breaks.
     panic_at: Option<Seam>,
+    /// How paths are built, where not as usual.
+    build_path: Option<BuildPath>,
 }
 
 /// Where a thread of a run calls something that can break.
@@ -267,8 +271,6 @@ struct Faulty {
 enum Seam {
     Create,
     Sync,
-    Build,
-    Wait,
 }
 
 fn refused(errno: i32, path: &Path) -> TransferError {
@@ -317,25 +319,21 @@ impl World for Faulty {
     }
 
     fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
-        assert!(self.panic_at != Some(Seam::Build), "broken build");
+        if let Some(build_path) = self.build_path {
+            return build_path(spec);
+        }
         let inner = Disk.path(spec)?;
-        let panics = self.panic_at == Some(Seam::Wait);
-        Ok(match (self.writes_left, panics) {
-            (None, false) => inner,
-            (writes_left, panics) => Box::new(Failing {
-                inner,
-                writes_left: writes_left.unwrap_or(10),
-                panics,
-            }),
+        Ok(match self.writes_left {
+            None => inner,
+            Some(writes_left) => Box::new(Failing { inner, writes_left }),
         })
     }
 }
 
-/// A path that runs out of space, or panics, after some transfers.
+/// A path that runs out of space after some transfers.
 struct Failing {
     inner: Box<dyn TransferPath>,
     writes_left: usize,
-    panics: bool,
 }
 
 impl TransferPath for Failing {
@@ -361,7 +359,6 @@ impl TransferPath for Failing {
         for completion in &mut done[known..] {
             match self.writes_left.checked_sub(1) {
                 Some(left) => self.writes_left = left,
-                None if self.panics => panic!("broken wait"),
                 None => {
                     completion.result = Err(TransferError::Io {
                         action: "the read or write",
@@ -443,33 +440,34 @@ fn check_full(world: &Faulty) {
 
 #[test]
 fn a_thread_that_panics_ends_the_run_with_an_error_and_keeps_what_was_measured() {
-    let cases = [
-        (Seam::Create, "a clerk that was to make", 1),
-        (Seam::Sync, "a clerk that was to finish", 0),
-        (Seam::Build, "the thread that moves the bytes of ranks", 0),
-        (Seam::Wait, "the thread that moves the bytes of ranks", 0),
+    let clerks = [
+        (Seam::Create, "thread clerk, which was to make", 1),
+        (Seam::Sync, "thread clerk, which was to finish", 0),
     ];
-    for (seam, who, whole) in cases {
+    let clerks = clerks.map(|(seam, who, whole)| (Some(seam), None, who, whole));
+    let movers = SEAMS.map(|(_, build)| (None, Some(build), "thread mover-", 0));
+    for (panic_at, build_path, who, whole) in clerks.into_iter().chain(movers) {
         let folder = folder();
         let mut request = request(folder.path());
         request.chunk_bytes = Some(4096);
         let world = Faulty {
-            panic_at: Some(seam),
+            panic_at,
+            build_path,
             ..Faulty::default()
         };
         let report = run_on(plan(&request), &world, &StopToken::new());
         let error = error(&report);
         assert!(
             error.contains(who) && error.contains("panicked: broken"),
-            "{seam:?}: {error}"
+            "{error}"
         );
         let Ending::Failed { remedy, .. } = &report.ending else {
             panic!("{:?}", report.ending)
         };
         assert!(remedy.contains("that was being saved"), "{remedy}");
-        assert_eq!(report.results.saves.len(), whole, "{seam:?}");
+        assert_eq!(report.results.saves.len(), whole, "{error}");
         let broken = whole as u32 + 1;
-        assert!(!marker(folder.path(), broken).complete, "{seam:?}");
+        assert!(!marker(folder.path(), broken).complete, "{error}");
         assert_no_partial_files(folder.path(), broken);
     }
 }

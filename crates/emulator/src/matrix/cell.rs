@@ -3,8 +3,6 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use stormlp_model::event::{Event, Observer};
@@ -15,17 +13,20 @@ use stormlp_model::pattern::Pattern;
 use stormlp_model::stop::StopToken;
 use stormlp_model::transport::DeviceId;
 use stormlp_transfer::accelerator::{self, Accelerator, AcceleratorBuffer};
+use stormlp_transfer::crew::{self, Start, Watch};
+use stormlp_transfer::paths::BuildPath;
 use stormlp_transfer::storage::{self, Access};
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters};
 use stormlp_transfer::{
-    HostBuffer, PathSpec, Region, TransferError, TransferPath, buffers_needed, build_path,
+    Driver, DriverSet, HostBuffer, PathSpec, Region, TransferError, buffers_needed, thread,
 };
 
-use super::gate::Gate;
+use super::MatrixError;
 use super::offsets::{OffsetSpec, SizeRange};
 use super::prepare::stream_of;
 use super::recorder::{Recorder, SERIES_BUCKETS};
-use super::worker::{Content, Outcome, Shared, Work, Worker};
+use super::worker::{Content, Outcome, Work, Worker};
+use crate::ends::Ends;
 
 /// How often progress is told and devices are sampled, at least.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -44,7 +45,9 @@ pub(crate) struct Measured {
 }
 
 /// What one worker is given before it starts.
-struct Kit {
+struct Supplies<'a> {
+    index: usize,
+    plan: &'a WorkerPlan,
     accelerator: Arc<dyn Accelerator>,
     host: Vec<HostBuffer>,
     accelerator_buffers: Vec<Box<dyn AcceleratorBuffer>>,
@@ -58,6 +61,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) plan: &'a MatrixPlan,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) stop: &'a StopToken,
+    /// How a worker's path is built, on its own thread.
+    pub(crate) build_path: BuildPath,
 }
 
 impl Bench<'_> {
@@ -66,64 +71,29 @@ impl Bench<'_> {
         &self,
         cell: &CellPlan,
         region: &mut Region,
-    ) -> Result<Measured, TransferError> {
+    ) -> Result<Measured, MatrixError> {
         let workers = &self.plan.crews[cell.crew].workers;
-        let mut kits = Vec::with_capacity(workers.len());
+        let mut supplies = Vec::with_capacity(workers.len());
         for (index, worker) in workers.iter().enumerate() {
-            kits.push(self.kit(cell, worker, index as u64, region)?);
+            supplies.push(self.supplies(cell, worker, index, region)?);
         }
-        let accelerator = names(&kits);
+        let accelerator = names(&supplies);
         let files = workers
             .iter()
             .map(|worker| &*self.plan.files[worker.file].path);
         let devices = BlockDevices::behind(files);
-        let shared = Shared {
-            start: Gate::default(),
-            bytes: AtomicU64::new(0),
-            stop: self.stop.clone(),
-            failed: StopToken::new(),
-            finished: AtomicUsize::new(0),
-        };
+        let drivers = DriverSet::new(workers.len());
+        let failed = StopToken::new();
         let interval = self.interval();
-        let watched = thread::scope(|scope| {
-            let mut threads = Vec::with_capacity(workers.len());
-            let mut refused = None;
-            for (kit, worker) in kits.into_iter().zip(workers) {
-                let (shared, watcher) = (&shared, thread::current());
-                let named = thread::Builder::new().name("worker".to_string());
-                match named.spawn_scoped(scope, move || {
-                    let outcome = self.work(cell, worker, kit, interval, shared);
-                    shared.finished.fetch_add(1, Ordering::Release);
-                    watcher.unpark();
-                    outcome
-                }) {
-                    Ok(thread) => threads.push(thread),
-                    Err(source) => {
-                        shared.failed.stop();
-                        refused = Some(TransferError::Io {
-                            action: "start a thread",
-                            source,
-                        });
-                    }
-                }
-            }
-            let watched = self.watch(&shared, threads.len(), &devices, interval, || {
-                // A thread that panicked counts itself nowhere, but is finished too.
-                shared.finished.load(Ordering::Acquire) == threads.len()
-                    || threads.iter().all(thread::ScopedJoinHandle::is_finished)
-            });
-            let outcomes: Result<Vec<Outcome>, TransferError> = threads
-                .into_iter()
-                .map(|thread| thread.join().expect("workers do not panic"))
-                .collect();
-            match refused {
-                Some(error) => Err(error),
-                None => outcomes.map(|outcomes| (outcomes, watched)),
-            }
-        });
-        let (outcomes, watched) = watched?;
+        let (outcomes, watched) = crew::run(
+            "worker",
+            supplies,
+            &failed,
+            |supplies, start| self.work(cell, supplies, interval, &drivers, &failed, start),
+            |watch| self.watch(watch, &drivers, &devices, interval),
+        )?;
         Ok(Measured {
-            outcomes,
+            outcomes: outcomes.into_iter().collect::<Result<_, _>>()?,
             cpu: watched.cpu,
             device: watched.device,
             device_names: devices.names(),
@@ -145,13 +115,13 @@ impl Bench<'_> {
     }
 
     /// Buffers, file and orders of one worker.
-    fn kit(
+    fn supplies<'w>(
         &self,
         cell: &CellPlan,
-        worker: &WorkerPlan,
-        index: u64,
+        worker: &'w WorkerPlan,
+        index: usize,
         region: &mut Region,
-    ) -> Result<Kit, TransferError> {
+    ) -> Result<Supplies<'w>, TransferError> {
         let accelerator = accelerator::open(cuda_index(worker.device))?;
         accelerator.bind_thread()?;
         let (host, device) = buffers_needed(cell.path, cell.queue_depth as usize);
@@ -178,8 +148,10 @@ impl Bench<'_> {
             .then(|| file.try_clone())
             .transpose();
         let sync = sync.map_err(|e| TransferError::file("open", path, e))?;
-        let work = self.orders(cell, worker, index, path);
-        Ok(Kit {
+        let work = self.assignment(cell, worker, index as u64, path);
+        Ok(Supplies {
+            index,
+            plan: worker,
             accelerator,
             host,
             accelerator_buffers,
@@ -190,7 +162,7 @@ impl Bench<'_> {
     }
 
     /// What one worker is to do.
-    fn orders(&self, cell: &CellPlan, worker: &WorkerPlan, index: u64, path: &Path) -> Work {
+    fn assignment(&self, cell: &CellPlan, worker: &WorkerPlan, index: u64, path: &Path) -> Work {
         let plan = self.plan;
         let size = worker.io_size.unwrap_or(cell.io_size);
         let (duration, passes) = match plan.span {
@@ -232,68 +204,64 @@ impl Bench<'_> {
         }
     }
 
-    /// The life of one worker's thread. Everyone reaches the barrier, even one that failed.
+    /// The life of one worker's thread.
     fn work(
         &self,
         cell: &CellPlan,
-        worker: &WorkerPlan,
-        mut kit: Kit,
+        supplies: Supplies<'_>,
         interval: Duration,
-        shared: &Shared,
+        drivers: &DriverSet,
+        failed: &StopToken,
+        start: &mut Start<'_>,
     ) -> Result<Outcome, TransferError> {
-        let (sync, work) = (kit.sync.take(), kit.work);
-        let (path, file) = match self.build(cell, worker, kit) {
-            Ok(built) => built,
-            Err(error) => {
-                shared.failed.stop();
-                shared.start.wait();
-                return Err(error);
-            }
-        };
-        let recorder = Recorder::new(interval.as_nanos() as u64);
-        Ok(Worker::new(path, file, work, shared, recorder)
-            .with_sync(sync)
-            .run())
-    }
-
-    /// The path of one worker, with its file attached.
-    fn build(
-        &self,
-        cell: &CellPlan,
-        worker: &WorkerPlan,
-        kit: Kit,
-    ) -> Result<(Box<dyn TransferPath>, stormlp_transfer::FileId), TransferError> {
-        if let Some(node) = worker.numa_node {
-            stormlp_transfer::thread::bind_to_cpus(&stormlp_transfer::thread::cpus_of_node(node)?)?;
-        }
-        let mut path = build_path(PathSpec {
+        let Supplies {
+            index,
+            plan: worker,
+            sync,
+            work,
+            file,
+            ..
+        } = supplies;
+        let spec = PathSpec {
             kind: cell.path,
             engine: self.plan.engine,
-            host: kit.host,
-            accelerator_buffers: kit.accelerator_buffers,
-            accelerator: kit.accelerator,
+            host: supplies.host,
+            accelerator_buffers: supplies.accelerator_buffers,
+            accelerator: supplies.accelerator,
             submit_batch: self.plan.submit_batch as usize,
             max_files: 1,
             register_buffers: self.plan.register,
-        })?;
-        let file = path.attach(kit.file)?;
-        Ok((path, file))
+        };
+        let prepare = || {
+            if let Some(node) = worker.numa_node {
+                thread::bind_to_cpus(&thread::cpus_of_node(node)?)?;
+            }
+            let mut driver = Driver::new((self.build_path)(spec)?, drivers, index);
+            let file = driver.attach(file)?;
+            Ok((driver, file))
+        };
+        let (driver, file) = prepare().inspect_err(|_: &TransferError| failed.stop())?;
+        let recorder = Recorder::new(interval.as_nanos() as u64);
+        let ends = Ends {
+            stop: self.stop,
+            failed,
+        };
+        Ok(Worker::new(driver, file, sync, work, ends, recorder).run(start))
     }
 
     /// Starts the workers and watches them until all are done.
     fn watch(
         &self,
-        shared: &Shared,
-        workers: usize,
+        watch: &Watch<'_>,
+        drivers: &DriverSet,
         devices: &BlockDevices,
         interval: Duration,
-        done: impl Fn() -> bool,
     ) -> Watched {
-        shared.start.open(workers);
+        watch.open();
         let start = Instant::now();
         let measured_from = start + Duration::from_secs_f64(self.plan.warmup_seconds);
-        while Instant::now() < measured_from && !done() {
-            thread::sleep(INTERVAL.min(measured_from - Instant::now().min(measured_from)));
+        while Instant::now() < measured_from && !watch.is_over() {
+            watch.sleep(INTERVAL.min(measured_from.saturating_duration_since(Instant::now())));
         }
         let cpu = CpuTimes::of_process();
         let device = devices.counters();
@@ -303,9 +271,9 @@ impl Bench<'_> {
             since.read_bytes + since.written_bytes
         };
         let mut tick = measured_from + interval;
-        while !done() {
+        while !watch.is_over() {
             // A worker that ends wakes this thread before its tick.
-            thread::park_timeout(tick.saturating_duration_since(Instant::now()));
+            watch.sleep(tick.saturating_duration_since(Instant::now()));
             if Instant::now() < tick {
                 continue;
             }
@@ -318,7 +286,7 @@ impl Bench<'_> {
             let elapsed_ms = start.elapsed().as_millis() as u64;
             let done = match self.plan.span {
                 Span::Seconds(_) => elapsed_ms,
-                Span::Passes(_) => shared.bytes.load(Ordering::Relaxed),
+                Span::Passes(_) => drivers.total().bytes,
             };
             self.observer.event(&Event::Progress { done });
         }
@@ -350,8 +318,8 @@ fn cuda_index(device: DeviceId) -> Option<u32> {
 }
 
 /// The distinct names of the accelerators of a cell.
-fn names(kits: &[Kit]) -> String {
-    let mut names: Vec<String> = kits.iter().map(|kit| kit.accelerator.name()).collect();
+fn names(supplies: &[Supplies<'_>]) -> String {
+    let mut names: Vec<String> = supplies.iter().map(|one| one.accelerator.name()).collect();
     names.sort();
     names.dedup();
     names.join(", ")

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use stormlp_model::event::{Event, Observer, Unit};
@@ -12,15 +11,21 @@ use stormlp_model::operation::Direction;
 use stormlp_model::path::{EngineKind, PathKind};
 use stormlp_model::pattern::Pattern;
 use stormlp_model::stop::StopToken;
+use stormlp_transfer::crew::{self, Start, Watch};
 use stormlp_transfer::storage::{self, Access};
 use stormlp_transfer::{
-    Completion, HostStandIn, PathSpec, Region, Slot, Transfer, TransferError, build_path,
+    Driver, DriverSet, HostStandIn, PathSpec, Place, Region, TransferError, build_path,
 };
+
+use super::MatrixError;
+use crate::ends::Ends;
 
 /// Bytes of one write: large enough for any device, small enough for a core's cache.
 const CHUNK_BYTES: usize = 1 << 20;
 /// Writes in flight for each file being laid out.
 const DEPTH: usize = 8;
+/// How often progress is told.
+const TICK: Duration = Duration::from_millis(20);
 /// Files laid out at one time; more would only compete for the same device.
 const WRITERS: usize = 2;
 
@@ -69,52 +74,47 @@ pub(crate) fn lay_out(
     observer: &dyn Observer,
     stop: &StopToken,
     finished: &Finished,
-) -> Result<LaidOut, TransferError> {
+) -> Result<LaidOut, MatrixError> {
     let total: u64 = files.iter().map(|file| file.bytes).sum();
     observer.event(&Event::PhaseStarted {
         label: format!("laying out {} files", files.len()),
         total: Some(total),
         unit: Unit::Bytes,
     });
+    let writers = WRITERS.min(files.len());
     let written = AtomicU64::new(0);
     let next = AtomicUsize::new(0);
     let failed = StopToken::new();
-    let writer = || -> Result<(), TransferError> {
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(file) = files.get(index) else { break };
-            if stop.is_stopped() || failed.is_stopped() {
-                break;
-            }
-            let result = write_file(file, seed, engine, &written, &[stop, &failed]);
+    let ends = Ends {
+        stop,
+        failed: &failed,
+    };
+    let write = |_: usize, _: &mut Start<'_>| -> Result<(), TransferError> {
+        while !ends.are_near()
+            && let index = next.fetch_add(1, Ordering::Relaxed)
+            && let Some(file) = files.get(index)
+        {
+            let result = write_file(file, seed, engine, &written, ends);
             match result {
                 Ok(true) => finished.0[index].store(true, Ordering::Release),
                 // An unfinished file would be mistaken for a whole one.
                 Ok(false) | Err(_) => drop(fs::remove_file(&file.path)),
             }
-            if result.is_err() {
-                failed.stop();
-            }
-            result?;
+            result.inspect_err(|_| failed.stop())?;
         }
         Ok(())
     };
-    let results: Vec<_> = thread::scope(|scope| {
-        let writers: Vec<_> = (0..WRITERS.min(files.len()))
-            .map(|_| scope.spawn(writer))
-            .collect();
-        while writers.iter().any(|writer| !writer.is_finished()) {
-            thread::sleep(Duration::from_millis(20));
+    let tell = |watch: &Watch<'_>| {
+        while !watch.is_over() {
+            watch.sleep(TICK);
             observer.event(&Event::Progress {
                 done: written.load(Ordering::Relaxed),
             });
         }
-        writers
-            .into_iter()
-            .map(|writer| writer.join().expect("writers do not panic"))
-            .collect()
-    });
+    };
+    let ran = crew::run("layout", 0..writers, &failed, write, tell);
     observer.event(&Event::PhaseFinished);
+    let (results, ()) = ran?;
     results.into_iter().collect::<Result<(), _>>()?;
     Ok(if stop.is_stopped() {
         LaidOut::Stopped
@@ -142,7 +142,7 @@ fn write_file(
     seed: u64,
     engine: EngineKind,
     written: &AtomicU64,
-    stops: &[&StopToken],
+    ends: Ends<'_>,
 ) -> Result<bool, TransferError> {
     let (file, kind) = create(&layout.path)?;
     storage::preallocate(&file, &layout.path, layout.bytes)?;
@@ -150,7 +150,7 @@ fn write_file(
         .try_clone()
         .map_err(|e| TransferError::file("open", &layout.path, e))?;
     let mut region = Region::new(CHUNK_BYTES * DEPTH)?;
-    let mut path = build_path(PathSpec {
+    let path = build_path(PathSpec {
         kind,
         engine,
         host: (0..DEPTH)
@@ -162,19 +162,19 @@ fn write_file(
         max_files: 1,
         register_buffers: false,
     })?;
-    let id = path.attach(file)?;
+    let set = DriverSet::new(1);
+    let mut driver = Driver::new(path, &set, 0);
+    let id = driver.attach(file)?;
     let pattern = Pattern::new(seed, layout.stream);
-    let mut free: Vec<Slot> = path.take_slots();
-    let (mut offset, mut flying) = (0u64, 0usize);
-    let mut done: Vec<Completion> = Vec::new();
-    while offset < layout.bytes || flying > 0 {
-        let stopped = stops.iter().any(|stop| stop.is_stopped());
-        if stopped && flying == 0 {
+    let mut offset = 0u64;
+    while offset < layout.bytes || driver.in_flight() > 0 {
+        let stopped = ends.are_near();
+        if stopped && driver.in_flight() == 0 {
             return Ok(false);
         }
         while offset < layout.bytes
             && !stopped
-            && let Some(mut slot) = free.pop()
+            && let Some(mut slot) = driver.take_slot()
         {
             let useful = (layout.bytes - offset).min(CHUNK_BYTES as u64) as usize;
             // Direct writes come in whole blocks; what goes beyond the end is cut off below.
@@ -186,31 +186,24 @@ fn write_file(
             if let Some(bytes) = slot.host_mut() {
                 pattern.fill(offset, &mut bytes[..len]);
             }
-            let direction = Direction::Write;
-            let transfer = Transfer {
-                direction,
+            let place = Place {
+                direction: Direction::Write,
                 file: id,
                 offset,
                 len,
-                slot,
-                tag: len as u64,
             };
-            path.submit(transfer).map_err(|rejected| rejected.error)?;
+            driver.submit(slot, place, len)?;
             offset += useful as u64;
-            flying += 1;
         }
-        path.wait(1, &mut done)?;
-        for completion in done.drain(..) {
-            flying -= 1;
-            let moved = completion
-                .result
-                .map_err(|error| on_file(error, &layout.path))?;
-            if (moved as u64) < completion.tag {
+        driver.wait(1)?;
+        while let Some(landed) = driver.next_landed() {
+            driver.put_back(landed.slot);
+            let moved = landed.result.map_err(|e| on_file(e, &layout.path))?;
+            if moved < landed.tag {
                 let source = std::io::ErrorKind::StorageFull.into();
                 return Err(TransferError::file("write", &layout.path, source));
             }
             written.fetch_add(moved as u64, Ordering::Relaxed);
-            free.push(completion.slot);
         }
     }
     let finish = || {
@@ -276,6 +269,9 @@ mod tests {
             &finished,
         )
         .unwrap_err();
+        let MatrixError::Transfer(error) = error else {
+            panic!("{error}");
+        };
         assert!(error.errno().is_some(), "{error}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }

@@ -6,9 +6,11 @@
 //! measure, and hand over their recorders at the end.
 
 mod cell;
-pub(crate) mod gate;
 mod layout;
 mod offsets;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod panic_tests;
 mod prepare;
 mod proof;
 mod recorder;
@@ -20,6 +22,7 @@ use std::path::PathBuf;
 
 use stormlp_model::matrix::ManifestError;
 use stormlp_transfer::TransferError;
+use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::storage::LockError;
 
 pub use run::{Locked, lock, run};
@@ -33,6 +36,9 @@ pub enum MatrixError {
     /// A file, a buffer or a device could not be had.
     #[error(transparent)]
     Transfer(#[from] TransferError),
+    /// A thread panicked, or could not be started.
+    #[error(transparent)]
+    Crew(#[from] CrewError),
     /// A data folder's manifest cannot be used.
     #[error("{path}: {source}; remove it if the folder holds nothing of value")]
     Manifest {

@@ -11,12 +11,14 @@ use stormlp_model::matrix::{
 };
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
-use stormlp_model::report::{Ending, Series};
+use stormlp_model::report::{Ending, FailureCause, Series};
 use stormlp_model::stop::StopToken;
+use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::cufile::{Driver, Settings};
 use stormlp_transfer::page_cache::{Method, Residency};
+use stormlp_transfer::paths::BuildPath;
 use stormlp_transfer::telemetry::peak_rss_bytes;
-use stormlp_transfer::{Backing, Region, TransferError};
+use stormlp_transfer::{Backing, Region, TransferError, build_path};
 
 use super::MatrixError;
 use super::cell::{Bench, Measured};
@@ -54,12 +56,23 @@ pub fn lock(report: MatrixReport) -> Result<Locked, MatrixError> {
 ///
 /// # Errors
 /// When the files cannot be made, or the buffers not be had. A cell that fails is an entry of the
-/// report, and the matrix goes on.
+/// report, and the matrix goes on; a panic ends it, as the report's ending says.
 pub fn run(
     locked: Locked,
     observer: &dyn Observer,
     stop: &StopToken,
     on_cell: &mut dyn FnMut(&MatrixReport),
+) -> Result<MatrixReport, MatrixError> {
+    run_over(locked, observer, stop, on_cell, build_path)
+}
+
+/// [`run`] over paths that `build_path` makes.
+pub(super) fn run_over(
+    locked: Locked,
+    observer: &dyn Observer,
+    stop: &StopToken,
+    on_cell: &mut dyn FnMut(&MatrixReport),
+    build_path: BuildPath,
 ) -> Result<MatrixReport, MatrixError> {
     let Locked {
         mut report,
@@ -80,9 +93,11 @@ pub fn run(
             plan: &plan,
             observer,
             stop,
+            build_path,
         },
         folders: &mut folders,
         backing: backing(region.backing()),
+        fault: None,
     };
     for (index, cell) in plan.cells.iter().enumerate() {
         if stop.is_stopped() {
@@ -96,6 +111,11 @@ pub fn run(
             region = Region::new(plan.region_bytes as usize)?;
         }
         report.results.push(matrix.cell(index, cell, &mut region));
+        if let Some(fault) = matrix.fault {
+            report.ending = fault;
+            on_cell(&report);
+            return Ok(report);
+        }
         on_cell(&report);
     }
     report.ending = match stop.is_stopped() {
@@ -144,6 +164,8 @@ struct Matrix<'a> {
     bench: Bench<'a>,
     folders: &'a mut Folders,
     backing: BufferBacking,
+    /// What ends the matrix: a fault of stormlp's own.
+    fault: Option<Ending>,
 }
 
 impl Matrix<'_> {
@@ -155,7 +177,18 @@ impl Matrix<'_> {
         self.bench.observer.event(&phase(self.bench.plan, cell));
         let entry = match self.measure(index, cell, region) {
             Ok(entry) => entry,
-            Err(error) => failed(index, cell, &error),
+            Err(error) => {
+                if let MatrixError::Crew(CrewError::Panicked(panic)) = &error {
+                    self.fault = Some(Ending::Failed {
+                        cause: FailureCause::Internal,
+                        message: panic.to_string(),
+                        remedy: "please report it, with the command and what stormlp printed; \
+                                 the cells before it are whole"
+                            .to_string(),
+                    });
+                }
+                failed(index, cell, &error)
+            }
         };
         self.bench.observer.event(&Event::PhaseFinished);
         entry

@@ -1,22 +1,22 @@
 //! The hot loop: one thread, one path, one share of a file.
 //!
 //! Between the start barrier and its end a worker allocates nothing (tokio-uring, which makes a
-//! task of every operation, excepted) and shares nothing but counters. It keeps every slot of its path in flight, stamps each transfer when it is
-//! submitted and when it is over, and hands its recorder over when it is done.
+//! task of every operation, excepted) and shares nothing but counters. It keeps every slot of its
+//! path in flight, times each transfer from when it is submitted to when it is over, and hands its
+//! recorder over when it is done.
 
 use std::fs::File;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use stormlp_model::evidence::Evidence;
 use stormlp_model::operation::Direction;
 use stormlp_model::pattern::{Mismatch, Pattern};
-use stormlp_model::stop::StopToken;
-use stormlp_transfer::{Completion, FileId, Slot, Transfer, TransferError, TransferPath};
+use stormlp_transfer::crew::Start;
+use stormlp_transfer::{Driver, FileId, Landed, Place, Slot, TransferError};
 
-use super::gate::Gate;
 use super::offsets::{OffsetSpec, Offsets, Visit};
 use super::recorder::Recorder;
+use crate::ends::Ends;
 
 /// What goes into the buffers of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,19 +48,6 @@ pub(crate) struct Work {
     pub(crate) duration: Option<Duration>,
 }
 
-/// What a worker shares with the thread that watches it.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) start: Gate,
-    /// Bytes moved so far, by all workers.
-    pub(crate) bytes: AtomicU64,
-    /// Tells all workers to end: the user's wish, or a failure beside them.
-    pub(crate) stop: StopToken,
-    pub(crate) failed: StopToken,
-    /// Workers that are done.
-    pub(crate) finished: AtomicUsize,
-}
-
 /// Why a worker ended early.
 #[derive(Debug)]
 pub(crate) enum WorkerFailure {
@@ -88,23 +75,14 @@ pub(crate) struct Outcome {
     pub(crate) sync: Option<Duration>,
 }
 
-/// A transfer in flight, by slot.
-#[derive(Debug, Clone, Copy)]
-struct InFlight {
-    since: Instant,
-    visit: Visit,
-}
-
 /// One worker at work.
 pub(crate) struct Worker<'a> {
-    path: Box<dyn TransferPath>,
+    driver: Driver<'a, Visit>,
     file: FileId,
     work: Work,
     offsets: Offsets,
-    shared: &'a Shared,
+    ends: Ends<'a>,
     recorder: Recorder,
-    flying: Vec<InFlight>,
-    busy: usize,
     scratch: Vec<u8>,
     verified_bytes: u64,
     failure: Option<WorkerFailure>,
@@ -112,86 +90,65 @@ pub(crate) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    /// A worker over a path whose file is attached.
+    /// A worker over a path to which `file` is attached; `sync` is the file to sync at the end,
+    /// within the measured time.
     pub(crate) fn new(
-        path: Box<dyn TransferPath>,
+        mut driver: Driver<'a, Visit>,
         file: FileId,
+        sync: Option<File>,
         work: Work,
-        shared: &'a Shared,
+        ends: Ends<'a>,
         recorder: Recorder,
     ) -> Self {
+        let needs_scratch = work.verify || work.content != Content::Untouched;
+        let slot_bytes = driver.idle().first().map_or(0, Slot::len);
         Self {
-            path,
+            driver,
             file,
             offsets: Offsets::new(work.offsets),
             work,
-            shared,
+            ends,
             recorder,
-            flying: Vec::new(),
-            busy: 0,
-            scratch: Vec::new(),
+            scratch: vec![0; if needs_scratch { slot_bytes } else { 0 }],
             verified_bytes: 0,
             failure: None,
-            sync: None,
+            sync,
         }
-    }
-
-    /// Syncs `file` at the end, within the measured time.
-    pub(crate) fn with_sync(mut self, file: Option<File>) -> Self {
-        self.sync = file;
-        self
     }
 
     /// Prepares, waits for the others, measures, and ends with nothing in flight.
-    pub(crate) fn run(mut self) -> Outcome {
-        let mut slots = self.path.take_slots();
-        let mut done: Vec<Completion> = Vec::with_capacity(slots.len());
-        let now = Instant::now();
-        self.flying = vec![
-            InFlight {
-                since: now,
-                visit: Visit { offset: 0, len: 0 }
-            };
-            slots.len()
-        ];
-        if self.work.verify || self.work.content != Content::Untouched {
-            self.scratch = vec![0; slots.first().map_or(0, Slot::len)];
+    pub(crate) fn run(mut self, start: &mut Start<'_>) -> Outcome {
+        if let Err(error) = self.prepare() {
+            self.fail(broken(error));
         }
-        self.prepare(&mut slots);
-        self.shared.start.wait();
+        start.wait();
         let started = Instant::now() + self.work.warmup;
         let deadline = self.work.duration.map(|duration| started + duration);
-        for slot in slots {
-            if self.failure.is_none() {
+        for _ in 0..self.driver.idle().len() {
+            if self.failure.is_none()
+                && let Some(slot) = self.driver.take_slot()
+            {
                 self.launch(slot);
             }
         }
         let mut last = started;
-        while self.busy > 0 {
-            if let Err(error) = self.path.wait(1, &mut done) {
-                // The path is broken; what is in flight comes back to nobody.
-                self.fail(WorkerFailure::Transfer {
-                    visit: Visit { offset: 0, len: 0 },
-                    error,
-                });
+        while self.driver.in_flight() > 0 {
+            if let Err(error) = self.driver.wait(1) {
+                // What is in flight comes back to nobody.
+                self.fail(broken(error));
                 break;
             }
             let now = Instant::now();
             last = now;
-            let go_on = deadline.is_none_or(|deadline| now < deadline)
-                && !self.shared.stop.is_stopped()
-                && !self.shared.failed.is_stopped();
-            let before = self.recorder.bytes;
-            for completion in done.drain(..) {
-                self.busy -= 1;
-                let slot = self.take_up(completion, now, started);
+            let go_on = deadline.is_none_or(|deadline| now < deadline) && !self.ends.are_near();
+            while let Some(landed) = self.driver.next_landed() {
+                let slot = self.take_up(landed, now, started);
                 if go_on && self.failure.is_none() {
                     self.launch(slot);
+                } else {
+                    self.driver.put_back(slot);
                 }
             }
-            self.shared
-                .bytes
-                .fetch_add(self.recorder.bytes - before, Ordering::Relaxed);
         }
         let sync = self.sync.take().map(|file| {
             let before = Instant::now();
@@ -203,7 +160,7 @@ impl<'a> Worker<'a> {
         });
         Outcome {
             sync,
-            evidence: self.path.evidence(),
+            evidence: self.driver.evidence(),
             recorder: self.recorder,
             started,
             ended: last.max(started),
@@ -213,8 +170,8 @@ impl<'a> Worker<'a> {
     }
 
     /// Fills the buffers that are filled once.
-    fn prepare(&mut self, slots: &mut [Slot]) {
-        for (index, slot) in (0u64..).zip(slots) {
+    fn prepare(&mut self) -> Result<(), TransferError> {
+        for (index, slot) in (0u64..).zip(self.driver.idle()) {
             match self.work.content {
                 Content::Untouched | Content::EveryTime => continue,
                 Content::Zeroes => self.scratch.fill(0),
@@ -224,82 +181,66 @@ impl<'a> Worker<'a> {
                     self.work.pattern.fill(offset, &mut self.scratch);
                 }
             }
-            if let Err(error) = slot.copy_in(&self.scratch) {
-                self.fail(WorkerFailure::Transfer {
-                    visit: Visit { offset: 0, len: 0 },
-                    error,
-                });
-            }
+            slot.copy_in(&self.scratch)?;
         }
+        Ok(())
     }
 
     /// Starts the next visit with `slot`; without one, the slot rests.
     #[inline]
     fn launch(&mut self, mut slot: Slot) {
         let Some(visit) = self.offsets.next() else {
-            return;
+            return self.driver.put_back(slot);
         };
         let direction = match self.work.read_percent {
             None => self.work.direction,
             Some(percent) if self.offsets.draws_read(percent) => Direction::Read,
             Some(_) => Direction::Write,
         };
-        let refill = direction == Direction::Write && self.work.content == Content::EveryTime;
-        if refill && !self.fill(&mut slot, visit) {
-            return;
+        if direction == Direction::Write
+            && self.work.content == Content::EveryTime
+            && let Err(error) = self.fill(&mut slot, visit)
+        {
+            self.driver.put_back(slot);
+            return self.fail(WorkerFailure::Transfer { visit, error });
         }
-        let index = slot.index();
-        self.flying[index] = InFlight {
-            since: Instant::now(),
-            visit,
-        };
-        let transfer = Transfer {
+        let place = Place {
             direction,
             file: self.file,
             offset: visit.offset,
             len: visit.len as usize,
-            slot,
-            tag: 0,
         };
-        match self.path.submit(transfer) {
-            Ok(()) => self.busy += 1,
-            Err(rejected) => {
-                self.fail(WorkerFailure::Transfer {
-                    visit,
-                    error: rejected.error,
-                });
-            }
+        if let Err(error) = self.driver.submit(slot, place, visit) {
+            self.fail(WorkerFailure::Transfer { visit, error });
         }
     }
 
-    /// Puts the pattern of a position into a slot; whether that worked.
-    fn fill(&mut self, slot: &mut Slot, visit: Visit) -> bool {
+    /// Puts the pattern of a position into a slot.
+    fn fill(&mut self, slot: &mut Slot, visit: Visit) -> Result<(), TransferError> {
         let len = visit.len as usize;
         if let Some(bytes) = slot.host_mut() {
             self.work.pattern.fill(visit.offset, &mut bytes[..len]);
-            return true;
+            return Ok(());
         }
         self.work
             .pattern
             .fill(visit.offset, &mut self.scratch[..len]);
-        match slot.copy_in(&self.scratch[..len]) {
-            Ok(()) => true,
-            Err(error) => {
-                self.fail(WorkerFailure::Transfer { visit, error });
-                false
-            }
-        }
+        slot.copy_in(&self.scratch[..len])
     }
 
     /// Writes down a transfer that is over and gives its slot back.
     #[inline]
-    fn take_up(&mut self, completion: Completion, now: Instant, started: Instant) -> Slot {
-        let Completion { slot, result, .. } = completion;
-        let InFlight { since, visit } = self.flying[slot.index()];
+    fn take_up(&mut self, landed: Landed<Visit>, now: Instant, started: Instant) -> Slot {
+        let Landed {
+            tag: visit,
+            slot,
+            submitted,
+            result,
+        } = landed;
         match result {
             Ok(moved) if moved as u64 == visit.len => {
                 // Saturates to zero for what was submitted after `now` was read.
-                let latency_ns = now.saturating_duration_since(since).as_nanos() as u64;
+                let latency_ns = now.saturating_duration_since(submitted).as_nanos() as u64;
                 if now >= started {
                     let elapsed_ns = (now - started).as_nanos() as u64;
                     self.recorder.record(latency_ns, elapsed_ns, visit.len);
@@ -335,8 +276,14 @@ impl<'a> Worker<'a> {
     /// Remembers the first failure and ends the others.
     fn fail(&mut self, failure: WorkerFailure) {
         self.failure.get_or_insert(failure);
-        self.shared.failed.stop();
+        self.ends.failed.stop();
     }
+}
+
+/// The path broke, at no visit of its own.
+fn broken(error: TransferError) -> WorkerFailure {
+    let visit = Visit { offset: 0, len: 0 };
+    WorkerFailure::Transfer { visit, error }
 }
 
 #[cfg(test)]
@@ -347,7 +294,12 @@ mod tests {
     use std::io::Write as _;
     use std::sync::Arc;
     use stormlp_model::path::{EngineKind, PathKind};
-    use stormlp_transfer::{HostStandIn, PathSpec, Region, buffers_needed, build_path};
+    use stormlp_model::stop::StopToken;
+    use stormlp_transfer::crew;
+    use stormlp_transfer::{
+        Completion, DriverSet, HostStandIn, PathSpec, Region, Transfer, TransferPath,
+        buffers_needed, build_path,
+    };
 
     const BLOCK: u64 = 4096;
 
@@ -386,37 +338,44 @@ mod tests {
     }
 
     fn run(kind: PathKind, file: std::fs::File, work: Work) -> Outcome {
-        let mut region = Region::new(1 << 20).unwrap();
-        let (hosts, _) = buffers_needed(kind, 4);
-        let mut path = build_path(PathSpec {
-            kind,
-            engine: EngineKind::Psync,
-            host: (0..hosts)
-                .map(|_| region.carve(BLOCK as usize, 4096).unwrap())
-                .collect(),
-            accelerator_buffers: Vec::new(),
-            accelerator: Arc::new(HostStandIn),
-            submit_batch: 4,
-            max_files: 1,
-            register_buffers: false,
-        })
-        .unwrap();
-        let file = path.attach(file).unwrap();
-        run_path(path, file, work)
+        run_over(kind, 4, file, work, |path| path)
     }
 
-    fn run_path(path: Box<dyn TransferPath>, file: FileId, work: Work) -> Outcome {
-        let shared = Shared {
-            start: Gate::default(),
-            bytes: AtomicU64::new(0),
-            stop: StopToken::new(),
-            failed: StopToken::new(),
-            finished: AtomicUsize::new(0),
+    /// A worker of its own on a path with `depth` slots, in what `wrap` puts around it.
+    fn run_over(
+        kind: PathKind,
+        depth: usize,
+        file: std::fs::File,
+        work: Work,
+        wrap: fn(Box<dyn TransferPath>) -> Box<dyn TransferPath>,
+    ) -> Outcome {
+        let (stop, failed) = (StopToken::new(), StopToken::new());
+        let set = DriverSet::new(1);
+        let body = |file, start: &mut Start<'_>| {
+            let mut region = Region::new(1 << 20).unwrap();
+            let (hosts, _) = buffers_needed(kind, depth);
+            let path = build_path(PathSpec {
+                kind,
+                engine: EngineKind::Psync,
+                host: (0..hosts)
+                    .map(|_| region.carve(BLOCK as usize, 4096).unwrap())
+                    .collect(),
+                accelerator_buffers: Vec::new(),
+                accelerator: Arc::new(HostStandIn),
+                submit_batch: depth,
+                max_files: 1,
+                register_buffers: false,
+            });
+            let mut driver = Driver::new(wrap(path.unwrap()), &set, 0);
+            let file = driver.attach(file).unwrap();
+            let ends = Ends {
+                stop: &stop,
+                failed: &failed,
+            };
+            Worker::new(driver, file, None, work, ends, Recorder::new(1_000_000)).run(start)
         };
-        std::thread::scope(|scope| {
-            scope.spawn(|| shared.start.open(1));
-            Worker::new(path, file, work, &shared, Recorder::new(1_000_000)).run()
-        })
+        let run = crew::run("worker", [file], &failed, body, |watch| watch.open());
+        run.unwrap().0.pop().unwrap()
     }
 
     /// A path whose third transfer fails, whatever lies beneath.
@@ -456,24 +415,14 @@ mod tests {
 
     #[test]
     fn an_error_of_the_device_ends_the_worker_and_keeps_its_errno() {
-        let mut region = Region::new(1 << 20).unwrap();
-        let mut path = build_path(PathSpec {
-            kind: PathKind::Null,
-            engine: EngineKind::Psync,
-            host: vec![region.carve(BLOCK as usize, 4096).unwrap()],
-            accelerator_buffers: Vec::new(),
-            accelerator: Arc::new(HostStandIn),
-            submit_batch: 1,
-            max_files: 1,
-            register_buffers: false,
-        })
-        .unwrap();
-        let file = path.attach(tempfile::tempfile().unwrap()).unwrap();
         let work = Work {
             verify: false,
             ..work(Direction::Read, 100 * BLOCK)
         };
-        let outcome = run_path(Box::new(Broken(path, 0)), file, work);
+        let file = tempfile::tempfile().unwrap();
+        let outcome = run_over(PathKind::Null, 1, file, work, |path| {
+            Box::new(Broken(path, 0))
+        });
         let Some(WorkerFailure::Transfer { error, visit }) = outcome.failure else {
             panic!()
         };

@@ -6,9 +6,10 @@ use std::thread::{self, JoinHandle};
 use stormlp_model::evidence::Evidence;
 use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
+use stormlp_transfer::paths::BuildPath;
 use stormlp_transfer::thread::allowed_cpus;
 use stormlp_transfer::{
-    Accelerator, Backing, PathSpec, Region, TransferError, buffers_needed, limits,
+    Accelerator, Backing, PathSpec, Region, TransferError, buffers_needed, build_path, limits,
 };
 
 use super::error::TrainError;
@@ -125,6 +126,16 @@ impl Crew {
         loaders: Vec<Loader>,
         keep_times: bool,
     ) -> Result<Self, TrainError> {
+        Self::start_over(spec, loaders, keep_times, build_path)
+    }
+
+    /// [`Self::start`] over paths that `build_path` makes.
+    pub(super) fn start_over(
+        spec: &CrewSpec,
+        loaders: Vec<Loader>,
+        keep_times: bool,
+        build_path: BuildPath,
+    ) -> Result<Self, TrainError> {
         let cpus = allowed_cpus().map_or(1, |cpus| cpus.len());
         let layout = Layout::of(spec, cpus);
         let open_files = limits::raise_open_files() as usize;
@@ -137,6 +148,7 @@ impl Crew {
         let shared = Arc::new(Shared::new(machine, layout.threads));
         let handles = Arc::new(Handles::default());
         let rules = IoRules {
+            build_path,
             kind: spec.path,
             window: layout.window as u32,
             chunk_bytes: layout.chunk_bytes as u64,

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
-use stormlp_transfer::{HostStandIn, engine};
+use stormlp_transfer::crew::Panicked;
+use stormlp_transfer::paths::BuildPath;
+use stormlp_transfer::{HostStandIn, build_path, engine};
 
 use super::crew::{Crew, CrewSpec, CrewTally};
 use super::error::TrainError;
@@ -15,6 +17,7 @@ use super::machine::{
     ReadRequest, Share, Unit, Workers, WorkersConfig,
 };
 use super::source::{DataFile, Extent, Extents, ReadPlan, Reads, Source};
+use crate::testing::SEAMS;
 
 const FILES: u64 = 12;
 const FILE_BYTES: u64 = 700_001;
@@ -134,14 +137,8 @@ fn run(path: PathKind, engine: EngineKind, loader: &Loader, files: Files) -> Out
     run_phase(path, engine, loader, files, phase(2, 6))
 }
 
-fn run_phase(
-    path: PathKind,
-    engine: EngineKind,
-    loader: &Loader,
-    files: Files,
-    phase: PhaseSpec,
-) -> Outcome {
-    let spec = CrewSpec {
+fn spec(path: PathKind, engine: EngineKind) -> CrewSpec {
+    CrewSpec {
         path,
         engine,
         accelerator: Arc::new(HostStandIn),
@@ -149,11 +146,34 @@ fn run_phase(
         concurrent_reads: 8,
         streams: 24,
         threads: None,
-    };
-    let crew = Crew::start(&spec, vec![loader.clone(), loader.clone()], false).unwrap();
-    assert!(crew.shared.begin(Arc::new(files), phase));
-    let halt = crew.shared.wait(Duration::from_secs(60));
-    assert_eq!(halt, Some(Halt::PhaseOver), "the run hangs");
+    }
+}
+
+fn run_phase(
+    path: PathKind,
+    engine: EngineKind,
+    loader: &Loader,
+    files: Files,
+    phase: PhaseSpec,
+) -> Outcome {
+    let spec = spec(path, engine);
+    run_over(&spec, loader, files, phase, build_path)
+}
+
+fn run_over(
+    spec: &CrewSpec,
+    loader: &Loader,
+    files: Files,
+    phase: PhaseSpec,
+    build_path: BuildPath,
+) -> Outcome {
+    let loaders = vec![loader.clone(), loader.clone()];
+    let crew = Crew::start_over(spec, loaders, false, build_path).unwrap();
+    // A run that failed already does not begin.
+    if crew.shared.begin(Arc::new(files), phase) {
+        let halt = crew.shared.wait(Duration::from_secs(60));
+        assert_eq!(halt, Some(Halt::PhaseOver), "the run hangs");
+    }
     let blocks = crew.shared.with(|machine, _| machine.blocks());
     let shared = Arc::clone(&crew.shared);
     (blocks, crew.stop(), shared.take_failure())
@@ -226,7 +246,7 @@ fn a_missing_file_ends_the_run_and_is_named() {
 
 /// That the failure is a panic of a thread whose name begins so, and what it said.
 fn assert_panicked(failure: Option<TrainError>, name: &str, said: &str) {
-    let Some(TrainError::Panicked { thread, message }) = failure else {
+    let Some(TrainError::Panicked(Panicked { thread, message })) = failure else {
         panic!("the panic was lost: {failure:?}");
     };
     assert!(thread.starts_with(name), "{thread}");
@@ -243,6 +263,15 @@ fn a_panic_in_an_io_thread_ends_the_run_with_an_error() {
         let (blocks, _, failure) = run(PathKind::Buffered, engine, &whole_files(), files);
         assert_panicked(failure, "io-", "a sample that should not be");
         assert!(blocks.iter().flatten().all(|block| !block.complete));
+    }
+}
+
+#[test]
+fn a_path_that_panics_ends_the_run_with_an_error() {
+    for (seam, build_path) in SEAMS {
+        let spec = spec(PathKind::Buffered, EngineKind::Psync);
+        let outcome = run_over(&spec, &whole_files(), Files::new(), phase(2, 6), build_path);
+        assert_panicked(outcome.2, "io-", &format!("broken {seam}"));
     }
 }
 

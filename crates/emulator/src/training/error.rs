@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use stormlp_dataset::format::FormatError;
 use stormlp_model::report::FailureCause;
 use stormlp_transfer::TransferError;
+use stormlp_transfer::crew::Panicked;
 
 /// Why a run could not start or had to end.
 #[derive(Debug, thiserror::Error)]
@@ -41,13 +42,8 @@ pub enum TrainError {
     #[error("the transfer path failed: {0}")]
     Path(#[source] TransferError),
     /// A thread of the run panicked: a fault of stormlp.
-    #[error("thread {thread} panicked: {message}; this is a fault of stormlp")]
-    Panicked {
-        /// Which one.
-        thread: String,
-        /// What it said.
-        message: String,
-    },
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
     /// A thread could not be started.
     #[error("cannot start a thread: {source}")]
     Thread {
@@ -63,7 +59,7 @@ impl TrainError {
             Self::Read { .. } | Self::Length { .. } | Self::Corrupt(_) => FailureCause::Dataset,
             Self::Checkpoint(_) => FailureCause::Checkpoint,
             Self::Path(_) | Self::Thread { .. } => FailureCause::Machine,
-            Self::Panicked { .. } => FailureCause::Internal,
+            Self::Panicked(_) => FailureCause::Internal,
         }
     }
 }

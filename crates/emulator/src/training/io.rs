@@ -16,14 +16,15 @@ use stormlp_model::evidence::Evidence;
 use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
+use stormlp_transfer::crew::guarded;
+use stormlp_transfer::paths::BuildPath;
 use stormlp_transfer::storage::{self, Access};
 use stormlp_transfer::timer::Waker;
 use stormlp_transfer::{
-    Completion, FileId, PathSpec, Slot, Transfer, TransferError, TransferPath, build_path,
+    Driver, FileId, Landed, PathSpec, Place, Slot, TransferError, TransferPath,
 };
 
 use super::error::TrainError;
-use super::guard::guarded;
 use super::handles::{Attached, Handles, Stream, stream_of};
 use super::job::{Chunk, Cut, DIRECT_ALIGN, Job};
 use super::machine::ReadRequest;
@@ -48,6 +49,8 @@ pub(super) struct IoTally {
 /// How the I/O threads work; the same for all.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct IoRules {
+    /// How a thread's path is built, on that thread.
+    pub(super) build_path: BuildPath,
     pub(super) kind: PathKind,
     /// Chunks of one read in flight.
     pub(super) window: u32,
@@ -102,25 +105,21 @@ impl RunningJob {
 }
 
 /// One I/O thread's own state.
-struct IoThread {
+struct IoThread<'a> {
     index: usize,
     rules: IoRules,
-    path: Box<dyn TransferPath>,
-    shared: Arc<Shared>,
+    /// A transfer's tag is the place of its read in `jobs`, and its chunk.
+    driver: Driver<'a, (usize, Chunk)>,
+    shared: &'a Shared,
     handles: Arc<Handles>,
     attached: Attached,
-    slots: Vec<Slot>,
     jobs: Vec<Option<RunningJob>>,
-    /// By slot number: the chunk in flight.
-    chunks: Vec<Option<Chunk>>,
-    flying: usize,
     wakeable: bool,
     polls: u32,
     /// Whether something was submitted that no `wait` has passed on yet.
     submitted: bool,
     null_file: Option<FileId>,
     finished: Vec<Finished>,
-    done: Vec<Completion>,
     tally: IoTally,
 }
 
@@ -135,7 +134,7 @@ pub(super) fn run(
     let lived = guarded(&format!("io-{index}"), || {
         live(index, rules, spec, shared, handles)
     });
-    lived.unwrap_or_else(|panic| give_up(shared, panic))
+    lived.unwrap_or_else(|panic| give_up(shared, panic.into()))
 }
 
 /// Builds the path and works until the run is over.
@@ -157,7 +156,7 @@ fn live(
             waker: Arc::clone(&waker),
         },
     );
-    let path = match build_path(spec) {
+    let path = match (rules.build_path)(spec) {
         Ok(path) => path,
         Err(error) => return give_up(shared, TrainError::Path(error)),
     };
@@ -166,7 +165,7 @@ fn live(
         Ok(()) => {}
         Err(error) => shared.fail(error),
     }
-    io.tally.evidence = Some(io.path.evidence());
+    io.tally.evidence = Some(io.driver.evidence());
     io.tally
 }
 
@@ -186,53 +185,50 @@ impl IoTally {
     }
 }
 
-impl IoThread {
+impl<'a> IoThread<'a> {
     fn new(
         index: usize,
         rules: IoRules,
-        mut path: Box<dyn TransferPath>,
-        shared: &Arc<Shared>,
+        path: Box<dyn TransferPath>,
+        shared: &'a Shared,
         handles: Arc<Handles>,
     ) -> Self {
-        let slots = path.take_slots();
-        let numbers = slots.iter().map(Slot::index).max().map_or(0, |max| max + 1);
+        let mut driver = Driver::new(path, &shared.drivers, index);
+        let slots = driver.idle().len();
         Self {
             index,
             rules,
-            path,
-            shared: Arc::clone(shared),
+            driver,
+            shared,
             handles,
             attached: Attached::new(rules.max_streams),
-            jobs: Vec::with_capacity(slots.len()),
-            chunks: vec![None; numbers],
-            flying: 0,
+            jobs: Vec::with_capacity(slots),
             wakeable: false,
             polls: 0,
             submitted: false,
             null_file: None,
-            finished: Vec::with_capacity(slots.len()),
-            done: Vec::with_capacity(slots.len()),
-            slots,
+            finished: Vec::with_capacity(slots),
             tally: IoTally::new(),
         }
     }
 
     fn work(&mut self, waker: &Waker) -> Result<(), TrainError> {
-        self.wakeable = self.path.wake_on(waker.as_fd()).map_err(TrainError::Path)?;
+        let wakeable = self.driver.wake_on(waker.as_fd());
+        self.wakeable = wakeable.map_err(TrainError::Path)?;
         loop {
-            let want = !self.slots.is_empty();
-            let bed = match (self.flying, want && self.wakeable) {
+            let want = self.driver.has_room();
+            let bed = match (self.driver.in_flight(), want && self.wakeable) {
                 (0, _) => Bed::Parked,
                 (_, true) => Bed::InPath,
                 (_, false) => Bed::Busy,
             };
             match self.shared.turn(self.index, &mut self.finished, want, bed) {
-                Turn::Quit => return self.drain(),
+                Turn::Quit => return self.driver.drain().map_err(TrainError::Path),
                 Turn::Read(request, source) => {
                     self.start(request, source)?;
                     self.reap(0)?;
                 }
-                Turn::Nothing if self.flying == 0 => thread::park(),
+                Turn::Nothing if self.driver.in_flight() == 0 => thread::park(),
                 Turn::Nothing => self.reap(1)?,
             }
         }
@@ -245,16 +241,14 @@ impl IoThread {
         while !self.shared.is_over() && (min > 0 || std::mem::take(&mut self.submitted)) {
             self.submitted = false;
             self.polls = self.polls.wrapping_add(1);
-            if self.polls.is_multiple_of(POLLS_BETWEEN_WAITS) && self.flying > 1 {
+            if self.polls.is_multiple_of(POLLS_BETWEEN_WAITS) && self.driver.in_flight() > 1 {
                 min = 1;
             }
-            let mut done = std::mem::take(&mut self.done);
-            self.path.wait(min, &mut done).map_err(TrainError::Path)?;
-            for completion in done.drain(..) {
-                self.land(completion)?;
+            self.driver.wait(min).map_err(TrainError::Path)?;
+            while let Some(landed) = self.driver.next_landed() {
+                self.land(landed)?;
             }
-            self.done = done;
-            if !self.finished.is_empty() && self.flying > 0 {
+            if !self.finished.is_empty() && self.driver.in_flight() > 0 {
                 // Others wait for these; the read that is going on may take a while.
                 self.shared
                     .turn(self.index, &mut self.finished, false, Bed::Busy);
@@ -288,10 +282,10 @@ impl IoThread {
         };
         while let Some(running) = &mut self.jobs[index]
             && running.job.flying < self.rules.window
-            && let Some(slot) = self.slots.pop()
+            && let Some(slot) = self.driver.take_slot()
         {
             let Some(chunk) = running.job.next_chunk(cut) else {
-                self.slots.push(slot);
+                self.driver.put_back(slot);
                 if running.job.flying == 0 {
                     return self.finish(index);
                 }
@@ -308,33 +302,31 @@ impl IoThread {
             .as_ref()
             .and_then(|running| running.job.file)
         else {
+            self.driver.put_back(slot);
             return Ok(());
         };
-        self.chunks[slot.index()] = Some(chunk);
-        self.flying += 1;
         self.submitted = true;
-        let transfer = Transfer {
+        let place = Place {
             direction: Direction::Read,
             file,
             offset: chunk.offset,
             len: chunk.len,
-            slot,
-            tag: index as u64,
         };
-        self.path
-            .submit(transfer)
-            .map_err(|rejected| self.read_error(index, rejected.error))
+        self.driver
+            .submit(slot, place, (index, chunk))
+            .map_err(|error| self.read_error(index, error))
     }
 
     /// A chunk is over.
-    fn land(&mut self, completion: Completion) -> Result<(), TrainError> {
-        let Completion { slot, tag, result } = completion;
-        let index = tag as usize;
-        self.flying -= 1;
-        let (Some(chunk), Some(running)) =
-            (self.chunks[slot.index()].take(), self.jobs[index].as_mut())
-        else {
-            self.slots.push(slot);
+    fn land(&mut self, landed: Landed<(usize, Chunk)>) -> Result<(), TrainError> {
+        let Landed {
+            tag: (index, chunk),
+            slot,
+            result,
+            ..
+        } = landed;
+        let Some(running) = self.jobs[index].as_mut() else {
+            self.driver.put_back(slot);
             return Ok(());
         };
         let got = match result {
@@ -346,7 +338,7 @@ impl IoThread {
         running.job.bytes += got as u64;
         if got == chunk.expected {
             running.job.flying -= 1;
-            self.slots.push(slot);
+            self.driver.put_back(slot);
             return self.feed(index);
         }
         let misaligned =
@@ -391,7 +383,7 @@ impl IoThread {
         if self.rules.kind == PathKind::Null {
             if self.null_file.is_none() {
                 let nothing = storage::open(Path::new("/dev/null"), Access::Read, false);
-                let id = self.path.attach(nothing.map_err(named)?).map_err(named)?;
+                let id = self.driver.attach(nothing.map_err(named)?).map_err(named)?;
                 self.null_file = Some(id);
             }
             job.file = self.null_file;
@@ -399,12 +391,13 @@ impl IoThread {
         }
         let direct = self.rules.kind.wants_direct();
         if !job.is_stream() {
-            let id = self.path.attach(open_checked(file, direct)?);
+            let id = self.driver.attach(open_checked(file, direct)?);
             job.file = Some(id.map_err(named)?);
             return Ok(());
         }
         let key = stream_of(&job.request);
-        let host_sees = self.slots.last().is_some_and(|slot| slot.host().is_some());
+        let idle = self.driver.idle();
+        let host_sees = idle.last().is_some_and(|slot| slot.host().is_some());
         let stream = self.handles.get(key, || {
             let records = match &job.plan.reads {
                 Reads::Known { .. } => None,
@@ -425,14 +418,14 @@ impl IoThread {
         if job.file.is_none() {
             let own = stream.file.try_clone();
             let own = own.map_err(|e| named(TransferError::file("duplicate", &file.path, e)))?;
-            let id = self.path.attach(own).map_err(named)?;
+            let id = self.driver.attach(own).map_err(named)?;
             job.file = Some(id);
             let busy = |id: FileId| {
                 let mut running = self.jobs.iter().flatten();
                 running.any(|running| running.job.file == Some(id))
             };
             if let Some(oldest) = self.attached.insert(key, id, busy) {
-                self.path.detach(oldest).map_err(named)?;
+                self.driver.detach(oldest).map_err(named)?;
             }
         }
         Ok(())
@@ -459,7 +452,7 @@ impl IoThread {
             self.attached.remove(key);
             self.handles.close(key);
         }
-        self.path.detach(id).map_err(TrainError::Path)
+        self.driver.detach(id).map_err(TrainError::Path)
     }
 
     fn read_error(&self, index: usize, source: TransferError) -> TrainError {
@@ -486,19 +479,6 @@ impl IoThread {
         let running = self.jobs[index].as_ref()?;
         let file = running.source.files().get(running.job.plan.file)?;
         Some(file.clone())
-    }
-
-    /// Waits for what is still in flight, so that no buffer goes while the kernel writes to it.
-    fn drain(&mut self) -> Result<(), TrainError> {
-        while self.flying > 0 {
-            self.done.clear();
-            self.path
-                .wait(1, &mut self.done)
-                .map_err(TrainError::Path)?;
-            self.flying -= self.done.len();
-        }
-        self.done.clear();
-        Ok(())
     }
 }
 

@@ -8,7 +8,6 @@ pub mod crew;
 pub mod dataset;
 pub mod draw;
 pub mod error;
-mod guard;
 mod handles;
 mod io;
 mod job;

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use std::sync::Arc;
 
+use stormlp_transfer::crew::guarded;
 use stormlp_transfer::timer;
 
 use super::error::TrainError;
-use super::guard::guarded;
 use super::machine::Nanos;
 use super::shared::Shared;
 
@@ -31,7 +31,7 @@ pub(super) fn spawn(shared: &Arc<Shared>) -> Result<JoinHandle<()>, TrainError> 
         .name("pacer".to_string())
         .spawn(move || {
             if let Err(panic) = guarded("pacer", || run(&shared)) {
-                shared.fail(panic);
+                shared.fail(panic.into());
             }
         })
         .map_err(|source| TrainError::Thread { source })

@@ -10,6 +10,7 @@ use stormlp_model::location::Location;
 use stormlp_model::path::PathKind;
 use stormlp_model::report::Ending;
 use stormlp_model::stop::StopToken;
+use stormlp_transfer::crew::guarded;
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes};
 
 use super::attribution::{self, Reading};
@@ -17,7 +18,6 @@ use super::cache::{self, Cached};
 use super::checkpoint::Writer;
 use super::crew::Crew;
 use super::error::TrainError;
-use super::guard::guarded;
 use super::machine::{Halt, Loader, Pace, PhaseSpec};
 use super::measured::{CheckpointMeasured, PhaseKind, PhaseMeasured, RunMeasured, Waiting};
 use super::spec::{EpochOrder, EvaluationRules, Order, PhaseRules, RunSpec};
@@ -66,7 +66,8 @@ pub fn run(
         crew,
     };
     let cpu = CpuTimes::of_process();
-    let went = guarded("main", || runner.epochs(order, evaluation)).and_then(|went| went);
+    let went = guarded("main", || runner.epochs(order, evaluation));
+    let went = went.map_err(TrainError::from).flatten();
     let elapsed_seconds = shared.now() as f64 / 1e9;
     let (layout, backing) = (runner.crew.layout, runner.crew.backing);
     let tally = runner.crew.stop();

@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use stormlp_transfer::DriverSet;
 use stormlp_transfer::timer::Waker;
 
 use super::error::TrainError;
@@ -63,6 +64,8 @@ struct State {
 
 /// Everything the threads of a run share.
 pub(super) struct Shared {
+    /// What the I/O threads count, and their slots when they are done.
+    pub(super) drivers: DriverSet,
     state: Mutex<State>,
     moved: Condvar,
     epoch: Instant,
@@ -83,6 +86,7 @@ struct Wakes {
 impl Shared {
     pub(super) fn new(machine: Machine, io_threads: usize) -> Self {
         Self {
+            drivers: DriverSet::new(io_threads),
             state: Mutex::new(State {
                 machine,
                 source: None,

@@ -291,7 +291,7 @@ fn failure(error: GenerateError, session: &Session) -> Failure {
             format!("once it can be read and written, `{command} --resume` goes on"),
         ),
         GenerateError::Format(_) => Failure::no_plan(error),
-        GenerateError::Panicked(_) => Failure::bug(error).with_help(format!(
+        GenerateError::Crew(_) => Failure::bug(error).with_help(format!(
             "please report it; `{command} --resume` keeps the files that are whole and makes the \
              others"
         )),

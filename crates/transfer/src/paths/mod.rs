@@ -23,6 +23,7 @@ use crate::engine::{self, EngineSpec};
 use crate::error::TransferError;
 use crate::region::HostBuffer;
 use crate::slot::Slot;
+pub(crate) use null::NullPath;
 
 /// One transfer to be done.
 pub struct Transfer {
@@ -127,13 +128,16 @@ pub struct PathSpec {
     pub register_buffers: bool,
 }
 
+/// What builds a path: [`build_path`], or what puts something around it.
+pub type BuildPath = fn(PathSpec) -> Result<Box<dyn TransferPath>, TransferError>;
+
 /// Builds a path on the calling thread, which must be the one to use it.
 ///
 /// # Errors
 /// When this machine cannot run it: io_uring refused, no cuFile, no such device.
 pub fn build_path(spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
     Ok(match spec.kind {
-        PathKind::Null => Box::new(null::NullPath::new(spec.host)),
+        PathKind::Null => Box::new(NullPath::new(spec.host)),
         PathKind::Cpu | PathKind::Buffered => {
             let kind = spec.kind;
             let depth = spec.host.len();

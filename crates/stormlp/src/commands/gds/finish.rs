@@ -8,6 +8,7 @@ use stormlp_model::report::Ending;
 use stormlp_model::units::{ByteSize, format_duration};
 use stormlp_report::matrix::Format;
 use stormlp_transfer::TransferError;
+use stormlp_transfer::crew::CrewError;
 
 use super::names_paths;
 use super::outputs::{Outputs, save};
@@ -160,6 +161,12 @@ fn not_measured(cell: &CellReport) -> String {
 
 /// The exit code that a finished report asks for.
 fn verdict(report: &MatrixReport, save_to: &Path) -> Result<(), Failure> {
+    if let Ending::Failed {
+        message, remedy, ..
+    } = &report.ending
+    {
+        return Err(Failure::bug(anyhow::anyhow!("{message}")).with_help(remedy.clone()));
+    }
     if report.ending == Ending::Stopped {
         let planned = report.plan.cells.len();
         let cut_short = (report.results.cells.iter())
@@ -219,6 +226,8 @@ fn matrix_failure(error: MatrixError) -> Failure {
     let code = match &error {
         MatrixError::Lock(_) | MatrixError::Manifest { .. } => Code::Machine,
         MatrixError::Transfer(error) => transfer_code(error),
+        MatrixError::Crew(CrewError::Panicked(_)) => Code::Bug,
+        MatrixError::Crew(CrewError::Start(_)) => Code::Machine,
     };
     let help = match &error {
         MatrixError::Transfer(TransferError::Unavailable { remedy, .. }) => Some(remedy.clone()),

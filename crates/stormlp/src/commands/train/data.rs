@@ -445,7 +445,7 @@ fn generation(error: GenerateError, session: &Session) -> Failure {
         GenerateError::Space { .. } | GenerateError::TooLarge { .. } => Failure::machine(error)
             .with_help("free some space, choose another --data-dir, or use fewer --files"),
         GenerateError::Format(_) => Failure::no_plan(error),
-        GenerateError::Panicked(_) => Failure::bug(error).with_help(again),
+        GenerateError::Crew(_) => Failure::bug(error).with_help(again),
         GenerateError::File { .. } | GenerateError::Manifest(_) if full => Failure::storage(error)
             .with_help(
                 "free some space and run again, or choose another --data-dir with --generate",

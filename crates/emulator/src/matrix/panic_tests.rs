@@ -1,0 +1,107 @@
+//! A panic in a worker, before or after the start gate, ends the matrix and loses no cell.
+
+use std::cell::Cell;
+use std::sync::Mutex;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use stormlp_model::event::Silent;
+use stormlp_model::facts::{Availability, PathSupport};
+use stormlp_model::matrix::{
+    CellStatus, FolderFacts, Inventory, IoSize, MatrixReport, MatrixRequest, MatrixResults,
+    PathChoice, Span, resolve,
+};
+use stormlp_model::operation::Operation;
+use stormlp_model::path::PathKind;
+use stormlp_model::report::{Ending, FailureCause, Head, ReportKind};
+use stormlp_model::stop::StopToken;
+use stormlp_transfer::paths::BuildPath;
+use stormlp_transfer::{build_path, probe};
+
+use super::MatrixError;
+use super::run::{lock, run_over};
+use crate::testing::SEAMS;
+
+/// A matrix of three reads, the first of them on a path that works.
+fn matrix(folder: &std::path::Path) -> MatrixReport {
+    let mut facts = probe::host_facts();
+    facts.paths = vec![PathSupport {
+        path: PathKind::Null,
+        availability: Availability::Available,
+    }];
+    let request = MatrixRequest {
+        paths: PathChoice::Named(vec![PathKind::Null]),
+        ops: vec![Operation::Read],
+        io_sizes: [4096, 8192, 16384].map(IoSize::fixed).to_vec(),
+        threads: vec![3],
+        queue_depth: 2,
+        file_size_bytes: Some(1 << 20),
+        span: Span::Passes(1),
+        ..MatrixRequest::plain(folder.to_path_buf())
+    };
+    let folder = FolderFacts {
+        path: folder.to_path_buf(),
+        exists: true,
+        writable: Availability::Available,
+        free_bytes: 1 << 40,
+        file_system_id: 1,
+        file_system: None,
+        direct: Availability::Available,
+        direct_alignment_bytes: 4096,
+        manifest: None,
+        manifest_problem: None,
+        files: Vec::new(),
+    };
+    let inventory = Inventory {
+        folders: vec![folder],
+        files: Vec::new(),
+    };
+    let plan = resolve(&request, &facts, &inventory).expect("a valid request");
+    let head = Head::new(ReportKind::Gds, String::new(), String::new(), facts);
+    MatrixReport::new(head, plan, MatrixResults::default())
+}
+
+/// How the second cell's paths are built, once the first is over.
+static SECOND: Mutex<Option<BuildPath>> = Mutex::new(None);
+
+/// Runs the matrix, whose second cell has paths that `broken` builds.
+fn run(broken: BuildPath) -> (Result<MatrixReport, MatrixError>, Option<MatrixReport>) {
+    *SECOND.lock().unwrap() = None;
+    let folder = tempfile::tempdir_in(".").unwrap();
+    let locked = lock(matrix(folder.path())).unwrap();
+    let saved = Cell::new(None);
+    let mut on_cell = |report: &MatrixReport| {
+        *SECOND.lock().unwrap() = Some(broken);
+        saved.set(Some(report.clone()));
+    };
+    let build: BuildPath = |spec| {
+        let build = *SECOND.lock().unwrap();
+        build.unwrap_or(build_path)(spec)
+    };
+    let ended = run_over(locked, &Silent, &StopToken::new(), &mut on_cell, build);
+    (ended, saved.into_inner())
+}
+
+#[test]
+fn a_panic_in_a_worker_ends_the_matrix_and_keeps_the_cells_before() {
+    for (seam, broken) in SEAMS {
+        let (answer, answered) = mpsc::channel();
+        thread::spawn(move || answer.send(run(broken)));
+        let patience = Duration::from_secs(30);
+        let (ended, saved) = answered.recv_timeout(patience).expect(seam);
+        let report = ended.unwrap();
+        assert_eq!(saved.as_ref(), Some(&report));
+        let Ending::Failed { cause, message, .. } = &report.ending else {
+            panic!("{:?}", report.ending);
+        };
+        assert_eq!(*cause, FailureCause::Internal);
+        assert!(message.starts_with("thread worker-"), "{message}");
+        assert!(message.contains(&format!("broken {seam}")), "{message}");
+        let cells = &report.results.cells;
+        assert_eq!(cells.len(), 2);
+        assert_eq!(cells[0].status, CellStatus::Ok, "{:?}", cells[0].reason);
+        assert_eq!(cells[1].status, CellStatus::Failed);
+        assert_eq!(cells[1].reason.as_deref(), Some(&**message));
+    }
+}

@@ -1,0 +1,197 @@
+//! A crew: threads that start together, are watched by the thread that called them, and are all
+//! joined. A panic in one of them, or in the watching thread, becomes an error of the whole.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use stormlp_model::panics::message;
+use stormlp_model::stop::StopToken;
+
+/// A thread panicked: a fault of stormlp.
+#[derive(Debug, thiserror::Error)]
+#[error("thread {thread} panicked: {message}; this is a fault of stormlp")]
+pub struct Panicked {
+    /// Which one.
+    pub thread: String,
+    /// What it said.
+    pub message: String,
+}
+
+/// Why a crew did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum CrewError {
+    /// One of its threads panicked, or the one that watched.
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
+    Start(#[source] io::Error),
+}
+
+/// Does `work`; a panic in it comes back as an error that names `thread`.
+///
+/// What `work` shares with others may be left half done: whoever gets the error ends the run.
+///
+/// # Errors
+/// When `work` panicked.
+pub fn guarded<T>(thread: &str, work: impl FnOnce() -> T) -> Result<T, Panicked> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Panicked {
+        thread: thread.to_string(),
+        message: message(&*panic),
+    })
+}
+
+/// Runs `work` once for each item, each on a thread of its own called `name`, while `watch` runs
+/// on the calling thread; joins all of them. Once one panics, `failed` is pulled, so that the
+/// others need not work on for nothing: they are to look at it.
+///
+/// # Errors
+/// When a thread could not be started, or one panicked.
+pub fn run<T: Send, R: Send, W>(
+    name: &str,
+    items: impl IntoIterator<Item = T>,
+    failed: &StopToken,
+    work: impl Fn(T, &mut Start<'_>) -> R + Sync,
+    watch: impl FnOnce(&Watch<'_>) -> W,
+) -> Result<(Vec<R>, W), CrewError> {
+    let gate = Gate::default();
+    let watcher = thread::current();
+    let (work, gate) = (&work, &gate);
+    thread::scope(|scope| {
+        let mut threads = Vec::new();
+        let mut refused = Ok(());
+        for (index, item) in items.into_iter().enumerate() {
+            let (name, watcher) = (format!("{name}-{index}"), watcher.clone());
+            let body = move || {
+                let mut start = Start { gate, here: false };
+                let name = thread::current().name().unwrap_or_default().to_string();
+                let result = guarded(&name, || work(item, &mut start));
+                if result.is_err() {
+                    failed.stop();
+                }
+                start.leave(&watcher);
+                result
+            };
+            match thread::Builder::new().name(name).spawn_scoped(scope, body) {
+                Ok(thread) => threads.push(thread),
+                Err(source) => {
+                    refused = Err(CrewError::Start(source));
+                    break;
+                }
+            }
+        }
+        let crew = threads.len();
+        let watched = refused.and_then(|()| Ok(guarded("main", || watch(&Watch { gate, crew }))?));
+        if watched.is_err() {
+            failed.stop();
+        }
+        // However watching ended, nobody waits for it any longer.
+        gate.open();
+        let join = |thread: thread::ScopedJoinHandle<'_, Result<R, Panicked>>| {
+            thread.join().expect("a panic in a thread was caught there")
+        };
+        // All are joined before the first failure is looked at.
+        let joined: Vec<Result<R, Panicked>> = threads.into_iter().map(join).collect();
+        let results: Vec<R> = joined.into_iter().collect::<Result<_, _>>()?;
+        Ok((results, watched?))
+    })
+}
+
+/// Where threads wait for each other before they measure. A thread that ends, in whatever way,
+/// holds nobody up.
+#[derive(Default)]
+struct Gate {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Threads that are ready, or over.
+    here: usize,
+    over: usize,
+    opened: Option<Instant>,
+}
+
+impl Gate {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_while(&self, not_yet: impl FnMut(&mut State) -> bool) -> MutexGuard<'_, State> {
+        let waited = self.changed.wait_while(self.lock(), not_yet);
+        waited.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self) -> Instant {
+        let opened = *self.lock().opened.get_or_insert_with(Instant::now);
+        self.changed.notify_all();
+        opened
+    }
+}
+
+/// A thread's view of the start.
+pub struct Start<'a> {
+    gate: &'a Gate,
+    here: bool,
+}
+
+impl Start<'_> {
+    /// Says that the thread is ready and waits until all are.
+    ///
+    /// # Returns
+    /// The moment of the start, the same for all.
+    pub fn wait(&mut self) -> Instant {
+        self.arrive(false);
+        let state = self.gate.wait_while(|state| state.opened.is_none());
+        state.opened.unwrap_or_else(Instant::now)
+    }
+
+    fn arrive(&mut self, over: bool) {
+        let mut state = self.gate.lock();
+        state.here += usize::from(!self.here);
+        state.over += usize::from(over);
+        self.here = true;
+        self.gate.changed.notify_all();
+    }
+
+    fn leave(&mut self, watcher: &Thread) {
+        self.arrive(true);
+        watcher.unpark();
+    }
+}
+
+/// The calling thread's view of the crew.
+pub struct Watch<'a> {
+    gate: &'a Gate,
+    crew: usize,
+}
+
+impl Watch<'_> {
+    /// Waits until every thread is ready, or over, and lets them go.
+    ///
+    /// # Returns
+    /// The moment of the start.
+    pub fn open(&self) -> Instant {
+        drop(self.gate.wait_while(|state| state.here < self.crew));
+        self.gate.open()
+    }
+
+    /// Whether every thread is over.
+    pub fn is_over(&self) -> bool {
+        self.gate.lock().over == self.crew
+    }
+
+    /// Sleeps; a thread that ends may end the sleep.
+    pub fn sleep(&self, time: Duration) {
+        thread::park_timeout(time);
+    }
+}
+
+#[cfg(test)]
+#[path = "crew_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod tests;

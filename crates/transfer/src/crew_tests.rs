@@ -1,0 +1,82 @@
+//! A crew ends whatever its threads do, and says what went wrong.
+
+use std::sync::mpsc;
+
+use super::*;
+
+/// What `work` answers, which must not take for ever.
+fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (answer, answered) = mpsc::channel();
+    thread::spawn(move || answer.send(work()));
+    let patience = Duration::from_secs(30);
+    answered.recv_timeout(patience).expect("it hangs")
+}
+
+/// A crew of three whose thread `at` does `act` before or after the gate.
+fn crew_with(act: fn(), at: usize, before: bool) -> Result<(Vec<usize>, Instant), CrewError> {
+    in_time(move || {
+        let failed = StopToken::new();
+        let work = |index: usize, start: &mut Start<'_>| {
+            if before && index == at {
+                act();
+            }
+            start.wait();
+            if index == at {
+                act();
+            }
+            while at < 3 && !failed.is_stopped() {
+                thread::yield_now();
+            }
+            index
+        };
+        let watch = |watch: &Watch<'_>| {
+            let start = watch.open();
+            while !watch.is_over() {
+                watch.sleep(Duration::from_millis(1));
+            }
+            start
+        };
+        run("tester", 0..3, &failed, work, watch)
+    })
+}
+
+#[test]
+fn a_crew_starts_together_and_answers_in_order() {
+    let (results, _) = crew_with(|| {}, 3, false).unwrap();
+    assert_eq!(results, [0, 1, 2]);
+}
+
+#[test]
+fn a_panic_before_or_after_the_gate_is_an_error_and_ends_the_others() {
+    for before in [true, false] {
+        for at in 0..3 {
+            let error = crew_with(|| panic!("broken"), at, before).unwrap_err();
+            let expected =
+                format!("thread tester-{at} panicked: broken; this is a fault of stormlp");
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+}
+
+#[test]
+fn a_panic_of_the_watching_thread_lets_the_others_go() {
+    for opens in [true, false] {
+        let error = in_time(move || {
+            let failed = StopToken::new();
+            let work = |_: usize, start: &mut Start<'_>| {
+                start.wait();
+                while !failed.is_stopped() {
+                    thread::yield_now();
+                }
+            };
+            let watch = |watch: &Watch<'_>| {
+                if opens {
+                    watch.open();
+                }
+                panic!("cannot watch")
+            };
+            run::<_, _, ()>("tester", 0..3, &failed, work, watch).unwrap_err()
+        });
+        assert!(error.to_string().contains("main panicked: cannot watch"));
+    }
+}

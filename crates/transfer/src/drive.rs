@@ -1,0 +1,328 @@
+//! The one loop around a transfer path: which slots are idle, what is in flight, since when.
+//!
+//! A [`Driver`] owns a path and its slots. It remembers for each transfer in flight a tag of its
+//! lane's own type and when it was submitted, and hands both back when the transfer is over. What
+//! is read and written where, and what the bytes must be, is the lane's business.
+
+use std::fs::File;
+use std::iter::Sum;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use stormlp_model::evidence::Evidence;
+use stormlp_model::operation::Direction;
+
+use crate::error::TransferError;
+use crate::paths::{Completion, FileId, NullPath, Transfer, TransferPath};
+use crate::slot::Slot;
+
+/// What one driver has moved. Its thread alone writes, so plain loads and stores do; it has cache
+/// lines of its own (two, which the CPU fetches as one), so that nobody else's writes slow it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Counters {
+    bytes: AtomicU64,
+    operations: AtomicU64,
+    in_flight: AtomicU64,
+    in_flight_sum: AtomicU64,
+}
+
+/// The counters of a driver, or of several, at one moment.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Transfers that are over, failed ones included.
+    pub operations: u64,
+    /// Transfers in flight.
+    pub in_flight: u64,
+    /// For each transfer that is over, how many were in flight as it ended, itself included:
+    /// divided by `operations` it is the mean depth.
+    pub in_flight_sum: u64,
+}
+
+impl Counters {
+    /// The counters as the driver left them before it last waited.
+    pub fn read(&self) -> Counted {
+        Counted {
+            bytes: self.bytes.load(Ordering::Relaxed),
+            operations: self.operations.load(Ordering::Relaxed),
+            in_flight: self.in_flight.load(Ordering::Relaxed),
+            in_flight_sum: self.in_flight_sum.load(Ordering::Relaxed),
+        }
+    }
+
+    #[inline]
+    fn write(&self, counted: &Counted) {
+        self.bytes.store(counted.bytes, Ordering::Relaxed);
+        self.operations.store(counted.operations, Ordering::Relaxed);
+        self.in_flight.store(counted.in_flight, Ordering::Relaxed);
+        self.in_flight_sum
+            .store(counted.in_flight_sum, Ordering::Relaxed);
+    }
+}
+
+impl Sum for Counted {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            bytes: sum.bytes + one.bytes,
+            operations: sum.operations + one.operations,
+            in_flight: sum.in_flight + one.in_flight,
+            in_flight_sum: sum.in_flight_sum + one.in_flight_sum,
+        })
+    }
+}
+
+/// What the drivers of one crew share: a place for each one's counters, and the slots that are
+/// no longer used. Slots are kept until this is dropped, after all threads have ended: to free
+/// and unregister memory would hold up those that still measure.
+#[derive(Default)]
+pub struct DriverSet {
+    counters: Vec<Counters>,
+    parked: Mutex<Vec<Slot>>,
+}
+
+impl DriverSet {
+    /// A set for as many drivers.
+    pub fn new(drivers: usize) -> Self {
+        Self {
+            counters: (0..drivers).map(|_| Counters::default()).collect(),
+            parked: Mutex::default(),
+        }
+    }
+
+    /// The counters of each driver.
+    pub fn counters(&self) -> &[Counters] {
+        &self.counters
+    }
+
+    /// What all drivers together have moved until now.
+    pub fn total(&self) -> Counted {
+        self.counters.iter().map(Counters::read).sum()
+    }
+}
+
+/// Where bytes are to come from or to go.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// Storage to slot, or slot to storage.
+    pub direction: Direction,
+    /// Which file.
+    pub file: FileId,
+    /// Where in the file, in bytes.
+    pub offset: u64,
+    /// How many bytes; at most the slot's length.
+    pub len: usize,
+}
+
+/// A transfer that is over.
+pub struct Landed<T> {
+    /// What the lane called it.
+    pub tag: T,
+    /// The slot; to be submitted again, or put back.
+    pub slot: Slot,
+    /// When it was submitted.
+    pub submitted: Instant,
+    /// Bytes moved, possibly fewer than asked for, or what failed.
+    pub result: Result<usize, TransferError>,
+}
+
+/// A path with its slots, on the thread that uses it.
+pub struct Driver<'a, T> {
+    path: Box<dyn TransferPath>,
+    idle: Vec<Slot>,
+    /// By slot number: what is in flight, and since when.
+    flying: Vec<Option<(T, Instant)>>,
+    done: Vec<Completion>,
+    counted: Counted,
+    counters: &'a Counters,
+    parked: &'a Mutex<Vec<Slot>>,
+}
+
+impl<'a, T> Driver<'a, T> {
+    /// A driver of `path`, the one with this `index` of `set`. Nothing it does later allocates.
+    ///
+    /// # Panics
+    /// When the set was made for fewer drivers.
+    pub fn new(mut path: Box<dyn TransferPath>, set: &'a DriverSet, index: usize) -> Self {
+        let idle = path.take_slots();
+        let numbers = idle.iter().map(Slot::index).max().map_or(0, |max| max + 1);
+        Self {
+            path,
+            flying: (0..numbers).map(|_| None).collect(),
+            done: Vec::with_capacity(idle.len()),
+            idle,
+            // A thread may have one driver after the other.
+            counted: set.counters[index].read(),
+            counters: &set.counters[index],
+            parked: &set.parked,
+        }
+    }
+
+    /// Makes a file known to the path; see [`TransferPath::attach`].
+    ///
+    /// # Errors
+    /// When the kernel or cuFile does not take the file.
+    pub fn attach(&mut self, file: File) -> Result<FileId, TransferError> {
+        self.path.attach(file)
+    }
+
+    /// Forgets a file that has nothing in flight, and closes it.
+    ///
+    /// # Errors
+    /// When closing fails.
+    pub fn detach(&mut self, file: FileId) -> Result<(), TransferError> {
+        self.path.detach(file)
+    }
+
+    /// Lets a write to `eventfd` end a wait early; see [`TransferPath::wake_on`].
+    ///
+    /// # Errors
+    /// When the kernel does not take the descriptor.
+    pub fn wake_on(&mut self, eventfd: BorrowedFd<'_>) -> Result<bool, TransferError> {
+        self.path.wake_on(eventfd)
+    }
+
+    /// What ran, with its evidence.
+    pub fn evidence(&self) -> Evidence {
+        self.path.evidence()
+    }
+
+    /// Whether a slot is idle.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        !self.idle.is_empty()
+    }
+
+    /// The slots that are idle: all of them before the first transfer.
+    pub fn idle(&mut self) -> &mut [Slot] {
+        &mut self.idle
+    }
+
+    /// Takes an idle slot.
+    #[inline]
+    pub fn take_slot(&mut self) -> Option<Slot> {
+        self.idle.pop()
+    }
+
+    /// Puts a slot back that is not needed now.
+    #[inline]
+    pub fn put_back(&mut self, slot: Slot) {
+        self.idle.push(slot);
+    }
+
+    /// Transfers in flight, and those that are over but were not handed out yet.
+    #[inline]
+    pub fn in_flight(&self) -> usize {
+        self.counted.in_flight as usize
+    }
+
+    /// Starts a transfer between `slot` and `place`.
+    ///
+    /// # Errors
+    /// When it could not be started; the slot is idle again.
+    #[inline]
+    pub fn submit(&mut self, slot: Slot, place: Place, tag: T) -> Result<(), TransferError> {
+        let Place {
+            direction,
+            file,
+            offset,
+            len,
+        } = place;
+        let index = slot.index();
+        self.flying[index] = Some((tag, Instant::now()));
+        let transfer = Transfer {
+            direction,
+            file,
+            offset,
+            len,
+            slot,
+            tag: 0,
+        };
+        match self.path.submit(transfer) {
+            Ok(()) => {
+                self.counted.in_flight += 1;
+                Ok(())
+            }
+            Err(rejected) => {
+                self.flying[index] = None;
+                self.idle.push(rejected.slot);
+                Err(rejected.error)
+            }
+        }
+    }
+
+    /// Starts what the path kept back and waits until `min` transfers are over, or all, where
+    /// fewer are in flight; a path with a waker may return before. What is over is handed out by
+    /// [`next_landed`](Self::next_landed).
+    ///
+    /// # Errors
+    /// When the path itself broke: what is in flight may never come back.
+    #[inline]
+    pub fn wait(&mut self, min: usize) -> Result<(), TransferError> {
+        self.counters.write(&self.counted);
+        self.path.wait(min, &mut self.done)
+    }
+
+    /// The next transfer that is over, in no particular order.
+    #[inline]
+    pub fn next_landed(&mut self) -> Option<Landed<T>> {
+        let Some(Completion { slot, result, .. }) = self.done.pop() else {
+            self.counters.write(&self.counted);
+            return None;
+        };
+        let (tag, submitted) = self.flying[slot.index()]
+            .take()
+            .expect("a path hands back what it was given");
+        self.counted.in_flight_sum += self.counted.in_flight;
+        self.counted.in_flight -= 1;
+        self.counted.operations += 1;
+        self.counted.bytes += *result.as_ref().unwrap_or(&0) as u64;
+        Some(Landed {
+            tag,
+            slot,
+            submitted,
+            result,
+        })
+    }
+
+    /// Waits for everything in flight and lets the slots rest, whatever came of the transfers.
+    ///
+    /// # Errors
+    /// When the path itself broke.
+    pub fn drain(&mut self) -> Result<(), TransferError> {
+        loop {
+            while let Some(landed) = self.next_landed() {
+                self.idle.push(landed.slot);
+            }
+            match self.in_flight() {
+                0 => return Ok(()),
+                left => self.wait(left)?,
+            }
+        }
+    }
+}
+
+impl<T> Drop for Driver<'_, T> {
+    fn drop(&mut self) {
+        // After a panic nobody knows what state the path is in: to use it or to take it down
+        // could panic again, or wait for ever.
+        let over = !std::thread::panicking() && self.drain().is_ok();
+        if !over && self.in_flight() > 0 {
+            // The kernel or a device may still write to these slots, so they are never freed.
+            let nothing = Box::new(NullPath::new(Vec::new()));
+            std::mem::forget(std::mem::replace(&mut self.path, nothing));
+        }
+        let mut parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner);
+        parked.append(&mut self.idle);
+        parked.extend(self.done.drain(..).map(|completion| completion.slot));
+        self.counters.write(&self.counted);
+    }
+}
+
+#[cfg(test)]
+#[path = "drive_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod tests;

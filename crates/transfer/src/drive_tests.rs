@@ -1,0 +1,139 @@
+//! The driver over doubles of paths: what is in flight is counted, handed back, and never freed
+//! while somebody may still write to it.
+
+use std::sync::Arc;
+
+use stormlp_model::path::{EngineKind, PathKind};
+
+use super::*;
+use crate::accelerator::HostStandIn;
+use crate::paths::{PathSpec, Rejected, build_path};
+use crate::region::Region;
+
+const SLOT_BYTES: usize = 4096;
+
+fn null(region: &mut Region, slots: usize) -> Box<dyn TransferPath> {
+    build_path(PathSpec {
+        kind: PathKind::Null,
+        engine: EngineKind::Psync,
+        host: (0..slots)
+            .map(|_| region.carve(SLOT_BYTES, 4096).unwrap())
+            .collect(),
+        accelerator_buffers: Vec::new(),
+        accelerator: Arc::new(HostStandIn),
+        submit_batch: 1,
+        max_files: 1,
+        register_buffers: false,
+    })
+    .unwrap()
+}
+
+/// A path whose `wait` breaks, or panics.
+struct Broken {
+    inner: Box<dyn TransferPath>,
+    panics: bool,
+}
+
+impl TransferPath for Broken {
+    fn attach(&mut self, file: File) -> Result<FileId, TransferError> {
+        self.inner.attach(file)
+    }
+    fn detach(&mut self, file: FileId) -> Result<(), TransferError> {
+        self.inner.detach(file)
+    }
+    fn take_slots(&mut self) -> Vec<Slot> {
+        self.inner.take_slots()
+    }
+    fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
+        self.inner.submit(transfer)
+    }
+    fn wait(&mut self, _min: usize, _done: &mut Vec<Completion>) -> Result<(), TransferError> {
+        assert!(!self.panics, "broken wait");
+        Err(TransferError::Io {
+            action: "the wait",
+            source: std::io::Error::from_raw_os_error(5),
+        })
+    }
+    fn evidence(&self) -> Evidence {
+        self.inner.evidence()
+    }
+}
+
+fn place(file: FileId, offset: u64) -> Place {
+    Place {
+        direction: Direction::Read,
+        file,
+        offset,
+        len: SLOT_BYTES,
+    }
+}
+
+#[test]
+fn tags_come_back_and_are_counted() {
+    let mut region = Region::new(1 << 20).unwrap();
+    let set = DriverSet::new(2);
+    let mut driver = Driver::new(null(&mut region, 4), &set, 1);
+    let file = driver.attach(tempfile::tempfile().unwrap()).unwrap();
+    for offset in 0..3u64 {
+        let slot = driver.take_slot().unwrap();
+        driver.submit(slot, place(file, offset), offset).unwrap();
+    }
+    assert!(driver.has_room() && driver.in_flight() == 3);
+    driver.wait(1).unwrap();
+    assert_eq!(set.total().in_flight, 3);
+    let mut tags = Vec::new();
+    while let Some(landed) = driver.next_landed() {
+        assert_eq!(landed.result.unwrap(), SLOT_BYTES);
+        tags.push(landed.tag);
+        driver.put_back(landed.slot);
+    }
+    tags.sort_unstable();
+    assert_eq!(tags, [0, 1, 2]);
+    assert_eq!(set.counters()[0].read(), Counted::default());
+    let expected = Counted {
+        bytes: 3 * SLOT_BYTES as u64,
+        operations: 3,
+        in_flight: 0,
+        in_flight_sum: 3 + 2 + 1,
+    };
+    assert_eq!(set.total(), expected);
+}
+
+#[test]
+fn slots_are_kept_until_all_drivers_are_done() {
+    let mut region = Region::new(1 << 20).unwrap();
+    let set = DriverSet::new(1);
+    let mut driver = Driver::new(null(&mut region, 2), &set, 0);
+    let file = driver.attach(tempfile::tempfile().unwrap()).unwrap();
+    let slot = driver.take_slot().unwrap();
+    driver.submit(slot, place(file, 0), ()).unwrap();
+    drop(driver);
+    assert_eq!(set.parked.lock().unwrap().len(), 2);
+    assert!(!region.reset(), "the slots were freed");
+    drop(set);
+    assert!(region.reset());
+}
+
+#[test]
+fn what_is_in_flight_on_a_broken_path_is_never_freed() {
+    for panics in [false, true] {
+        let mut region = Region::new(1 << 20).unwrap();
+        let set = DriverSet::new(1);
+        let inner = null(&mut region, 2);
+        let broken = Box::new(Broken { inner, panics });
+        let outcome = crate::crew::guarded("tester", || {
+            let mut driver = Driver::new(broken, &set, 0);
+            let file = driver.attach(tempfile::tempfile().unwrap()).unwrap();
+            let slot = driver.take_slot().unwrap();
+            driver.submit(slot, place(file, 0), ()).unwrap();
+            driver.wait(1)
+        });
+        match outcome {
+            Ok(waited) => assert_eq!(waited.unwrap_err().errno(), Some(5)),
+            Err(panic) => assert_eq!((panics, &*panic.message), (true, "broken wait")),
+        }
+        assert_eq!(set.parked.lock().unwrap().len(), 1);
+        drop(set);
+        assert!(!region.reset(), "a slot in flight was freed");
+    }
+}
