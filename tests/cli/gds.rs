@@ -227,7 +227,7 @@ fn exports_are_told_by_extension_and_csv_grows() {
     let csv = fs::read_to_string(folder.path().join("a.csv")).unwrap();
     assert_eq!(csv.lines().count(), 3, "{csv}");
     let markdown = fs::read_to_string(folder.path().join("a.md")).unwrap();
-    assert!(markdown.starts_with("### matrix on "), "{markdown}");
+    assert!(markdown.starts_with("### buffered moved "), "{markdown}");
     assert_eq!(read_json(&folder.path().join("a.json"))["kind"], "gds");
 }
 

@@ -24,6 +24,7 @@ fn stormlp() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stormlp"));
     command.env_remove("STORMLP_LIBCUFILE");
     command.env_remove("STORMLP_RESULTS_DIR");
+    command.env_remove("COLUMNS");
     command
 }
 

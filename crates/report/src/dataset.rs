@@ -1,88 +1,90 @@
 //! What `stormlp datagen` says: the outline of a run, its report, what verifying found.
 
-use std::fmt::Write;
-
 use stormlp_model::dataset::{GenerateOutline, GenerateReport, Verification};
 use stormlp_model::units::{ByteSize, counted, format_duration};
 
+use crate::document::Document;
+
 /// The outline of a run, as `--dry-run` prints it.
-#[must_use]
-pub fn outline_text(outline: &GenerateOutline) -> String {
-    let GenerateOutline {
-        train_files,
-        valid_files,
-        samples_per_file,
-        ..
-    } = outline;
+pub fn outline(outline: &GenerateOutline) -> Document {
+    let mut document = Document::new(format!(
+        "{} ({}): {}, {}, {} in each",
+        outline.workload,
+        outline.format,
+        counted(outline.train_files, "training file"),
+        counted(outline.valid_files, "evaluation file"),
+        counted(outline.samples_per_file, "sample")
+    ));
     let about = if outline.bytes_are_exact {
         ""
     } else {
         "at most "
     };
-    let mut text = format!(
-        "{} ({}): {}, {}, {} in each\n",
-        outline.workload,
-        outline.format,
-        counted(*train_files, "training file"),
-        counted(*valid_files, "evaluation file"),
-        counted(*samples_per_file, "sample")
+    let facts = &mut document.facts;
+    facts.add("folder", outline.folder.display());
+    facts.add(
+        "bytes",
+        format!(
+            "{about}{} ({} bytes)",
+            ByteSize(outline.bytes),
+            outline.bytes
+        ),
     );
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "folder     {}", outline.folder.display());
-    let _ = writeln!(text, "bytes      {about}{}", exact(outline.bytes));
-    let _ = writeln!(text, "sizes      profile {}", outline.profile);
+    facts.add("sizes", format!("profile {}", outline.profile));
     if outline.subfolders > 1 {
-        let _ = writeln!(text, "subfolders {}", outline.subfolders);
+        facts.add("subfolders", outline.subfolders);
     }
-    let _ = writeln!(
-        text,
-        "content    {}, seed {}",
-        outline.content, outline.seed
+    facts.add(
+        "content",
+        format!("{}, seed {}", outline.content, outline.seed),
     );
-    let _ = writeln!(text, "threads    {}", outline.threads);
-    let _ = match (outline.free_bytes, outline.fits) {
-        (Some(free), Some(true)) => writeln!(text, "free       {}: it fits", ByteSize(free)),
-        (Some(free), _) => writeln!(text, "free       {}: it does not fit", ByteSize(free)),
-        (None, _) => writeln!(text, "free       unknown"),
-    };
-    text
+    facts.add("threads", outline.threads);
+    facts.add(
+        "free",
+        match (outline.free_bytes, outline.fits) {
+            (Some(free), Some(true)) => format!("{}: it fits", ByteSize(free)),
+            (Some(free), _) => format!("{}: it does not fit", ByteSize(free)),
+            (None, _) => "unknown".to_string(),
+        },
+    );
+    document
 }
 
 /// What a run did.
-#[must_use]
-pub fn report_text(report: &GenerateReport) -> String {
-    let mut text = format!(
-        "{}: {}, {} in {}\n",
+pub fn report(report: &GenerateReport) -> Document {
+    let mut document = Document::new(format!(
+        "{}: {}, {} in {}",
         report.workload,
         counted(report.files, &format!("{} file", report.format)),
         ByteSize(report.bytes),
         report.folder.display()
-    );
+    ));
+    let facts = &mut document.facts;
     if report.files_kept > 0 {
-        let _ = writeln!(text, "kept     {} files that were whole", report.files_kept);
+        facts.add(
+            "kept",
+            format!("{} files that were whole", report.files_kept),
+        );
     }
     if !report.remade.is_empty() {
-        let _ = writeln!(text, "remade   {}", report.remade.join(", "));
+        facts.add("remade", report.remade.join(", "));
     }
     if report.files_made > 0 {
-        let _ = writeln!(text, "wrote    {}", wrote(report));
+        facts.add("wrote", wrote(report));
     }
     let cpu = report.cpu_user_seconds + report.cpu_system_seconds;
-    let _ = writeln!(text, "cpu      {} of CPU time", format_duration(cpu));
+    facts.add("cpu", format!("{} of CPU time", format_duration(cpu)));
     let way = if report.direct {
         "O_DIRECT"
     } else {
         "page cache"
     };
-    let _ = writeln!(
-        text,
-        "how      {} threads, {}, {way}",
-        report.threads, report.engine
+    facts.add(
+        "how",
+        format!("{} threads, {}, {way}", report.threads, report.engine),
     );
-    for warning in &report.warnings {
-        let _ = writeln!(text, "warning: {warning}");
-    }
-    text
+    document.warn(&report.warnings);
+    document
 }
 
 fn wrote(report: &GenerateReport) -> String {
@@ -101,31 +103,20 @@ fn wrote(report: &GenerateReport) -> String {
 }
 
 /// What verifying found.
-#[must_use]
-pub fn verification_text(verification: &Verification) -> String {
+pub fn verification(verification: &Verification) -> Document {
     let how = if verification.by_checksum {
         let read = ByteSize(verification.bytes);
         format!("against the checksums of the manifest, {read} read")
     } else {
         "by size and framing: there is no manifest with checksums".to_string()
     };
-    let mut text = String::new();
-    for fault in &verification.faults {
-        let _ = writeln!(text, "bad: {fault}");
-    }
     let bad = verification.faults.len() as u64;
     let good = verification.files - bad.min(verification.files);
-    let _ = writeln!(
-        text,
-        "{good} of {} files are good, checked {how}",
-        verification.files
-    );
-    text
-}
-
-/// A size in binary units and to the byte.
-fn exact(bytes: u64) -> String {
-    format!("{} ({bytes} bytes)", ByteSize(bytes))
+    let files = verification.files;
+    let mut document = Document::new(format!("{good} of {files} files are good, checked {how}"));
+    let faults = verification.faults.iter();
+    document.section("", None).lines = faults.map(|fault| format!("bad: {fault}")).collect();
+    document
 }
 
 #[cfg(test)]
@@ -136,7 +127,7 @@ mod tests {
     use stormlp_model::path::EngineKind;
     use stormlp_model::warning::{Warning, WarningKind};
 
-    use super::{outline_text, report_text, verification_text};
+    use crate::text::render;
 
     #[test]
     fn an_outline_says_whether_it_fits() {
@@ -158,15 +149,7 @@ mod tests {
             free_bytes: Some(10 << 30),
             fits: Some(false),
         };
-        insta::assert_snapshot!(outline_text(&outline), @r"
-        unet3d (npz): 168 training files, 0 evaluation files, 1 sample in each
-        folder     ./stormlp-data/unet3d
-        bytes      23.55 GiB (25286065583 bytes)
-        sizes      profile v2
-        content    random, seed 42
-        threads    4
-        free       10 GiB: it does not fit
-        ");
+        insta::assert_snapshot!(render(&super::outline(&outline), None));
     }
 
     #[test]
@@ -194,15 +177,7 @@ mod tests {
                 "beware",
             )],
         };
-        insta::assert_snapshot!(report_text(&report), @r"
-        unet3d: 10 npz files, 10 MiB in data
-        kept     6 files that were whole
-        remade   train/img_3_of_10.npz
-        wrote    4 files, 4 MiB in 2.0 s (2 MiB/s)
-        cpu      750 ms of CPU time
-        how      4 threads, psync, page cache
-        warning: no O_DIRECT; beware
-        ");
+        insta::assert_snapshot!(render(&super::report(&report), None));
     }
 
     #[test]
@@ -213,9 +188,6 @@ mod tests {
             by_checksum: true,
             faults: vec!["train/a: its bytes have changed".to_string()],
         };
-        insta::assert_snapshot!(verification_text(&verification), @r"
-        bad: train/a: its bytes have changed
-        2 of 3 files are good, checked against the checksums of the manifest, 5 MiB read
-        ");
+        insta::assert_snapshot!(render(&super::verification(&verification), None));
     }
 }

@@ -3,9 +3,39 @@
 use std::io::{self, ErrorKind, Write};
 
 use anyhow::Context;
+use clap::ValueEnum;
 use serde::Serialize;
+use stormlp_report::document::Document;
+use stormlp_report::text;
+use terminal_size::{Width, terminal_size_of};
 
 use crate::exit::Failure;
+
+/// The forms of an answer that is no report.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Text,
+    /// For scripts.
+    Json,
+}
+
+impl Format {
+    /// Prints a value in this form.
+    ///
+    /// # Errors
+    /// As [`print`].
+    pub(crate) fn print<T: Serialize + ?Sized>(
+        self,
+        value: &T,
+        document: impl FnOnce(&T) -> Document,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Text => show(&document(value)),
+            Self::Json => print(&json(value)?),
+        }
+    }
+}
 
 /// Prints `text` on stdout, ending it with a line break when it has none.
 ///
@@ -28,11 +58,28 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Prints a document as text, as wide as the terminal.
+///
+/// # Errors
+/// As [`print`].
+pub(crate) fn show(document: &Document) -> Result<(), Failure> {
+    print(&text::render(document, width()))
+}
+
+/// Columns of the terminal, or what `COLUMNS` says; `None` where stdout is piped, so that what
+/// reads it gets every column.
+pub(crate) fn width() -> Option<usize> {
+    let told = std::env::var("COLUMNS").ok();
+    let told = told.and_then(|columns| columns.parse().ok());
+    let terminal = || terminal_size_of(io::stdout()).map(|(Width(columns), _)| columns.into());
+    told.or_else(terminal)
+}
+
 /// A value as JSON for scripts and for people who look into files.
 ///
 /// # Errors
 /// Never for plain data, which is all that commands print.
-pub(crate) fn json(value: &impl Serialize) -> Result<String, Failure> {
+pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Result<String, Failure> {
     serde_json::to_string_pretty(value)
         .context("the result is plain data")
         .map_err(Failure::bug)

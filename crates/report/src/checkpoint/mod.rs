@@ -1,4 +1,4 @@
-//! Checkpoint plans and reports as text, JSON and MLPerf's files.
+//! Checkpoint plans and reports as documents, and MLPerf's files.
 //!
 //! A scaled run can be mistaken for a real one, so every line of its text begins with SCALED and
 //! the factor that was reached.
@@ -8,42 +8,25 @@ mod plan;
 mod run;
 
 pub use mlperf::{per_epoch_stats, summary as mlperf_summary};
-pub use plan::{DryRun, dry_run_json, dry_run_text, opening};
-pub use run::text;
+pub use plan::{DryRun, dry_run, opening};
+pub use run::document;
 
 use stormlp_model::checkpoint::CheckpointPlan;
-use stormlp_model::units::GIB;
+use stormlp_model::units::{ByteSize, GIB};
 
 /// What a line about a scaled run begins with; `None` when the plan is not scaled.
 pub fn mark(plan: &CheckpointPlan) -> Option<String> {
-    plan.is_scaled()
-        .then(|| format!("SCALED {}", plan.scaling.shown()))
-}
-
-/// Marks every line of `text` when the plan is scaled.
-pub fn marked(plan: &CheckpointPlan, text: &str) -> String {
-    let Some(mark) = mark(plan) else {
-        return text.to_string();
-    };
-    let mut marked = String::with_capacity(text.len() + text.len() / 4);
-    for line in text.lines() {
-        marked.push_str(&mark);
-        if !line.is_empty() {
-            marked.push_str("  ");
-            marked.push_str(line);
-        }
-        marked.push('\n');
-    }
-    marked
+    let scaled = plan.is_scaled();
+    scaled.then(|| format!("SCALED {}", plan.scaling.shown()))
 }
 
 /// Bytes in GiB with two decimals; small ones in the unit that suits them.
 fn gib(bytes: u64) -> String {
     if bytes < GIB {
-        return stormlp_model::units::ByteSize(bytes).to_string();
+        return ByteSize(bytes).to_string();
     }
     format!("{:.2} GiB", bytes as f64 / GIB as f64)
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,15 +1,14 @@
 //! What a run would take: ranks, files, bytes, space.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 use stormlp_model::checkpoint::{CheckpointPlan, RankPlan};
 use stormlp_model::problem::Problem;
 use stormlp_model::units::ByteSize;
 
-use super::{gib, marked};
+use super::{gib, mark};
+use crate::document::{Document, Facts};
 
-/// A plan that is not run, with what keeps it from running here.
+/// A plan that is not run, with what keeps it from running here; its JSON is these fields.
 #[derive(Debug, Serialize)]
 pub struct DryRun<'a> {
     /// The plan.
@@ -19,29 +18,45 @@ pub struct DryRun<'a> {
     pub problems: &'a [Problem],
 }
 
-/// A plan as JSON.
-///
-/// # Errors
-/// Never for a plan; serialising has no other way to fail than a bug.
-pub fn dry_run_json(dry_run: &DryRun<'_>) -> Result<String, serde_json::Error> {
-    serde_json::to_string_pretty(dry_run)
+/// What a run takes: printed before it starts.
+pub fn opening(plan: &CheckpointPlan) -> Document {
+    let mut document = Document::new(format!(
+        "checkpoint {}: {} ({} bytes) each, {} saves and {} restores",
+        plan.model,
+        gib(plan.total_bytes),
+        plan.total_bytes,
+        plan.writes,
+        plan.restores.len()
+    ));
+    document.mark = mark(plan);
+    setup(plan, &mut document.facts);
+    document
 }
 
-/// What a run takes, in a few lines: printed before it starts.
-pub fn opening(plan: &CheckpointPlan) -> String {
+/// The job, the size of its checkpoints, and the space they take.
+pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
     let spread = &plan.layout.parallelism;
-    let mut text = format!(
-        "checkpoint {} ({} parameters), profile {}, mode {}: {} of {} ranks (TP {} × PP {} × DP {}), ZeRO {}\n",
-        plan.model,
-        plan.parameters,
-        plan.profile,
-        plan.mode.name(),
-        plan.scaling.ranks,
-        spread.ranks(),
-        spread.tensor,
-        spread.pipeline,
-        spread.data,
-        u8::from(spread.zero_stage),
+    facts.add(
+        "model",
+        format!(
+            "{} ({} parameters), profile {}, mode {}",
+            plan.model,
+            plan.parameters,
+            plan.profile,
+            plan.mode.name()
+        ),
+    );
+    facts.add(
+        "ranks",
+        format!(
+            "{} of {} (TP {} × PP {} × DP {}), ZeRO {}",
+            plan.scaling.ranks,
+            spread.ranks(),
+            spread.tensor,
+            spread.pipeline,
+            spread.data,
+            u8::from(spread.zero_stage)
+        ),
     );
     let files: usize = plan.ranks.iter().map(|rank| rank.files.len()).sum();
     let bytes = plan.ranks.iter().map(|rank| rank.bytes);
@@ -50,66 +65,70 @@ pub fn opening(plan: &CheckpointPlan) -> String {
         true => gib(most),
         false => format!("{} to {}", gib(least), gib(most)),
     };
-    let _ = writeln!(
-        text,
-        "a checkpoint is {} ({} bytes) in {files} files, {per_rank} a rank",
-        gib(plan.total_bytes),
-        plan.total_bytes
+    let (total, exact) = (gib(plan.total_bytes), plan.total_bytes);
+    facts.add(
+        "checkpoint",
+        format!("{total} ({exact} bytes) in {files} files, {per_rank} a rank"),
     );
     let kept = plan.peak_bytes.checked_div(plan.total_bytes).unwrap_or(0);
     let free = plan.free_bytes.map_or("not looked at".to_string(), gib);
-    let _ = writeln!(
-        text,
-        "{} saves and {} restores, {:.0} s apart; up to {kept} checkpoints kept at a time: {}; free space: {free}",
-        plan.writes,
-        plan.restores.len(),
-        plan.pause_seconds,
-        gib(plan.peak_bytes),
+    facts.add(
+        "order",
+        format!(
+            "{} saves and {} restores, {:.0} s apart",
+            plan.writes,
+            plan.restores.len(),
+            plan.pause_seconds
+        ),
+    );
+    let peak = gib(plan.peak_bytes);
+    facts.add(
+        "space",
+        format!("up to {kept} checkpoints at a time: {peak}; free: {free}"),
     );
     if plan.is_scaled() {
         let full = &plan.scaling;
-        let _ = writeln!(
-            text,
-            "a full run is {} layers and {} ranks, {} ({} bytes) a checkpoint: {}",
-            full.full_layers,
-            full.full_ranks,
-            gib(full.full_bytes),
-            full.full_bytes,
-            plan.full_run
+        facts.add(
+            "full run",
+            format!(
+                "{} layers and {} ranks, {} ({} bytes) a checkpoint: {}",
+                full.full_layers,
+                full.full_ranks,
+                gib(full.full_bytes),
+                full.full_bytes,
+                plan.full_run
+            ),
         );
     }
-    text
 }
 
-/// A plan for people: the opening, the ranks, and what does not fit.
-pub fn dry_run_text(dry_run: &DryRun<'_>) -> String {
+/// A plan for people: the opening, how bytes move, the ranks, and what does not fit.
+pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
     let plan = dry_run.plan;
-    let mut text = opening(plan);
-    let _ = writeln!(
-        text,
-        "path {}: saves by {} ({} threads, {} in flight a rank), restores by {} ({} threads, {} in flight a rank), {} and {} a transfer; fsync {}",
-        plan.path,
-        plan.save.engine,
-        plan.save.threads,
-        plan.save.streams,
-        plan.restore.engine,
-        plan.restore.threads,
-        plan.restore.streams,
-        ByteSize(plan.save.chunk_bytes),
-        ByteSize(plan.restore.chunk_bytes),
-        plan.fsync,
-    );
-    text.push('\n');
+    let mut document = opening(plan);
+    document.facts.add("path", plan.path);
+    for (name, phase) in [("saves", &plan.save), ("restores", &plan.restore)] {
+        document.facts.add(
+            name,
+            format!(
+                "by {} ({} threads, {} in flight a rank), {} a transfer",
+                phase.engine,
+                phase.threads,
+                phase.streams,
+                ByteSize(phase.chunk_bytes)
+            ),
+        );
+    }
+    document.facts.add("fsync", plan.fsync);
     for group in groups(&plan.ranks) {
-        rank_lines(&mut text, group);
+        ranks(&mut document, group);
     }
     if !dry_run.problems.is_empty() {
-        text.push_str("\nThis cannot run here:\n");
-        for problem in dry_run.problems {
-            let _ = writeln!(text, "  {}; {}", problem.message, problem.help);
-        }
+        let problems = dry_run.problems.iter();
+        let lines = problems.map(|problem| format!("{}; {}", problem.message, problem.help));
+        document.section("This cannot run here:", None).lines = lines.collect();
     }
-    marked(plan, &text)
+    document
 }
 
 /// Neighbouring ranks whose files have the same sizes.
@@ -124,7 +143,7 @@ fn groups(ranks: &[RankPlan]) -> Vec<&[RankPlan]> {
 }
 
 /// A group of alike ranks: how many, how large, and the files of the first.
-fn rank_lines(text: &mut String, group: &[RankPlan]) {
+fn ranks(document: &mut Document, group: &[RankPlan]) {
     let (Some(first), Some(last)) = (group.first(), group.last()) else {
         return;
     };
@@ -133,14 +152,13 @@ fn rank_lines(text: &mut String, group: &[RankPlan]) {
         _ => format!("ranks {} to {}", first.rank, last.rank),
     };
     let each = if group.len() > 1 { " each" } else { "" };
-    let _ = writeln!(
-        text,
-        "{name}: {} bytes ({}){each}, {} files",
-        first.bytes,
-        gib(first.bytes),
+    let (bytes, size) = (first.bytes, gib(first.bytes));
+    let title = format!(
+        "{name}: {bytes} bytes ({size}){each}, {} files",
         first.files.len()
     );
+    let section = document.section(&title, None);
     for file in &first.files {
-        let _ = writeln!(text, "  {:>16}  {}", file.bytes, file.name);
+        section.facts.add(format!("{:>16}", file.bytes), &file.name);
     }
 }

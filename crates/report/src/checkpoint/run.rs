@@ -1,124 +1,192 @@
-//! A finished run for people.
+//! A checkpoint run as a document.
 
-use std::fmt::Write as _;
-
-use comfy_table::{CellAlignment, ContentArrangement, Table, TableStyle};
+use serde_json::Value;
 use stormlp_model::checkpoint::{
     Arithmetic, CheckpointReport, CheckpointResult, DurationAndRate, PhaseSummary,
 };
 use stormlp_model::evidence::Evidence;
-use stormlp_model::report::Ending;
 use stormlp_model::units::ByteSize;
 
-use super::{gib, marked, opening};
+use super::plan::setup;
+use super::{gib, mark};
+use crate::document::{Cell, Column, Document, Facts, Quantity, Table, ended};
+use crate::records::Records;
 
-/// The report as text.
-pub fn text(report: &CheckpointReport) -> String {
-    let mut text = opening(&report.plan);
-    ran(&mut text, "saves", report.evidence_of("saves"));
-    ran(&mut text, "restores", report.evidence_of("restores"));
-    phases(&mut text, "Saves", "write s", &report.results.saves);
-    phases(&mut text, "Restores", "read s", &report.results.restores);
-    summary(&mut text, report);
-    costs(&mut text, report);
-    for warning in &report.warnings {
-        let _ = writeln!(text, "warning: {warning}");
-    }
-    match &report.ending {
-        Ending::Complete => {}
-        Ending::Unfinished => text.push_str("not finished; what was measured before is above\n"),
-        Ending::Stopped => {
-            text.push_str("stopped by the user; what was measured before is above\n")
+/// Where the columns of the records stand: with `/` in the save or restore, else in the report.
+const RECORDS: [(&str, &str); 33] = [
+    ("format_version", "format_version"),
+    ("started_at", "started_at"),
+    ("hostname", "host/hostname"),
+    ("command", "command"),
+    ("model", "plan/model"),
+    ("scale", "plan/scale"),
+    ("profile", "plan/profile"),
+    ("path", "plan/path"),
+    ("phase", "/phase"),
+    ("step", "/step"),
+    ("bytes", "/bytes"),
+    ("duration_seconds_max", "/duration_seconds/max"),
+    ("duration_seconds_mean", "/duration_seconds/mean"),
+    ("duration_seconds_min", "/duration_seconds/min"),
+    ("duration_seconds_rank0", "/duration_seconds/rank0"),
+    ("gib_per_second_total", "/gib_per_second/total"),
+    ("gib_per_second_rank0", "/gib_per_second/rank0"),
+    ("gib_per_second_min_rank", "/gib_per_second/min_rank"),
+    ("gib_per_second_mean_rank", "/gib_per_second/mean_rank"),
+    ("gib_per_second_max_rank", "/gib_per_second/max_rank"),
+    ("open_seconds", "/mean_parts/open_seconds"),
+    ("transfer_seconds", "/mean_parts/transfer_seconds"),
+    ("fsync_seconds", "/mean_parts/fsync_seconds"),
+    ("rename_seconds", "/mean_parts/rename_seconds"),
+    ("close_seconds", "/mean_parts/close_seconds"),
+    ("page_cache_share", "/page_cache_before/share"),
+    ("device_read_bytes", "/device/read_bytes"),
+    ("device_written_bytes", "/device/written_bytes"),
+    ("overlap_held_seconds", "/overlap/held_seconds"),
+    ("overlap_late_seconds", "/overlap/late_seconds"),
+    ("cpu_user_seconds", "/cpu_user_seconds"),
+    ("cpu_system_seconds", "/cpu_system_seconds"),
+    ("started_at_seconds", "/started_at_seconds"),
+];
+
+/// What a run came to.
+pub fn document(report: &CheckpointReport) -> Document {
+    let mut document = Document::new(headline(report));
+    document.mark = mark(&report.plan);
+    setup(&report.plan, &mut document.facts);
+    ran(
+        "saves ran",
+        report.evidence_of("saves"),
+        &mut document.facts,
+    );
+    ran(
+        "restores ran",
+        report.evidence_of("restores"),
+        &mut document.facts,
+    );
+    phase(&mut document, "Saves", &report.results.saves);
+    phase(&mut document, "Restores", &report.results.restores);
+    means(&mut document, report);
+    document.warn(&report.warnings);
+    document.records = Records::new(report, &units(report), &RECORDS);
+    document
+}
+
+/// Saves and restores for the records.
+fn units(report: &CheckpointReport) -> Vec<Value> {
+    let unit = |phase: &'static str| {
+        move |result: &CheckpointResult| {
+            // A result is plain data, which always has a JSON form.
+            let mut value = serde_json::to_value(result).unwrap_or_default();
+            value["phase"] = phase.into();
+            value
         }
-        Ending::Failed { message, .. } => {
-            let _ = writeln!(text, "FAILED: {message}");
-        }
-    }
-    marked(&report.plan, &text)
+    };
+    let saves = report.results.saves.iter().map(unit("save"));
+    saves
+        .chain(report.results.restores.iter().map(unit("restore")))
+        .collect()
+}
+
+/// The rates by the profile's own arithmetic, and how the run ended when not well.
+fn headline(report: &CheckpointReport) -> String {
+    let own = report.plan.profile.headline();
+    let phases = [
+        ("saved", &report.results.summary.save),
+        ("restored", &report.results.summary.restore),
+    ];
+    let rates = phases.into_iter().filter_map(|(done, summary)| {
+        let pair = figure(summary.as_ref()?, own);
+        let (rate, seconds) = (pair.gib_per_second.mean, pair.duration_seconds.mean);
+        Some(format!("{done} at {rate:.3} GiB/s ({seconds:.3} s each)"))
+    });
+    let rates: Vec<String> = rates.collect();
+    let answer = match rates.is_empty() {
+        true => "nothing was measured".to_string(),
+        false => format!("{} by profile {}", rates.join(", "), report.plan.profile),
+    };
+    let ended = ended(&report.ending);
+    format!("checkpoint {}: {answer}{ended}", report.plan.model)
 }
 
 /// What moved the bytes, with its proof.
-fn ran(text: &mut String, what: &str, evidence: Option<&Evidence>) {
+fn ran(name: &str, evidence: Option<&Evidence>, facts: &mut Facts) {
     if let Some(evidence) = evidence {
         let path = evidence
             .effective_path
             .map_or("unknown", |path| path.name());
-        let engine = evidence
-            .engine
-            .as_ref()
-            .map_or(String::new(), |facts| format!(", engine {}", facts.engine));
-        let _ = writeln!(text, "{what}: path {path}{engine}: {}", evidence.summary);
+        let engine = evidence.engine.as_ref();
+        let engine = engine.map_or(String::new(), |facts| format!(", engine {}", facts.engine));
+        facts.add(name, format!("path {path}{engine}: {}", evidence.summary));
     }
 }
 
-/// One table of saves or restores.
-fn phases(text: &mut String, title: &str, transfer: &str, results: &[CheckpointResult]) {
+/// The table of saves or restores.
+fn phase(document: &mut Document, title: &str, results: &[CheckpointResult]) {
     if results.is_empty() {
         return;
     }
     let saving = title == "Saves";
-    let mut table = Table::new();
-    table.load_style(TableStyle::new());
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    let mut header = vec![
-        "step",
-        "GiB",
-        "max s",
-        "mean s",
-        "min s",
-        "rank 0 s",
-        "GiB/s",
-        "rank 0 GiB/s",
-        "lowest rank GiB/s",
-        transfer,
+    let columns = [
+        ("step", 0),
+        ("GiB", 2),
+        ("max s", 0),
+        ("mean s", 3),
+        ("min s", 5),
+        ("rank 0 s", 0),
+        ("GiB/s", 0),
+        ("rank 0 GiB/s", 0),
+        ("lowest rank GiB/s", 1),
+        (if saving { "write s" } else { "read s" }, 4),
     ];
-    header.extend(match saving {
-        true => &["fsync s", "rename s", "close s", "device GiB"][..],
-        false => &["close s", "cached %", "device GiB"][..],
+    let parts = match saving {
+        true => &[
+            ("fsync s", 4),
+            ("rename s", 7),
+            ("close s", 8),
+            ("device GiB", 6),
+        ][..],
+        false => &[("close s", 8), ("cached %", 2), ("device GiB", 6)][..],
+    };
+    let columns = columns.iter().chain(parts);
+    let mut table = Table::new(columns.map(|(name, drop)| Column::numbers(*name, *drop)));
+    for result in results {
+        table.row(result.step.to_string(), row(result, saving));
+    }
+    let overlaps = results.iter().filter_map(|result| {
+        let overlap = result.overlap?;
+        Some(format!(
+            "step {}: {} training steps of {:.3} s ran beside it; training was held up {:.3} s \
+             (and {:.3} s late in its steps), a blocking save holds it up {:.3} s",
+            result.step,
+            overlap.steps,
+            overlap.step_seconds,
+            overlap.held_seconds,
+            overlap.late_seconds,
+            overlap.blocking_seconds
+        ))
     });
-    table.set_header(header);
-    for result in results {
-        table.add_row(row(result, saving));
-    }
-    for column in table.column_iter_mut() {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    let _ = write!(
-        text,
-        "\n{title} (durations in seconds over the ranks; parts are means over the ranks)\n{}\n",
-        table.trim_fmt()
-    );
-    for result in results {
-        if let Some(overlap) = &result.overlap {
-            let _ = writeln!(
-                text,
-                "step {}: {} training steps of {:.3} s ran beside it; training was held up {:.3} s (and {:.3} s late in its steps), a blocking save holds it up {:.3} s",
-                result.step,
-                overlap.steps,
-                overlap.step_seconds,
-                overlap.held_seconds,
-                overlap.late_seconds,
-                overlap.blocking_seconds
-            );
-        }
-    }
+    let title = format!("{title} (seconds over the ranks; parts are means over the ranks)");
+    document.section(&title, Some(table)).lines = overlaps.collect();
 }
 
-fn row(result: &CheckpointResult, saving: bool) -> Vec<String> {
-    let seconds = |value: f64| format!("{value:.3}");
+fn row(result: &CheckpointResult, saving: bool) -> Vec<Cell> {
+    let seconds = |value: f64| Cell::from(Quantity::lower(value, "s"));
+    let speed = |value: f64| Cell::from(Quantity::higher(value, "GiB/s"));
+    let in_gib =
+        |bytes: u64| Cell::from(Quantity::neutral(bytes as f64 / (1u64 << 30) as f64, "GiB"));
     let (duration, rate) = (&result.duration_seconds, &result.gib_per_second);
     let parts = &result.mean_parts;
-    let in_gib = |bytes: u64| format!("{:.2}", bytes as f64 / (1u64 << 30) as f64);
     let mut row = vec![
-        result.step.to_string(),
+        result.step.to_string().into(),
         in_gib(result.bytes),
         seconds(duration.max),
         seconds(duration.mean),
         seconds(duration.min),
         seconds(duration.rank0),
-        seconds(rate.total),
-        seconds(rate.rank0),
-        seconds(rate.min_rank),
+        speed(rate.total),
+        speed(rate.rank0),
+        speed(rate.min_rank),
         seconds(parts.transfer_seconds),
     ];
     if saving {
@@ -127,93 +195,112 @@ fn row(result: &CheckpointResult, saving: bool) -> Vec<String> {
         row.push(seconds(parts.close_seconds));
     } else {
         row.push(seconds(parts.close_seconds));
-        row.push(result.page_cache_before.map_or("?".to_string(), |cache| {
-            format!("{:.1}", cache.share * 100.0)
-        }));
+        row.push(match result.page_cache_before {
+            Some(cache) => format!("{:.1}", cache.share * 100.0).into(),
+            None => "?".into(),
+        });
     }
     row.push(match (result.device, saving) {
         (Some(device), true) => in_gib(device.written_bytes),
         (Some(device), false) => in_gib(device.read_bytes),
-        (None, _) => "?".to_string(),
+        (None, _) => "?".into(),
     });
     row
 }
 
-/// The arithmetics side by side, the profile's own marked.
-fn summary(text: &mut String, report: &CheckpointReport) {
+const ARITHMETICS: [(Arithmetic, &str, &str); 3] = [
+    (
+        Arithmetic::MlperfRules,
+        "MLPerf's rules",
+        "the slowest rank's time, the lowest rank's rate",
+    ),
+    (Arithmetic::Dlio, "DLIO", "rank 0's time, all bytes over it"),
+    (
+        Arithmetic::AllRanks,
+        "all ranks",
+        "the slowest rank's time, all bytes over it",
+    ),
+];
+
+fn figure(summary: &PhaseSummary, arithmetic: Arithmetic) -> DurationAndRate {
+    match arithmetic {
+        Arithmetic::MlperfRules => summary.mlperf_rules,
+        Arithmetic::Dlio => summary.dlio,
+        Arithmetic::AllRanks => summary.all_ranks,
+    }
+}
+
+/// The arithmetics side by side, the profile's own marked; then what the run cost the host.
+fn means(document: &mut Document, report: &CheckpointReport) {
+    let own = report.plan.profile.headline();
+    let mut table = Table::new([
+        Column::words("", 0),
+        Column::words("arithmetic", 0),
+        Column::numbers("seconds", 0),
+        Column::numbers("GiB/s", 0).compared(),
+        Column::words("profile", 1),
+    ]);
     let phases = [
         ("save", &report.results.summary.save),
         ("restore", &report.results.summary.restore),
     ];
     for (name, summary) in phases {
         let Some(summary) = summary else { continue };
-        let _ = writeln!(
-            text,
-            "\nMeans over {} {name}s (± spread)",
-            summary.checkpoints
-        );
-        let own = report.plan.profile.headline();
-        type Figure = fn(&PhaseSummary) -> DurationAndRate;
-        let rows: [(Arithmetic, &str, Figure); 3] = [
-            (
-                Arithmetic::MlperfRules,
-                "MLPerf's rules: slowest rank, lowest rank's rate",
-                |summary| summary.mlperf_rules,
-            ),
-            (
-                Arithmetic::Dlio,
-                "DLIO: rank 0, all bytes over its time",
-                |summary| summary.dlio,
-            ),
-            (
-                Arithmetic::AllRanks,
-                "all ranks: all bytes over the slowest's time",
-                |summary| summary.all_ranks,
-            ),
-        ];
-        for (arithmetic, label, pick) in rows {
-            let pair = pick(summary);
+        for (arithmetic, label, _) in ARITHMETICS {
+            let pair = figure(summary, arithmetic);
+            let (seconds, rate) = (pair.duration_seconds, pair.gib_per_second);
             let mark = match arithmetic == own {
-                true => format!("  <- profile {}", report.plan.profile),
+                true => report.plan.profile.to_string(),
                 false => String::new(),
             };
-            let _ = writeln!(
-                text,
-                "  {label:<49} {:>9.3} s ± {:.3}  {:>9.3} GiB/s ± {:.3}{mark}",
-                pair.duration_seconds.mean,
-                pair.duration_seconds.deviation,
-                pair.gib_per_second.mean,
-                pair.gib_per_second.deviation,
+            table.row(
+                format!("{name} {label}"),
+                vec![
+                    name.into(),
+                    label.into(),
+                    Quantity::lower(seconds.mean, "s")
+                        .spread(Some(seconds.deviation))
+                        .into(),
+                    Quantity::higher(rate.mean, "GiB/s")
+                        .spread(Some(rate.deviation))
+                        .into(),
+                    mark.into(),
+                ],
             );
         }
-        let _ = writeln!(
-            text,
-            "  {:<49} {:>24.3} GiB/s",
-            "total over total", summary.total_over_total_gib_per_second
-        );
-        let _ = writeln!(
-            text,
-            "  {:<49} {:>24.3} s a GiB",
-            "CPU time of the process", summary.cpu_seconds_per_gib
-        );
     }
-}
-
-/// What the run cost the host, and what was checked.
-fn costs(text: &mut String, report: &CheckpointReport) {
-    let _ = writeln!(
-        text,
-        "\nCPU {:.2} s user, {:.2} s system; peak resident memory {}; buffers {}",
-        report.results.cpu_user_seconds,
-        report.results.cpu_system_seconds,
-        ByteSize(report.results.peak_rss_bytes),
-        ByteSize(report.plan.buffer_bytes),
+    let title = "Means over the checkpoints (± spread)";
+    let section = document.section(title, (!table.rows.is_empty()).then_some(table));
+    for (_, label, takes) in ARITHMETICS {
+        section.facts.add(label, takes);
+    }
+    for (name, summary) in phases {
+        if let Some(summary) = summary {
+            section.facts.add(
+                format!("{name}s"),
+                format!(
+                    "{}: total over total {:.3} GiB/s, CPU time of the process {:.3} s a GiB",
+                    summary.checkpoints,
+                    summary.total_over_total_gib_per_second,
+                    summary.cpu_seconds_per_gib
+                ),
+            );
+        }
+    }
+    section.facts.add(
+        "host",
+        format!(
+            "CPU {:.2} s user, {:.2} s system; peak resident memory {}; buffers {}",
+            report.results.cpu_user_seconds,
+            report.results.cpu_system_seconds,
+            ByteSize(report.results.peak_rss_bytes),
+            ByteSize(report.plan.buffer_bytes)
+        ),
     );
     if report.plan.verify {
-        let _ = writeln!(
-            text,
-            "verified {} of restored content",
-            gib(report.results.verified_bytes)
-        );
+        let verified = gib(report.results.verified_bytes);
+        section
+            .facts
+            .add("verified", format!("{verified} of restored content"));
     }
 }

@@ -5,12 +5,12 @@ use stormlp_model::machine::{Fact, GpuFacts, LibraryFacts, Machine, PciGpu};
 use stormlp_model::path::PathKind;
 use stormlp_model::units::ByteSize;
 
-use super::lines::Lines;
 use super::{shown, size, yes_no};
+use crate::document::{Document, Facts};
 
-pub(super) fn section(machine: &Machine, lines: &mut Lines) {
+pub(super) fn section(machine: &Machine, document: &mut Document) {
     let gpu = &machine.gpu;
-    lines.heading("GPUs and direct storage");
+    let facts = &mut document.section("GPUs and direct storage", None).facts;
     for device in &machine.host.accelerators {
         let memory = device
             .memory_bytes
@@ -19,36 +19,36 @@ pub(super) fn section(machine: &Machine, lines: &mut Lines) {
             .pci_address
             .as_deref()
             .unwrap_or("PCI address unknown");
-        lines.row(
+        facts.add(
             &format!("cuda:{}", device.index),
             format!("{}, {memory}, {address}", device.name),
         );
     }
     match &gpu.devices {
-        Fact::Known(devices) if devices.is_empty() => lines.row("PCI", "no NVIDIA GPU on the bus"),
-        Fact::Known(devices) => devices.iter().for_each(|device| pci(device, lines)),
-        Fact::Unknown(reason) => lines.row("PCI", format!("unknown ({reason})")),
+        Fact::Known(devices) if devices.is_empty() => facts.add("PCI", "no NVIDIA GPU on the bus"),
+        Fact::Known(devices) => devices.iter().for_each(|device| pci(device, facts)),
+        Fact::Unknown(reason) => facts.add("PCI", format!("unknown ({reason})")),
     }
-    drivers(gpu, lines);
-    library("CUDA driver library", &gpu.cuda, lines);
+    drivers(gpu, facts);
+    library("CUDA driver library", &gpu.cuda, facts);
     match (&gpu.cufile.version, machine.host.support(PathKind::Gds)) {
         // The whole story stands with the path already.
         (Fact::Unknown(told), Availability::Unavailable { reason, .. }) if *told == reason => {
-            lines.row("libcufile", "none that works: see the path gds");
+            facts.add("libcufile", "none that works: see the path gds");
         }
-        _ => library("libcufile", &gpu.cufile, lines),
+        _ => library("libcufile", &gpu.cufile, facts),
     }
     for said in &gpu.cufile_says {
-        lines.row("", said);
+        facts.add("", said);
     }
-    platform(gpu, lines);
+    platform(gpu, facts);
 }
 
-fn pci(device: &PciGpu, lines: &mut Lines) {
+fn pci(device: &PciGpu, facts: &mut Facts) {
     let node = device
         .numa_node
         .map_or_else(|| "unknown".to_string(), |node| node.to_string());
-    lines.row(
+    facts.add(
         &device.pci_address,
         format!(
             "{}, NUMA node {node}, BAR1 {}",
@@ -56,7 +56,7 @@ fn pci(device: &PciGpu, lines: &mut Lines) {
             size(&device.bar1_bytes)
         ),
     );
-    lines.row(
+    facts.add(
         "",
         format!(
             "driver {}, peer-to-peer memory {}, link {}",
@@ -67,22 +67,22 @@ fn pci(device: &PciGpu, lines: &mut Lines) {
     );
 }
 
-fn drivers(gpu: &GpuFacts, lines: &mut Lines) {
+fn drivers(gpu: &GpuFacts, facts: &mut Facts) {
     let flavour = match &gpu.driver_open {
         Fact::Known(true) => ", open kernel module",
         Fact::Known(false) => ", proprietary kernel module",
         Fact::Unknown(_) => "",
     };
-    lines.row(
+    facts.add(
         "NVIDIA driver",
         format!("{}{flavour}", shown(&gpu.driver_version)),
     );
     if let Fact::Known(words) = &gpu.driver_registry
         && !words.is_empty()
     {
-        lines.row("driver registry", words);
+        facts.add("driver registry", words);
     }
-    lines.row(
+    facts.add(
         "nvidia-fs",
         match &gpu.nvidia_fs {
             Fact::Known(module) => {
@@ -97,17 +97,17 @@ fn drivers(gpu: &GpuFacts, lines: &mut Lines) {
     );
 }
 
-fn library(name: &str, library: &LibraryFacts, lines: &mut Lines) {
+fn library(name: &str, library: &LibraryFacts, facts: &mut Facts) {
     let value = match (&library.version, &library.found_at) {
         (version, Fact::Known(path)) => format!("{} from {}", shown(version), path.display()),
         (Fact::Known(version), Fact::Unknown(_)) => version.clone(),
         (Fact::Unknown(reason), Fact::Unknown(_)) => format!("none: {reason}"),
     };
-    lines.row(name, value);
+    facts.add(name, value);
 }
 
-fn platform(gpu: &GpuFacts, lines: &mut Lines) {
-    lines.row("kernel P2PDMA for cuFile", yes_no(&gpu.kernel_p2pdma));
+fn platform(gpu: &GpuFacts, facts: &mut Facts) {
+    facts.add("kernel P2PDMA for cuFile", yes_no(&gpu.kernel_p2pdma));
     let arguments = match gpu.iommu_arguments.known() {
         Some(words) if !words.is_empty() => format!("; kernel arguments: {words}"),
         _ => String::new(),
@@ -117,8 +117,8 @@ fn platform(gpu: &GpuFacts, lines: &mut Lines) {
         Fact::Known(groups) => format!("{groups} groups"),
         Fact::Unknown(reason) => format!("unknown ({reason})"),
     };
-    lines.row("IOMMU", format!("{iommu}{arguments}"));
-    lines.row(
+    facts.add("IOMMU", format!("{iommu}{arguments}"));
+    facts.add(
         "ACS",
         match &gpu.acs_redirecting {
             Fact::Known(bridges) if bridges.is_empty() => "no bridge redirects".to_string(),

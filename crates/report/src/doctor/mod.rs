@@ -1,10 +1,9 @@
-//! The text of `stormlp doctor`: what this machine can do, path by path, and why not.
+//! What `stormlp doctor` says: what this machine can do, path by path, and why not.
 //!
 //! Every line is a name and a value. A value that could not be had is `unknown`, with the reason
 //! on the same line, so that nothing has to be guessed from what is missing.
 
 mod gpu;
-mod lines;
 mod storage;
 
 use stormlp_model::facts::Availability;
@@ -12,23 +11,15 @@ use stormlp_model::machine::{Fact, Machine};
 use stormlp_model::path::PathKind;
 use stormlp_model::units::ByteSize;
 
-use self::lines::Lines;
+use crate::document::{Document, Facts, Section};
 
-/// Renders everything the doctor knows.
-pub fn text(machine: &Machine) -> String {
-    let mut lines = Lines::default();
-    head(machine, &mut lines);
-    paths(machine, &mut lines);
-    gpu::section(machine, &mut lines);
-    storage::section(machine, &mut lines);
-    host(machine, &mut lines);
-    io_uring(machine, &mut lines);
-    warnings(machine, &mut lines);
-    lines.finish()
-}
-
-fn head(machine: &Machine, lines: &mut Lines) {
+/// Everything the doctor knows.
+pub fn document(machine: &Machine) -> Document {
     let host = &machine.host;
+    let mut document = Document::new(format!(
+        "stormlp {} on {}, Linux {}",
+        host.stormlp_version, host.hostname, host.kernel
+    ));
     let profile = if host.release_build {
         "release"
     } else {
@@ -39,59 +30,71 @@ fn head(machine: &Machine, lines: &mut Lines) {
     } else {
         "opens GPU libraries at run time"
     };
-    lines.plain(format!(
-        "stormlp {} on {}, Linux {}",
-        host.stormlp_version, host.hostname, host.kernel
-    ));
-    lines.plain(format!(
-        "{profile} build for {}, {linking}",
-        machine.build.target
-    ));
+    let target = &machine.build.target;
+    document
+        .facts
+        .add("build", format!("{profile}, for {target}, {linking}"));
+    paths(machine, document.section("Transfer paths", None));
+    gpu::section(machine, &mut document);
+    storage::section(machine, &mut document);
+    self::host(machine, &mut document.section("Host", None).facts);
+    io_uring(machine, &mut document.section("io_uring", None).facts);
+    document.warn(&machine.warnings);
+    document
 }
 
-fn paths(machine: &Machine, lines: &mut Lines) {
-    lines.heading("Transfer paths");
+fn paths(machine: &Machine, section: &mut Section) {
     let supports = &machine.host.paths;
     for (i, support) in supports.iter().enumerate() {
         // Several paths fail for one reason; it is told once.
         let told = supports[..i].iter().find(|earlier| {
             !support.availability.is_available() && earlier.availability == support.availability
         });
+        let name = support.path.name();
         match told {
-            Some(earlier) => lines.row(
-                support.path.name(),
-                format!("no: for the same reason as {}", earlier.path),
-            ),
-            None => lines.availability(support.path.name(), &support.availability),
+            Some(earlier) => {
+                let reason = format!("no: for the same reason as {}", earlier.path);
+                section.facts.add(name, reason);
+            }
+            None => availability(name, &support.availability, &mut section.facts),
         }
     }
-    let standing_in = machine
-        .host
-        .paths
+    let standing_in = supports
         .iter()
         .any(|s| s.path.has_bounce_buffer() && s.availability.is_available());
     if machine.host.accelerators.is_empty() && standing_in {
-        lines
-            .plain("  No GPU can be used: accelerator memory is emulated with host memory.".into());
+        let emulated = "No GPU can be used: accelerator memory is emulated with host memory.";
+        section.lines.push(emulated.to_string());
         if machine.host.support(PathKind::Gds).is_available() {
-            lines.plain(
-                "  cuFile works on host memory here: give its paths `--memory host`.".into(),
-            );
+            let cufile = "cuFile works on host memory here: give its paths `--memory host`.";
+            section.lines.push(cufile.to_string());
         }
     }
 }
 
-fn host(machine: &Machine, lines: &mut Lines) {
+/// A name, whether it can be used and what would make it so.
+fn availability(name: &str, availability: &Availability, facts: &mut Facts) {
+    match availability {
+        Availability::Available => facts.add(name, "yes"),
+        Availability::Unavailable { reason, remedy } => {
+            facts.add(name, format!("no: {reason}"));
+            if !remedy.is_empty() {
+                facts.add("", format!("help: {remedy}"));
+            }
+        }
+    }
+}
+
+fn host(machine: &Machine, facts: &mut Facts) {
     let (host, memory) = (&machine.host, &machine.memory);
-    lines.heading("Host");
-    lines.row("CPU", &host.cpu_model);
+    facts.add("CPU", &host.cpu_model);
     let quota = machine
         .processors
         .quota_cpus
         .map_or_else(String::new, |cpus| {
             format!(", control group allows {cpus:.1}")
         });
-    lines.row(
+    facts.add(
         "CPUs",
         format!(
             "{} usable (online: {}){quota}",
@@ -103,29 +106,29 @@ fn host(machine: &Machine, lines: &mut Lines) {
         Fact::Known(nodes) => {
             for node in nodes {
                 let memory = size(&node.memory_bytes);
-                lines.row(
+                facts.add(
                     &format!("NUMA node {}", node.node),
                     format!("CPUs {}, {memory}", node.cpus),
                 );
             }
         }
-        Fact::Unknown(reason) => lines.row("NUMA nodes", format!("unknown: {reason}")),
+        Fact::Unknown(reason) => facts.add("NUMA nodes", format!("unknown: {reason}")),
     }
     let available = size(&memory.available_bytes);
-    lines.row(
+    facts.add(
         "memory",
         format!("{}, {available} available", ByteSize(host.memory_bytes)),
     );
-    lines.row(
+    facts.add(
         "control group limit",
         host.memory_limit_bytes
             .map_or_else(|| "none".to_string(), |bytes| ByteSize(bytes).to_string()),
     );
-    lines.row(
+    facts.add(
         "transparent huge pages",
         shown(&memory.transparent_huge_pages),
     );
-    lines.row(
+    facts.add(
         "reserved huge pages",
         format!(
             "{} of {} free, {} each",
@@ -138,31 +141,20 @@ fn host(machine: &Machine, lines: &mut Lines) {
         || "unlimited".to_string(),
         |bytes| ByteSize(bytes).to_string(),
     );
-    lines.row("locked memory limit", locked);
-    lines.row("open files limit", host.open_files_limit.to_string());
+    facts.add("locked memory limit", locked);
+    facts.add("open files limit", host.open_files_limit.to_string());
 }
 
-fn io_uring(machine: &Machine, lines: &mut Lines) {
-    lines.heading("io_uring");
-    lines.availability("rings", &machine.host.io_uring);
-    lines.row(
+fn io_uring(machine: &Machine, facts: &mut Facts) {
+    availability("rings", &machine.host.io_uring, facts);
+    facts.add(
         "kernel.io_uring_disabled",
         shown(&machine.io_uring.disabled_setting),
     );
     // Without rings the flags would only repeat the reason.
     let rings = machine.host.io_uring.is_available();
     for flag in machine.io_uring.flags.iter().filter(|_| rings) {
-        lines.availability(&flag.name, &flag.availability);
-    }
-}
-
-fn warnings(machine: &Machine, lines: &mut Lines) {
-    if machine.warnings.is_empty() {
-        return;
-    }
-    lines.heading("Worth knowing");
-    for warning in &machine.warnings {
-        lines.paragraph(&warning.to_string());
+        availability(&flag.name, &flag.availability, facts);
     }
 }
 
@@ -184,13 +176,5 @@ fn yes_no(fact: &Fact<bool>) -> String {
     shown(&fact.clone().map(|yes| if yes { "yes" } else { "no" }))
 }
 
-/// `yes`, or `no` with the reason.
-fn verdict(availability: &Availability) -> String {
-    match availability {
-        Availability::Available => "yes".to_string(),
-        Availability::Unavailable { reason, .. } => format!("no: {reason}"),
-    }
-}
-
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -5,38 +5,39 @@ use stormlp_model::machine::{
 };
 use stormlp_model::units::ByteSize;
 
-use super::lines::Lines;
 use super::{shown, size, yes_no};
+use crate::document::{Document, Facts};
 
-pub(super) fn section(machine: &Machine, lines: &mut Lines) {
+pub(super) fn section(machine: &Machine, document: &mut Document) {
     let storage = &machine.storage;
-    lines.heading(&format!("Storage behind {}", storage.directory.display()));
-    examined(storage, lines);
+    let title = format!("Storage behind {}", storage.directory.display());
+    let facts = &mut document.section(&title, None).facts;
+    examined(storage, facts);
     match &storage.filesystem {
-        Fact::Known(filesystem) => describe(filesystem, lines),
-        Fact::Unknown(reason) => lines.row("file system", format!("unknown ({reason})")),
+        Fact::Known(filesystem) => describe(filesystem, facts),
+        Fact::Unknown(reason) => facts.add("file system", format!("unknown ({reason})")),
     }
     match &storage.direct_io {
-        Fact::Known(support) => direct(support, lines),
-        Fact::Unknown(reason) => lines.row("O_DIRECT", format!("unknown ({reason})")),
+        Fact::Known(support) => direct(support, facts),
+        Fact::Unknown(reason) => facts.add("O_DIRECT", format!("unknown ({reason})")),
     }
     match &storage.devices {
-        Fact::Known(devices) => devices.iter().for_each(|device| block(device, lines)),
-        Fact::Unknown(reason) => lines.row("block devices", format!("none to be seen ({reason})")),
+        Fact::Known(devices) => devices.iter().for_each(|device| block(device, facts)),
+        Fact::Unknown(reason) => facts.add("block devices", format!("none to be seen ({reason})")),
     }
 }
 
 /// Says which folder was looked at, where it is not the one that was asked about.
-fn examined(storage: &StorageFacts, lines: &mut Lines) {
+fn examined(storage: &StorageFacts, facts: &mut Facts) {
     match &storage.examined {
         Fact::Known(path) if *path == storage.directory => {}
-        Fact::Known(path) => lines.row("looked at", path.display().to_string()),
-        Fact::Unknown(reason) => lines.row("looked at", format!("nothing ({reason})")),
+        Fact::Known(path) => facts.add("looked at", path.display().to_string()),
+        Fact::Unknown(reason) => facts.add("looked at", format!("nothing ({reason})")),
     }
 }
 
-fn describe(filesystem: &Filesystem, lines: &mut Lines) {
-    lines.row(
+fn describe(filesystem: &Filesystem, facts: &mut Facts) {
+    facts.add(
         "file system",
         format!(
             "{} (magic {:#x}) on {} from {}",
@@ -46,14 +47,14 @@ fn describe(filesystem: &Filesystem, lines: &mut Lines) {
             filesystem.source
         ),
     );
-    lines.row(
+    facts.add(
         "mount options",
         format!(
             "{} / {}",
             filesystem.mount_options, filesystem.super_options
         ),
     );
-    lines.row(
+    facts.add(
         "space",
         format!(
             "{} free of {}",
@@ -63,12 +64,12 @@ fn describe(filesystem: &Filesystem, lines: &mut Lines) {
     );
 }
 
-fn direct(support: &DirectSupport, lines: &mut Lines) {
+fn direct(support: &DirectSupport, facts: &mut Facts) {
     let verdict = if support.honoured { "works" } else { "refused" };
-    lines.row("O_DIRECT", format!("{verdict} ({})", support.tried));
+    facts.add("O_DIRECT", format!("{verdict} ({})", support.tried));
     let bytes = |fact: &Fact<u32>| shown(&fact.clone().map(|n| format!("{n} B")));
     let (memory, offset) = (&support.memory_align_bytes, &support.offset_align_bytes);
-    lines.row(
+    facts.add(
         "alignment asked for",
         match (memory, offset) {
             (Fact::Unknown(reason), _) => format!("unknown ({reason})"),
@@ -77,7 +78,7 @@ fn direct(support: &DirectSupport, lines: &mut Lines) {
     );
 }
 
-fn block(device: &BlockDevice, lines: &mut Lines) {
+fn block(device: &BlockDevice, facts: &mut Facts) {
     let indent = "  ".repeat(device.depth as usize);
     let mut words = vec![device.kind.name().to_string(), size(&device.size_bytes)];
     words.extend(device.layout.clone());
@@ -94,10 +95,10 @@ fn block(device: &BlockDevice, lines: &mut Lines) {
     if !device.members.is_empty() {
         words.push(format!("on {}", device.members.join(" ")));
     }
-    lines.row(&format!("{indent}{}", device.name), words.join(", "));
+    facts.add(&format!("{indent}{}", device.name), words.join(", "));
     if let Some(queue) = &device.queue {
         for line in settings(queue) {
-            lines.row("", line);
+            facts.add("", line);
         }
     }
 }

@@ -11,7 +11,12 @@ use stormlp_model::machine::{
 use stormlp_model::path::PathKind;
 use stormlp_model::units::{GIB, TIB};
 
-use super::text;
+use super::document;
+
+/// In the width of a page.
+fn text(machine: &Machine) -> String {
+    crate::text::render(&document(machine), Some(110))
+}
 
 fn known(text: &str) -> Fact<String> {
     Fact::Known(text.to_string())
@@ -182,78 +187,6 @@ fn server() -> Machine {
 }
 
 #[test]
-fn a_server_is_described_whole() {
-    insta::assert_snapshot!(text(&server()), @r#"
-    stormlp 1.2.3 on dgx, Linux 6.8.0
-    release build for x86_64 gnu, opens GPU libraries at run time
-
-    Transfer paths
-      gds                       no: libcufile.so.0 was not found
-                                help: install gds-tools
-      cpu                       yes
-      buffered                  yes
-      cpu-gpu                   yes
-      cpu-async-gpu             yes
-      page-cache                yes
-      gds-async                 no: for the same reason as gds
-      gds-batch                 no: for the same reason as gds
-      gds-batch-stream          no: for the same reason as gds
-      null                      yes
-
-    GPUs and direct storage
-      cuda:0                    NVIDIA H200, 140 GiB, 0000:3b:00.0
-      0000:3b:00.0              NVIDIA H200, NUMA node 0, BAR1 256 GiB
-                                driver nvidia, peer-to-peer memory 0 B, link 32.0 GT/s PCIe x16
-      NVIDIA driver             570.124.06, open kernel module
-      nvidia-fs                 not loaded (/proc/driver/nvidia-fs/version: no such file)
-      CUDA driver library       12.8 from libcuda.so.1
-      libcufile                 none that works: see the path gds
-      kernel P2PDMA for cuFile  yes
-      IOMMU                     does not translate (no groups); kernel arguments: iommu=off
-      ACS                       0000:3a:00.0 ReqRedir+ CmpltRedir+
-
-    Storage behind data
-      looked at                 /mnt/data
-      file system               ext4 (magic 0xef53) on /mnt from /dev/nvme0n1p1
-      mount options             rw,noatime / rw
-      space                     1 TiB free of 4 TiB
-      O_DIRECT                  works (write of 4096 bytes with O_DIRECT: 4096 bytes)
-      alignment asked for       memory 4 B, offset 512 B
-      nvme0n1p1                 partition, 4 TiB, PCI 0000:5e:00.0, NUMA node 1, on nvme0n1
-        nvme0n1                 disk, 4 TiB, Fast SSD, PCI 0000:5e:00.0, NUMA node 1
-                                logical_block_size 512 B, physical_block_size 4096 B, rotational no, write_cache
-                                write through
-                                scheduler none, nr_requests 1023, nomerges 0, io_poll no, wbt_lat_usec unknown
-                                read_ahead_kb 128, max_sectors_kb 1280 (hardware 2048), max_segments 128
-
-    Host
-      CPU                       Big CPU
-      CPUs                      96 usable (online: 0-95), control group allows 48.0
-      NUMA node 0               CPUs 0-95, 2 TiB
-      memory                    2 TiB, 1 TiB available
-      control group limit       512 GiB
-      transparent huge pages    madvise
-      reserved huge pages       0 of 0 free, 2 MiB each
-      locked memory limit       unlimited
-      open files limit          1024
-
-    io_uring
-      rings                     yes
-      kernel.io_uring_disabled  0
-      DEFER_TASKRUN             no: EINVAL
-                                help: Linux 6.1 or later
-
-    Worth knowing
-      - neither nvidia-fs nor PCI peer-to-peer memory is there; cuFile can only run in compatibility mode: load
-        nvidia-fs, or the open driver with a static BAR1
-      - PCI bridges that redirect peer-to-peer requests (ACS): 1; direct transfers cross the root complex; switch
-        ACS off in the firmware
-      - ext4 is mounted without `data=ordered` among its options; cuFile takes its direct path on ext4 only when
-        the option is given at mount
-    "#);
-}
-
-#[test]
 fn a_machine_without_gpu_says_that_memory_is_emulated() {
     let mut machine = server();
     machine.host.accelerators.clear();
@@ -325,4 +258,9 @@ fn what_is_right_gets_no_advice() {
         filesystem.super_options = "rw,data=ordered".into();
     }
     assert_eq!(advice(&machine), []);
+}
+
+/// A made-up server, for the tests of every renderer.
+pub(crate) fn sample() -> crate::document::Document {
+    document(&server())
 }

@@ -1,10 +1,11 @@
-//! Which path was faster, and how a report stands against an earlier one.
+//! Which path was faster.
 
-use stormlp_model::matrix::{CacheState, MatrixPlan, MatrixReport, Measurement};
+use stormlp_model::matrix::{CacheState, MatrixPlan, Measurement};
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
 
-use super::group::{Combination, Group, Spread, groups};
+use super::group::{Combination, Group};
+use crate::document::Estimate;
 
 /// `A ran 1.24 ± 0.01 times faster than B`, when two or more paths were measured alike.
 ///
@@ -37,7 +38,7 @@ pub(super) fn verdict(plan: &MatrixPlan, groups: &[Group<'_>]) -> Option<String>
     }
     let fastest = *paths.iter().max_by(|a, b| {
         mean_ratio(groups, **a, **b, &combinations)
-            .mean
+            .value
             .total_cmp(&1.0)
     })?;
     let others: Vec<String> = (paths.iter())
@@ -108,14 +109,14 @@ fn find<'a, 'b>(
     comparable(groups).find(|g| g.key.path == path && g.key.combination == *combination)
 }
 
-/// Geometric mean of the ratios of two paths; its deviation is known for a single combination.
+/// Geometric mean of the ratios of two paths; its spread is known for a single combination.
 fn mean_ratio(
     groups: &[Group<'_>],
     a: PathKind,
     b: PathKind,
     combinations: &[Combination],
-) -> Spread {
-    let ratios: Vec<Spread> = (combinations.iter())
+) -> Estimate {
+    let ratios: Vec<Estimate> = (combinations.iter())
         .filter_map(|combination| {
             let a = find(groups, a, combination)?.throughput()?;
             let b = find(groups, b, combination)?.throughput()?;
@@ -125,45 +126,11 @@ fn mean_ratio(
     match ratios.as_slice() {
         [only] => *only,
         several => {
-            let logarithms: f64 = several.iter().map(|ratio| ratio.mean.ln()).sum();
-            Spread {
-                mean: (logarithms / several.len() as f64).exp(),
-                deviation: None,
+            let logarithms: f64 = several.iter().map(|ratio| ratio.value.ln()).sum();
+            Estimate {
+                value: (logarithms / several.len() as f64).exp(),
+                spread: None,
             }
         }
     }
-}
-
-/// Throughput of a group by that of the same group in an earlier report.
-pub(super) fn against(group: &Group<'_>, baseline: &MatrixReport) -> String {
-    let earlier = groups(baseline);
-    let earlier = earlier.iter().find(|earlier| earlier.key == group.key);
-    match (group.throughput(), earlier.and_then(Group::throughput)) {
-        (Some(now), Some(then)) => format!("× {}", now.ratio(then).text()),
-        (_, None) => "not in baseline".to_string(),
-        (None, Some(_)) => "-".to_string(),
-    }
-}
-
-/// What makes a comparison with an earlier report doubtful.
-pub(super) fn caveat(report: &MatrixReport, baseline: &MatrixReport) -> Option<String> {
-    let mut doubts = Vec::new();
-    let (now, then) = (&report.head.host, &baseline.head.host);
-    if now.hostname != then.hostname {
-        doubts.push(format!("it was measured on {}", then.hostname));
-    }
-    if now.kernel != then.kernel {
-        doubts.push(format!("it was measured under Linux {}", then.kernel));
-    }
-    if report.plan.memory.emulated != baseline.plan.memory.emulated {
-        doubts.push("only one of the two has emulated accelerator memory".to_string());
-    }
-    if report.plan.cache != baseline.plan.cache {
-        doubts.push(format!("its page cache was {}", baseline.plan.cache.name()));
-    }
-    let started = &baseline.head.started_at;
-    Some(match doubts.is_empty() {
-        true => format!("baseline: {started}"),
-        false => format!("baseline: {started}; {}", doubts.join("; ")),
-    })
 }

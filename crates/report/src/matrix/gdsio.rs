@@ -8,8 +8,6 @@ use stormlp_model::operation::Operation;
 use stormlp_model::path::PathKind;
 use stormlp_model::units::GIB;
 
-use super::numbers::kib;
-
 /// A line for each cell that counts, `Verifying data` before one that reads back what the cell
 /// before it wrote, and a line for each job where `per_job` asks for them.
 pub fn result_lines(report: &MatrixReport, per_job: bool) -> String {
@@ -91,4 +89,13 @@ fn job_line(job: &JobReport) -> String {
 /// gdsio's word for an operation.
 pub(super) fn io_type(op: Operation) -> String {
     op.name().to_ascii_uppercase()
+}
+
+/// Bytes in KiB, as gdsio prints sizes: whole where they are.
+pub(super) fn kib(bytes: u64) -> String {
+    if bytes.is_multiple_of(1024) {
+        (bytes / 1024).to_string()
+    } else {
+        (bytes as f64 / 1024.0).to_string()
+    }
 }

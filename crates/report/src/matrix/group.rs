@@ -4,12 +4,23 @@ use stormlp_model::matrix::{CellReport, IoSize, MatrixReport, Measurement};
 use stormlp_model::operation::Operation;
 use stormlp_model::path::PathKind;
 use stormlp_model::stats::{mean, sample_deviation};
+use stormlp_model::units::{ByteSize, GIB, counted};
+
+use crate::document::Estimate;
 
 /// What the repetitions of a combination share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Key {
     pub(super) path: PathKind,
     pub(super) combination: Combination,
+}
+
+impl Key {
+    /// What the combination is called in every report.
+    pub(super) fn name(&self) -> String {
+        let depth = self.combination.queue_depth;
+        format!("{}, {}, depth {depth}", self.path, self.combination.words())
+    }
 }
 
 /// What cells that are to be compared share.
@@ -27,46 +38,14 @@ impl Combination {
     pub(super) fn io_size(&self) -> String {
         match self.mix {
             Some(mix) => mix.to_string(),
-            None => super::numbers::size(self.io_size_bytes),
+            None => ByteSize(self.io_size_bytes).to_string(),
         }
     }
 
     /// All of it in words.
     pub(super) fn words(&self) -> String {
-        let threads = match self.threads {
-            1 => "1 thread".to_string(),
-            threads => format!("{threads} threads"),
-        };
+        let threads = counted(u64::from(self.threads), "thread");
         format!("{} of {}, {threads}", self.op, self.io_size())
-    }
-}
-
-/// A mean and how far its samples lie from it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Spread {
-    pub(super) mean: f64,
-    /// Sample standard deviation; `None` for a single sample.
-    pub(super) deviation: Option<f64>,
-}
-
-impl Spread {
-    /// `self` by `other`, the relative deviations added in squares.
-    pub(super) fn ratio(self, other: Self) -> Self {
-        let mean = self.mean / other.mean;
-        let relative = |spread: Self| spread.deviation.map(|d| d / spread.mean);
-        let deviation = match (relative(self), relative(other)) {
-            (None, None) => None,
-            (a, b) => Some(mean * a.unwrap_or(0.0).hypot(b.unwrap_or(0.0))),
-        };
-        Self { mean, deviation }
-    }
-
-    /// With two decimals.
-    pub(super) fn text(self) -> String {
-        match self.deviation {
-            Some(deviation) => format!("{:.2} ± {deviation:.2}", self.mean),
-            None => format!("{:.2}", self.mean),
-        }
     }
 }
 
@@ -84,18 +63,23 @@ impl<'a> Group<'a> {
     }
 
     /// Mean and deviation of a number over the repetitions; `None` when no cell counts.
-    pub(super) fn spread(&self, number: impl Fn(&Measurement) -> f64) -> Option<Spread> {
+    pub(super) fn estimate(&self, number: impl Fn(&Measurement) -> f64) -> Option<Estimate> {
         let samples: Vec<f64> = self.results().into_iter().map(number).collect();
-        let deviation = (samples.len() > 1).then(|| sample_deviation(&samples));
-        (!samples.is_empty()).then(|| Spread {
-            mean: mean(&samples),
-            deviation,
+        let spread = (samples.len() > 1).then(|| sample_deviation(&samples));
+        (!samples.is_empty()).then(|| Estimate {
+            value: mean(&samples),
+            spread,
         })
     }
 
-    /// Throughput in bytes per second.
-    pub(super) fn throughput(&self) -> Option<Spread> {
-        self.spread(|m| m.throughput_bytes_per_second)
+    /// Throughput in GiB/s.
+    pub(super) fn throughput(&self) -> Option<Estimate> {
+        self.estimate(|m| m.throughput_bytes_per_second / GIB as f64)
+    }
+
+    /// Its mean; below all others where no cell counts.
+    pub(super) fn rate(&self) -> f64 {
+        self.throughput().map_or(-1.0, |rate| rate.value)
     }
 
     /// The path under which the results are shown, with what ran where that differs.

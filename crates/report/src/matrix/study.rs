@@ -1,48 +1,46 @@
 //! The two tables of the study this matrix follows, with its columns and its precision.
 
-use stormlp_model::matrix::{CellReport, Measurement};
+use stormlp_model::matrix::{CellReport, MatrixReport, Measurement};
 use stormlp_model::path::PathKind;
 use stormlp_model::units::GIB;
 
-use super::View;
-use super::gdsio::io_type;
-use super::group::groups;
-use super::numbers::{kib, thousands};
-use super::sheet::{Sheet, cut_short, evidence_notes, title, warning_notes};
+use super::gdsio::{io_type, kib};
+use super::run::{cut_short, not_measured};
+use crate::document::{Cell, Column, Table};
+use crate::numbers::thousands;
 
 /// Shape A: a row for each cell, with `IO Depth` when a batch path is among them.
-pub(super) fn by_kind(view: &View<'_>) -> Sheet {
+pub(super) fn by_kind(report: &MatrixReport) -> Table {
     let is_batch = |path: PathKind| matches!(path, PathKind::GdsBatch | PathKind::GdsBatchStream);
-    let with_depth = view
-        .report
+    let batches = report
         .results
         .cells
         .iter()
         .any(|cell| is_batch(cell.requested_path));
-    let mut header = vec!["I/O Type", "Transfer Type", "Threads"];
-    if with_depth {
-        header.push("IO Depth");
-    }
-    header.extend([
+    let depth = batches.then(|| Column::numbers("IO Depth", 0));
+    let words = ["I/O Type", "Transfer Type"].map(|name| Column::words(name, 0));
+    let numbers = [
         "Data Set Size (KiB)",
         "IO Size (KiB)",
         "Throughput (GiB/sec)",
         "Avg Latency (usecs)",
         "Operations",
-    ]);
-    let mut sheet = sheet(view, header, 2);
-    for cell in &view.report.results.cells {
-        let mut row = vec![
+    ];
+    let columns = (words.into_iter())
+        .chain([Column::numbers("Threads", 0)])
+        .chain(depth)
+        .chain(numbers.map(|name| Column::numbers(name, 0)));
+    let mut table = Table::new(columns);
+    for cell in &report.results.cells {
+        let mut row: Vec<String> = vec![
             io_type(cell.op),
             ran(cell).gdsio_label().to_string(),
             cell.threads.to_string(),
         ];
-        if with_depth {
-            row.push(match is_batch(cell.requested_path) {
-                true => cell.queue_depth.to_string(),
-                false => "-".to_string(),
-            });
-        }
+        row.extend(batches.then(|| match is_batch(cell.requested_path) {
+            true => cell.queue_depth.to_string(),
+            false => "-".to_string(),
+        }));
         let io_size = match cell.io_size_mix {
             None => kib(cell.io_size_bytes),
             Some(mix) => mix.to_string(),
@@ -51,55 +49,41 @@ pub(super) fn by_kind(view: &View<'_>) -> Sheet {
             Some(numbers) => row.extend([
                 thousands(numbers.bytes / 1024),
                 io_size,
-                marked(format!("{:.2}", gib(numbers)), numbers, view, &mut sheet),
+                marked(format!("{:.2}", gib(numbers)), numbers, report, &mut table),
                 format!("{:.2}", numbers.latency_us.mean),
                 thousands(numbers.operations),
             ]),
-            None => row.extend(["-".to_string(), io_size, missing(cell, &mut sheet)]),
+            None => row.extend(["-".to_string(), io_size, not_measured(cell, &mut table)]),
         }
-        sheet.rows.push(row);
+        table.row("", row.into_iter().map(Cell::Text).collect());
     }
-    sheet
+    table
 }
 
 /// Shape B: transfer type, threads, throughput and latency, the fastest first.
-pub(super) fn by_throughput(view: &View<'_>) -> Sheet {
-    let header = vec![
-        "Transfer Type",
-        "Threads",
-        "Throughput (GiB/sec)",
-        "Latency (usec)",
-    ];
-    let mut sheet = sheet(view, header, 1);
-    let mut cells: Vec<&CellReport> = view.report.results.cells.iter().collect();
+pub(super) fn by_throughput(report: &MatrixReport) -> Table {
+    let mut table = Table::new([
+        Column::words("Transfer Type", 0),
+        Column::numbers("Threads", 0),
+        Column::numbers("Throughput (GiB/sec)", 0),
+        Column::numbers("Latency (usec)", 0),
+    ]);
+    let mut cells: Vec<&CellReport> = report.results.cells.iter().collect();
     let rate = |cell: &CellReport| cell.result().map_or(-1.0, gib);
     cells.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
     for cell in cells {
         let mut row = vec![ran(cell).route().to_string(), cell.threads.to_string()];
         match cell.result() {
             Some(numbers) => {
-                row.extend([
-                    marked(full_precision(gib(numbers)), numbers, view, &mut sheet),
-                    full_precision(numbers.latency_us.mean),
-                ]);
+                let rate = full_precision(gib(numbers));
+                row.push(marked(rate, numbers, report, &mut table));
+                row.push(full_precision(numbers.latency_us.mean));
             }
-            None => row.push(missing(cell, &mut sheet)),
+            None => row.push(not_measured(cell, &mut table)),
         }
-        sheet.rows.push(row);
+        table.row("", row.into_iter().map(Cell::Text).collect());
     }
-    sheet
-}
-
-fn sheet(view: &View<'_>, header: Vec<&str>, word_columns: usize) -> Sheet {
-    let mut notes = evidence_notes(&groups(view.report));
-    notes.extend(warning_notes(view.report));
-    Sheet {
-        title: title(view.report),
-        header: header.into_iter().map(str::to_string).collect(),
-        word_columns,
-        notes,
-        ..Sheet::default()
-    }
+    table
 }
 
 /// The path under whose name a row stands: the one that ran, when that is known.
@@ -108,26 +92,15 @@ fn ran(cell: &CellReport) -> PathKind {
 }
 
 /// A rate, with a footnote where the cell was cut short.
-fn marked(rate: String, numbers: &Measurement, view: &View<'_>, sheet: &mut Sheet) -> String {
-    match cut_short(numbers, view.report.plan.span) {
-        Some(text) => format!("{rate} {}", sheet.footnote(text)),
+fn marked(rate: String, numbers: &Measurement, of: &MatrixReport, table: &mut Table) -> String {
+    match cut_short(numbers, of.plan.span) {
+        Some(text) => format!("{rate} {}", table.footnote(text)),
         None => rate,
     }
 }
 
 fn gib(numbers: &Measurement) -> f64 {
     numbers.throughput_bytes_per_second / GIB as f64
-}
-
-fn missing(cell: &CellReport, sheet: &mut Sheet) -> String {
-    let reason = cell.reason.clone().unwrap_or_default();
-    let remedy = cell.remedy.clone().unwrap_or_default();
-    let text = [reason, remedy]
-        .into_iter()
-        .filter(|t| !t.is_empty())
-        .collect::<Vec<_>>();
-    let text = format!("{}: {}", cell.requested_path, text.join("; "));
-    format!("n/a {}", sheet.footnote(text))
 }
 
 /// Six decimals without the zeros at their end, as the study prints them.

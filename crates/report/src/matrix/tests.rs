@@ -16,6 +16,7 @@ use stormlp_model::units::GIB;
 use stormlp_model::warning::{Warning, WarningKind};
 
 use super::*;
+use crate::{csv, markdown, text};
 
 fn host() -> HostFacts {
     HostFacts {
@@ -113,6 +114,7 @@ fn report(request: &MatrixRequest, gib: impl Fn(PathKind, u32) -> Option<f64>) -
         host(),
     );
     let mut report = MatrixReport::new(head, plan, MatrixResults::default());
+    report.ending = stormlp_model::report::Ending::Complete;
     report.warnings.clone_from(&report.plan.warnings);
     for (index, cell) in report.plan.cells.clone().iter().enumerate() {
         let mut entry = CellReport::without_numbers(index, cell, "read data/stormlp.3: EIO");
@@ -149,59 +151,34 @@ fn both(path: PathKind, _repeat: u32) -> Option<f64> {
     })
 }
 
-fn show(format: Format, report: &MatrixReport) -> String {
-    let view = View {
-        report,
-        baseline: None,
-        columns: Columns::Standard,
-    };
-    render(format, &view).unwrap()
+fn table(report: &MatrixReport) -> String {
+    text::render(&document(report, Columns::Standard), None)
 }
 
-#[test]
-fn a_table_names_emulated_memory_and_why_a_path_is_missing() {
-    insta::assert_snapshot!(show(Format::Table, &report(&plain(), both)), @r"
-    matrix on node1 (Linux 6.8.0), 2026-11-21T10:15:02Z
-    8 files, 8 GiB in all, in data, page cache cold, 5.0 s a cell, engine uring (auto)
-    accelerator memory: host memory (emulated)
-    ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-     path         memory     op     I/O     threads   depth     GiB/s     IOPS   mean µs   p50 µs   p99 µs   p99.9 µs   max µs   CPU s/GiB        cached
-    ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-     gds                     read   1 MiB         8       1   n/a [1]
-     cpu-gpu      emulated   read   1 MiB         8       1     12.50   12,800       635      600    1,235      2,000    3,457       0.080     0 % → 0 %
-     page-cache   emulated   read   1 MiB         8       1      5.00    5,120       635      600    1,235      2,000    3,457       0.200   0 % → 100 %
-    ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-    [1] gds: no libcufile; install CUDA
-    cpu-gpu: O_DIRECT held
-    page-cache: O_DIRECT held
-    warning: accelerator memory is emulated: host memory stands in for it, and a copy to it is a copy within host memory; run on a machine with a GPU to measure transfers to one
-    warning: the files (8 GiB) fit in memory (64 GiB): once path page-cache has gone over them, it reads from memory; use --passes 1, or a larger --file-size
-    cpu-gpu ran 2.50 times faster than page-cache (read of 1 MiB, 8 threads)
-    ");
+fn page(report: &MatrixReport) -> String {
+    markdown::render(&document(report, Columns::Standard))
+}
+
+fn rows(report: &MatrixReport) -> String {
+    csv::render(&document(report, Columns::Standard), true).unwrap()
 }
 
 #[test]
 fn repetitions_are_a_mean_with_its_deviation() {
     let mut request = plain();
     request.repeat = 3;
-    let text = show(
-        Format::Table,
-        &report(&request, |path, repeat| {
-            Some(both(path, 1)? + f64::from(repeat))
-        }),
-    );
-    assert!(text.contains("13.00 ± 0.2500"), "{text}");
-    insta::assert_snapshot!(text.lines().last().unwrap(), @r"cpu-gpu ran 2.36 ± 0.12 times faster than page-cache (read of 1 MiB, 8 threads)");
+    let text = table(&report(&request, |path, repeat| {
+        Some(both(path, 1)? + f64::from(repeat))
+    }));
+    assert!(text.contains("13.0 ± 0.2"), "{text}");
+    insta::assert_snapshot!(text.lines().next().unwrap(), @r"cpu-gpu ran 2.36 ± 0.12 times faster than page-cache (read of 1 MiB, 8 threads)");
 }
 
 #[test]
 fn a_failed_cell_has_no_numbers_and_says_why() {
-    let text = show(
-        Format::Table,
-        &report(&plain(), |path, _| {
-            (path != PathKind::CpuGpu).then_some(20.0)
-        }),
-    );
+    let text = table(&report(&plain(), |path, _| {
+        (path != PathKind::CpuGpu).then_some(20.0)
+    }));
     assert!(text.contains("failed [2]"), "{text}");
     assert!(
         text.contains("[2] cpu-gpu: read data/stormlp.3: EIO"),
@@ -215,10 +192,10 @@ fn a_path_that_ran_as_another_is_shown_with_it() {
     let mut report = report(&plain(), both);
     report.results.cells[1].effective_path = Some(PathKind::Cpu);
     report.results.cells[2].effective_path = None;
-    let text = show(Format::Table, &report);
+    let text = table(&report);
     assert!(text.contains("cpu-gpu (ran: cpu)"), "{text}");
     assert!(text.contains("page-cache (ran: unproven)"), "{text}");
-    assert!(show(Format::Gdsio, &report).starts_with("IoType: READ XferType: CPUONLY "));
+    assert!(gdsio_lines(&report, false).starts_with("IoType: READ XferType: CPUONLY "));
 }
 
 #[test]
@@ -235,8 +212,8 @@ fn the_page_caches_share_in_a_victory_is_told() {
         .as_mut()
         .unwrap()
         .device_read_bytes = Some(GIB);
-    let text = show(Format::Table, &report);
-    insta::assert_snapshot!(text.lines().last().unwrap(), @r"page-cache (mostly read from memory) ran 20.00 times faster than cpu-gpu (read of 1 MiB, 8 threads)");
+    let text = table(&report);
+    insta::assert_snapshot!(text.lines().next().unwrap(), @r"page-cache (mostly read from memory) ran 20.0 times faster than cpu-gpu (read of 1 MiB, 8 threads)");
 }
 
 #[test]
@@ -247,7 +224,7 @@ fn files_that_live_in_memory_are_told_by_the_page_cache_where_there_is_no_device
         numbers.device_read_bytes = None;
         numbers.page_cache_share = Some(1.0);
     }
-    let text = show(Format::Table, &report);
+    let text = table(&report);
     assert_eq!(
         text.matches("(mostly read from memory)").count(),
         2,
@@ -255,7 +232,7 @@ fn files_that_live_in_memory_are_told_by_the_page_cache_where_there_is_no_device
     );
     // Going around a cache that is warm on purpose is no reading from memory.
     report.plan.cache = stormlp_model::matrix::CacheState::Warm;
-    let text = show(Format::Table, &report);
+    let text = table(&report);
     assert!(!text.contains("cpu-gpu (mostly"), "{text}");
     assert!(text.contains("page-cache (mostly"), "{text}");
 }
@@ -264,7 +241,7 @@ fn files_that_live_in_memory_are_told_by_the_page_cache_where_there_is_no_device
 fn rates_of_checking_the_pattern_are_not_compared() {
     let mut request = plain();
     request.verify = true;
-    let text = show(Format::Table, &report(&request, both));
+    let text = table(&report(&request, both));
     assert!(!text.contains("faster than"), "{text}");
     assert!(
         text.contains("throughput includes checking the pattern"),
@@ -278,23 +255,17 @@ fn a_cell_cut_short_is_marked_in_every_format() {
     let numbers = report.results.cells[2].measurement.as_mut().unwrap();
     (numbers.interrupted, numbers.duration_seconds) = (true, 0.93);
     let note = "[2] cut short by the user: 0.93 of 5 s";
-    for format in [Format::Table, Format::Markdown] {
-        let text = show(format, &report);
+    for text in [table(&report), page(&report)] {
         assert!(text.contains("5.00 [2]") && text.contains(note), "{text}");
     }
     for columns in [Columns::StudyA, Columns::StudyB] {
-        let view = View {
-            report: &report,
-            baseline: None,
-            columns,
-        };
-        let text = render(Format::Table, &view).unwrap();
+        let text = text::render(&document(&report, columns), None);
         assert!(
             text.contains("cut short by the user: 0.93 of 5 s"),
             "{text}"
         );
     }
-    let csv = show(Format::Csv, &report);
+    let csv = rows(&report);
     let ends: Vec<&str> = (csv.lines())
         .map(|line| line.rsplit(',').next().unwrap())
         .collect();
@@ -305,41 +276,14 @@ fn a_cell_cut_short_is_marked_in_every_format() {
 fn an_engine_asked_for_is_named_without_more() {
     let mut report = report(&plain(), both);
     report.plan.engine_asked = stormlp_model::transport::EngineChoice::Uring;
-    let text = show(Format::Table, &report);
-    assert!(
-        text.lines().nth(1).unwrap().ends_with(", engine uring"),
-        "{text}"
-    );
-}
-
-#[test]
-fn markdown_has_the_same_rows() {
-    insta::assert_snapshot!(show(Format::Markdown, &report(&plain(), both)), @r"
-    ### matrix on node1 (Linux 6.8.0), 2026-11-21T10:15:02Z
-
-    8 files, 8 GiB in all, in data, page cache cold, 5.0 s a cell, engine uring (auto)
-
-    accelerator memory: host memory (emulated)
-
-    | path | memory | op | I/O | threads | depth | GiB/s | IOPS | mean µs | p50 µs | p99 µs | p99.9 µs | max µs | CPU s/GiB | cached |
-    | --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-    | gds |  | read | 1 MiB | 8 | 1 | n/a [1] |  |  |  |  |  |  |  |  |
-    | cpu-gpu | emulated | read | 1 MiB | 8 | 1 | 12.50 | 12,800 | 635 | 600 | 1,235 | 2,000 | 3,457 | 0.080 | 0 % → 0 % |
-    | page-cache | emulated | read | 1 MiB | 8 | 1 | 5.00 | 5,120 | 635 | 600 | 1,235 | 2,000 | 3,457 | 0.200 | 0 % → 100 % |
-
-    - [1] gds: no libcufile; install CUDA
-    - cpu-gpu: O_DIRECT held
-    - page-cache: O_DIRECT held
-    - warning: accelerator memory is emulated: host memory stands in for it, and a copy to it is a copy within host memory; run on a machine with a GPU to measure transfers to one
-    - warning: the files (8 GiB) fit in memory (64 GiB): once path page-cache has gone over them, it reads from memory; use --passes 1, or a larger --file-size
-    - cpu-gpu ran 2.50 times faster than page-cache (read of 1 MiB, 8 threads)
-    ");
+    let text = table(&report);
+    assert!(text.contains(", engine uring\n"), "{text}");
 }
 
 #[test]
 fn gdsios_line_is_gdsios_to_the_letter() {
     let report = report(&plain(), both);
-    insta::assert_snapshot!(show(Format::Gdsio, &report), @r"
+    insta::assert_snapshot!(gdsio_lines(&report, false), @r"
     IoType: READ XferType: CPU_GPU Threads: 8 DataSetSize: 52428800/8388608(KiB) IOSize: 1024(KiB) Throughput: 12.500000 GiB/sec, Avg_Latency: 634.547000 usecs ops: 51200 total_time 4.000000 secs
     IoType: READ XferType: CPU_CACHED_GPU Threads: 8 DataSetSize: 20971520/8388608(KiB) IOSize: 1024(KiB) Throughput: 5.000000 GiB/sec, Avg_Latency: 634.547000 usecs ops: 20480 total_time 4.000000 secs
     ");
@@ -352,7 +296,7 @@ fn gdsios_line_has_the_depth_of_a_batch_and_the_mix_of_sizes() {
     report.results.cells[1].effective_path = Some(PathKind::GdsBatch);
     report.results.cells[1].queue_depth = 10;
     report.results.cells[1].io_size_mix = Some(mix("32K:1024K:1K"));
-    let text = show(Format::Gdsio, &report);
+    let text = gdsio_lines(&report, false);
     let first = text.lines().next().unwrap();
     assert!(
         first.contains("XferType: GPU_BATCH Threads: 8 IoDepth: 10 DataSetSize: "),
@@ -389,7 +333,7 @@ fn reading_back_what_was_written_is_announced_as_gdsio_does() {
     request.paths = PathChoice::Named(vec![PathKind::Cpu]);
     request.ops = vec![Operation::Write, Operation::Read];
     request.verify = true;
-    let text = show(Format::Gdsio, &report(&request, both));
+    let text = gdsio_lines(&report(&request, both), false);
     let starts: Vec<&str> = text
         .lines()
         .map(|line| &line[..line.len().min(14)])
@@ -402,11 +346,11 @@ fn reading_back_what_was_written_is_announced_as_gdsio_does() {
 
 #[test]
 fn csv_has_a_line_for_each_cell_and_as_many_fields_as_its_header() {
-    let text = show(Format::Csv, &report(&plain(), both));
+    let text = rows(&report(&plain(), both));
     let mut reader = ::csv::Reader::from_reader(text.as_bytes());
-    assert_eq!(reader.headers().unwrap().len(), CSV_HEADER.len());
+    assert_eq!(reader.headers().unwrap().len(), columns().len());
     let rows: Vec<::csv::StringRecord> = reader.records().map(Result::unwrap).collect();
-    let column = |name| CSV_HEADER.iter().position(|known| *known == name).unwrap();
+    let column = |name| columns().iter().position(|known| *known == name).unwrap();
     let column = |row: &::csv::StringRecord, name| row[column(name)].to_string();
     assert_eq!(column(&rows[0], "status"), "unavailable");
     assert_eq!(column(&rows[0], "iops"), "");
@@ -414,40 +358,17 @@ fn csv_has_a_line_for_each_cell_and_as_many_fields_as_its_header() {
     assert_eq!(column(&rows[1], "memory_emulated"), "true");
     assert_eq!(column(&rows[1], "evidence"), "O_DIRECT held");
     assert!(
-        !csv_rows(&report(&plain(), both), false)
+        !csv::render(&document(&report(&plain(), both), Columns::Standard), false)
             .unwrap()
             .contains("format_version")
     );
 }
 
 #[test]
-fn json_is_the_report_and_reads_back_unchanged() {
-    let report = report(&plain(), both);
-    let text = show(Format::Json, &report);
-    assert_eq!(serde_json::from_str::<MatrixReport>(&text).unwrap(), report);
-    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
-    for key in [
-        "format_version",
-        "command",
-        "host",
-        "plan",
-        "warnings",
-        "cells",
-    ] {
-        assert!(!value[key].is_null(), "{key}");
-    }
-}
-
-#[test]
 fn the_studys_tables_have_its_columns_and_precision() {
     let report = report(&plain(), both);
     let show = |columns| {
-        let view = View {
-            report: &report,
-            baseline: None,
-            columns,
-        };
-        let text = render(Format::Markdown, &view).unwrap();
+        let text = markdown::render(&document(&report, columns));
         let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
         rows.join("\n")
     };
@@ -465,15 +386,6 @@ fn the_studys_tables_have_its_columns_and_precision() {
     | Storage->PAGE_CACHE->CPU->GPU | 8 | 5 | 634.547 |
     | Storage->GPU (GDS) | 8 | n/a [1] |  |
     ");
-    let view = View {
-        report: &report,
-        baseline: None,
-        columns: Columns::StudyA,
-    };
-    assert!(matches!(
-        render(Format::Csv, &view),
-        Err(RenderError::Columns)
-    ));
 }
 
 #[test]
@@ -481,13 +393,13 @@ fn a_baseline_stands_beside_each_cell_with_what_makes_it_doubtful() {
     let now = report(&plain(), both);
     let mut then = report(&plain(), |_, _| Some(40.0));
     then.head.host.kernel = "6.1.0".to_string();
-    let view = View {
-        report: &now,
-        baseline: Some(&then),
-        columns: Columns::Standard,
-    };
-    let text = render(Format::Table, &view).unwrap();
-    assert!(text.contains("× 1.25") && text.contains("× 0.50"), "{text}");
+    let mut shown = document(&now, Columns::Standard);
+    shown.compare(&document(&then, Columns::Standard), &now.head, &then.head);
+    let text = text::render(&shown, None);
+    assert!(
+        text.contains("1.25 better") && text.contains("0.50 worse"),
+        "{text}"
+    );
     assert!(text.contains("measured under Linux 6.1.0"), "{text}");
 }
 
@@ -498,41 +410,9 @@ fn warnings_are_printed_once_with_their_advice() {
     for cell in &mut report.results.cells {
         cell.warnings = vec![warning.clone(), warning.clone()];
     }
-    let text = show(Format::Table, &report);
+    let text = table(&report);
     let line = "warning: cpu-gpu read: it ran for 0.1 s; use --duration";
     assert_eq!(text.matches(line).count(), 1, "{text}");
-}
-
-#[test]
-fn a_plan_shows_what_would_run_and_how_long_it_takes() {
-    let plan = resolve(&plain(), &host(), &inventory()).unwrap();
-    insta::assert_snapshot!(render_plan(&plan), @r"
-    plan of matrix: 8 files, 8 GiB in all, in data
-    files: 0 used as they are, 0 made, 8 filled (8 GiB to write first)
-    accelerator memory: host memory (emulated)
-    engine uring, page cache cold, 5.0 s a cell after 0 ms of warm-up, buffers 16 MiB
-    ───────────────────────────────────────────────────────────────────────────
-     path         op     I/O   threads   depth   repeat   asked for   estimate
-    ───────────────────────────────────────────────────────────────────────────
-     gds          read   1M          8       1        1       8 GiB    n/a [1]
-     cpu-gpu      read   1M          8       1        1       8 GiB      5.0 s
-     page-cache   read   1M          8       1        1       8 GiB      5.0 s
-    ───────────────────────────────────────────────────────────────────────────
-    [1] gds: no libcufile; install CUDA
-    warning: accelerator memory is emulated: host memory stands in for it, and a copy to it is a copy within host memory; run on a machine with a GPU to measure transfers to one
-    warning: the files (8 GiB) fit in memory (64 GiB): once path page-cache has gone over them, it reads from memory; use --passes 1, or a larger --file-size
-    2 of 3 cells can run; about 18 s in all, if storage moves 1 GiB/s
-    ");
-}
-
-#[test]
-fn formats_are_told_by_extension() {
-    let format = |name: &str| Format::of_file(Path::new(name));
-    assert_eq!(format("a/b.json"), Ok(Format::Json));
-    assert_eq!(format("b.CSV"), Ok(Format::Csv));
-    assert_eq!(format("b.md"), Ok(Format::Markdown));
-    assert!(format("b.xlsx").unwrap_err().contains(".csv"));
-    assert!(format("b").is_err());
 }
 
 #[test]
@@ -570,4 +450,17 @@ fn repetitions_unlike_the_others_and_a_near_ceiling_are_told() {
         Some(if path == PathKind::Null { 90.0 } else { 50.0 })
     });
     assert_eq!(kinds(&near), [WarningKind::HarnessBound]);
+}
+
+/// A small matrix with a baseline, for the tests of every renderer.
+pub(crate) fn samples() -> Vec<(&'static str, crate::document::Document)> {
+    let now = report(&plain(), both);
+    let then = report(&plain(), |_, _| Some(40.0));
+    let mut compared = document(&now, Columns::Standard);
+    compared.compare(&document(&then, Columns::Standard), &now.head, &then.head);
+    vec![
+        ("gds", document(&now, Columns::Standard)),
+        ("gds_baseline", compared),
+        ("gds_plan", super::plan(&now.plan)),
+    ]
 }

@@ -5,6 +5,8 @@ use stormlp_model::training::datasize::{Binding, DataSize, MEMORY_MULTIPLE, MIN_
 use stormlp_model::training::profile::Profile;
 use stormlp_model::units::{ByteSize, counted, format_duration};
 
+use crate::document::Document;
+
 /// The answer of `stormlp datasize`; its JSON is these fields.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SizeAnswer {
@@ -34,50 +36,51 @@ pub struct SizeAnswer {
 }
 
 /// The answer for people.
-#[must_use]
-pub fn datasize_text(answer: &SizeAnswer) -> String {
+pub fn datasize(answer: &SizeAnswer) -> Document {
     let size = &answer.size;
-    let why = match size.binding {
-        Binding::Memory => format!(
-            "{MEMORY_MULTIPLE} times the memory of {} with {} (the steps alone would need {})",
-            counted(answer.hosts, "host"),
-            ByteSize(answer.host_memory_bytes),
-            counted(size.files_for_steps, "file")
-        ),
-        Binding::Steps => format!(
-            "{MIN_STEPS} steps an epoch (the memory alone would need {})",
-            counted(size.files_for_memory, "file")
-        ),
-    };
-    let subfolders = match size.subfolders {
-        0 => "none needed".to_string(),
-        count => format!("{count} advised (--params dataset.num_subfolders_train={count})"),
-    };
-    let fits = match (answer.free_bytes, answer.fits) {
-        (Some(free), Some(true)) => format!("it fits: {} free", ByteSize(free)),
-        (Some(free), _) => format!("it does not fit: {} free", ByteSize(free)),
-        (None, _) => "free space unknown".to_string(),
-    };
-    format!(
-        "{} on {} {} on {}, profile {} ({})\n\
-         files       {}\n\
-         bytes       {} ({})\n\
-         decided by  {why}\n\
-         subfolders  {subfolders}\n\
-         steps       {} an epoch\n\
-         run         at least {} of compute\n\
-         folder      {}: {fits}\n",
+    let mut document = Document::new(format!(
+        "{} files, {} for {} on {} {} on {}, profile {} ({})",
+        size.files,
+        ByteSize(size.bytes),
         answer.workload,
         answer.accelerators,
         answer.accelerator,
         counted(answer.hosts, "host"),
         answer.profile,
-        answer.profile.describe(),
-        size.files,
-        size.bytes,
-        ByteSize(size.bytes),
-        size.steps_per_epoch,
-        format_duration(answer.run_seconds),
-        answer.folder,
-    )
+        answer.profile.describe()
+    ));
+    let facts = &mut document.facts;
+    facts.add("bytes", size.bytes);
+    facts.add(
+        "decided by",
+        match size.binding {
+            Binding::Memory => format!(
+                "{MEMORY_MULTIPLE} times the memory of {} with {} (the steps alone would need {})",
+                counted(answer.hosts, "host"),
+                ByteSize(answer.host_memory_bytes),
+                counted(size.files_for_steps, "file")
+            ),
+            Binding::Steps => format!(
+                "{MIN_STEPS} steps an epoch (the memory alone would need {})",
+                counted(size.files_for_memory, "file")
+            ),
+        },
+    );
+    facts.add(
+        "subfolders",
+        match size.subfolders {
+            0 => "none needed".to_string(),
+            count => format!("{count} advised (--params dataset.num_subfolders_train={count})"),
+        },
+    );
+    facts.add("steps", format!("{} an epoch", size.steps_per_epoch));
+    let run = format_duration(answer.run_seconds);
+    facts.add("run", format!("at least {run} of compute"));
+    let fits = match (answer.free_bytes, answer.fits) {
+        (Some(free), Some(true)) => format!("it fits: {} free", ByteSize(free)),
+        (Some(free), _) => format!("it does not fit: {} free", ByteSize(free)),
+        (None, _) => "free space unknown".to_string(),
+    };
+    facts.add("folder", format!("{}: {fits}", answer.folder));
+    document
 }

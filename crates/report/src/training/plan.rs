@@ -1,51 +1,48 @@
 //! The plan of a training run, as `--dry-run` prints it.
 
-use std::fmt::Write as _;
-
 use stormlp_model::training::plan::{LoaderPlan, ReadPattern, TrainPlan};
 use stormlp_model::training::profile::BlockEnd;
 use stormlp_model::training::workload::Shuffle;
 use stormlp_model::units::{ByteSize, format_duration};
 
+use super::run::setting;
+use crate::document::{Document, Facts};
+
 /// Every number of the plan.
-#[must_use]
-pub fn plan_text(plan: &TrainPlan) -> String {
-    let mut out = format!(
-        "{} on {} emulated {}, profile {} ({})\n",
-        plan.workload,
-        plan.accelerators,
-        plan.accelerator,
-        plan.profile,
-        plan.profile.describe()
-    );
+pub fn plan(plan: &TrainPlan) -> Document {
+    let mut document = Document::new(format!("plan of {}", setting(plan)));
+    let facts = &mut document.facts;
     let folder = match &plan.data.folder {
         Some(folder) => folder.to_string(),
         None => "null storage: nothing is read".to_string(),
     };
-    let mut line = |name: &str, value: String| {
-        // Writing to a string cannot fail.
-        let _ = writeln!(out, "{name:<11} {value}");
-    };
-    line("folder", folder);
-    line("data", data(plan));
-    line(
+    facts.add("folder", folder);
+    facts.add("data", data(plan));
+    facts.add(
         "steps",
         format!(
             "{} an epoch, each {} samples on {} accelerators; epochs: {}, runs: {}",
             plan.steps_per_epoch, plan.batch_size, plan.accelerators, plan.epochs, plan.runs
         ),
     );
-    line("compute", format!("{} a step", plan.compute));
+    facts.add("compute", format!("{} a step", plan.compute));
     if !plan.preprocess.is_zero() {
-        line("preprocess", format!("{} a sample", plan.preprocess));
+        facts.add("preprocess", format!("{} a sample", plan.preprocess));
     }
-    line("loader", loader(plan));
-    line("reads", reads(plan));
-    line("path", path(plan));
-    line("order", order(plan));
-    line("AU", metric(plan));
+    facts.add("loader", loader(plan));
+    facts.add("reads", reads(plan));
+    facts.add("path", path(plan));
+    facts.add("order", order(plan));
+    facts.add("AU", metric(plan));
+    between_epochs(plan, facts);
+    facts.add("demand", demand(plan));
+    facts.add("memory", format!("about {}", ByteSize(plan.memory_bytes)));
+    document
+}
+
+fn between_epochs(plan: &TrainPlan, facts: &mut Facts) {
     if let Some(evaluation) = &plan.evaluation {
-        line(
+        facts.add(
             "evaluation",
             format!(
                 "{} steps of {} samples, {} each, after epoch {} and every {} epochs",
@@ -66,18 +63,10 @@ pub fn plan_text(plan: &TrainPlan) -> String {
             ),
             (None, None) => "never".to_string(),
         };
-        line(
-            "checkpoint",
-            format!(
-                "{} {when}, in {}",
-                ByteSize(checkpoint.bytes),
-                checkpoint.folder
-            ),
-        );
+        let bytes = ByteSize(checkpoint.bytes);
+        let folder = &checkpoint.folder;
+        facts.add("checkpoint", format!("{bytes} {when}, in {folder}"));
     }
-    line("demand", demand(plan));
-    line("memory", format!("about {}", ByteSize(plan.memory_bytes)));
-    out
 }
 
 fn data(plan: &TrainPlan) -> String {

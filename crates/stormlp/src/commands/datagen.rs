@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
-use serde::Serialize;
 use stormlp_dataset::content::Content;
 use stormlp_dataset::dataset::{Dataset, Recipe};
 use stormlp_dataset::generate::{self, Existing, GenerateError, GeneratePlan};
@@ -16,7 +14,7 @@ use stormlp_report::dataset as text;
 use crate::commands::engine::Engine;
 use crate::commands::workloads;
 use crate::exit::Failure;
-use crate::output;
+use crate::output::Format;
 use crate::session::Session;
 
 /// Arguments of `stormlp datagen`.
@@ -115,27 +113,18 @@ struct Mode {
     dry_run: bool,
 }
 
-/// The forms of the result.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
-    /// For people.
-    Text,
-    /// For scripts.
-    Json,
-}
-
 /// Makes, continues, verifies or only outlines the dataset.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let plan = plan(&args, session)?;
     if args.mode.dry_run {
         let outline = plan.outline();
-        return print(args.format, &outline, || text::outline_text(&outline));
+        return args.format.print(&outline, text::outline);
     }
     let progress = session.progress();
     if args.mode.verify {
         let found = generate::verify(&plan, &progress, &session.stop)
             .map_err(|error| failure(error, session))?;
-        print(args.format, &found, || text::verification_text(&found))?;
+        args.format.print(&found, text::verification)?;
         return match found.faults.len() {
             0 => Ok(()),
             bad => Err(bad_files(bad, found.by_checksum, session, &plan)),
@@ -143,18 +132,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     }
     let report =
         generate::run(&plan, &progress, &session.stop).map_err(|error| failure(error, session))?;
-    print(args.format, &report, || text::report_text(&report))
-}
-
-fn print<T: Serialize>(
-    format: Format,
-    value: &T,
-    text: impl FnOnce() -> String,
-) -> Result<(), Failure> {
-    match format {
-        Format::Text => output::print(&text()),
-        Format::Json => output::print(&output::json(value)?),
-    }
+    args.format.print(&report, text::report)
 }
 
 /// Everything decided: the workload, what the options change in it, and where it goes.

@@ -2,16 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use stormlp_model::training::datasize::{SizeRequest, datasize};
 use stormlp_model::training::profile::Profile;
 use stormlp_model::units::ByteSize;
-use stormlp_report::training::{SizeAnswer, datasize_text};
+use stormlp_report::training::{self, SizeAnswer};
 use stormlp_transfer::{probe, storage};
 
 use super::workloads;
 use crate::exit::Failure;
-use crate::output;
+use crate::output::Format;
 use crate::session::Session;
 
 /// Arguments of `stormlp datasize`.
@@ -71,25 +70,13 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// The forms of the answer.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
-    /// For people.
-    Text,
-    /// For scripts.
-    Json,
-}
-
 /// Says how large the dataset must be; whether it fits changes nothing about the exit code.
 ///
 /// # Errors
 /// With exit code 3 when the workload or a number is wrong.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let answer = answer(&args, session)?;
-    match args.format {
-        Format::Text => output::print(&datasize_text(&answer)),
-        Format::Json => output::print(&output::json(&answer)?),
-    }
+    args.format.print(&answer, training::datasize)
 }
 
 fn answer(args: &Args, session: &Session) -> Result<SizeAnswer, Failure> {

@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
 use stormlp_report::doctor;
 use stormlp_transfer::probe;
 
 use crate::exit::Failure;
-use crate::output;
+use crate::output::Format;
 use crate::session::Session;
 
 /// Arguments of `stormlp doctor`.
@@ -27,20 +26,8 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// The forms of the description.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
-    /// For people.
-    Text,
-    /// For scripts: every value is `{"known": …}` or `{"unknown": "reason"}`.
-    Json,
-}
-
 /// Looks at the machine and prints what it found. What is missing is a finding, not a failure.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let machine = probe::machine(&session.executable()?, &args.directory);
-    match args.format {
-        Format::Text => output::print(&doctor::text(&machine)),
-        Format::Json => output::print(&output::json(&machine)?),
-    }
+    args.format.print(&machine, doctor::document)
 }

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 
 use stormlp_model::matrix::CellStatus;
 use stormlp_model::report::AnyReport;
-use stormlp_report::matrix::Format;
-use stormlp_report::{checkpoint, training};
+use stormlp_report::{checkpoint, csv, markdown, training};
 
-use super::gds::OutputArgs;
+use super::gds::{Format, OutputArgs};
 use super::saved;
 use crate::exit::Failure;
 use crate::output;
@@ -40,18 +39,22 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     };
     let outputs = args.output.open()?;
     let report = saved::any(&file)?;
-    let text = match &report {
+    let document = match &report {
         AnyReport::Gds(report) => return outputs.write(report),
-        AnyReport::Train(report) => training::text(report),
-        AnyReport::Checkpoint(report) => checkpoint::text(report),
+        AnyReport::Train(report) => training::document(report),
+        AnyReport::Checkpoint(report) => checkpoint::document(report),
     };
     match outputs.format() {
         Format::Json => output::print(&output::json(&report)?),
-        Format::Table => output::print(&text),
-        Format::Gdsio | Format::Csv | Format::Markdown => Err(Failure::usage(format!(
-            "a report of `stormlp {}` has the formats table and json",
-            report.head().kind.name()
-        ))),
+        Format::Text => output::show(&document),
+        Format::Markdown => output::print(&markdown::render(&document)),
+        Format::Csv => output::print(
+            &csv::render(&document, true)
+                .map_err(|error| Failure::bug(anyhow::Error::new(error)))?,
+        ),
+        Format::Gdsio => Err(Failure::usage(
+            "only a report of `stormlp gds` has gdsio's line",
+        )),
     }
 }
 

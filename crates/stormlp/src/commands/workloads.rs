@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use stormlp_model::training::catalog::{self, CATALOG, Entry};
 use stormlp_model::training::profile::Profile;
 use stormlp_model::training::warnings::edition;
@@ -14,7 +14,7 @@ use stormlp_model::units::{ByteSize, UnitError};
 use stormlp_report::training;
 
 use crate::exit::Failure;
-use crate::output;
+use crate::output::{self, Format};
 use crate::session::Session;
 
 /// A workload file is never longer; a device or a dataset may be.
@@ -34,15 +34,6 @@ pub(crate) struct Args {
     /// How to print the list
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-}
-
-/// The forms of the list.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
-    /// For people.
-    Text,
-    /// For scripts: the workloads with every default filled in.
-    Json,
 }
 
 #[derive(Debug, Subcommand)]
@@ -78,10 +69,7 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
         .collect::<Result<_, _>>()
         .context("a built-in workload is broken")
         .map_err(Failure::bug)?;
-    match args.format {
-        Format::Text => output::print(&training::workloads_text(&workloads)),
-        Format::Json => output::print(&output::json(&workloads)?),
-    }
+    args.format.print(workloads.as_slice(), training::workloads)
 }
 
 /// Says when nothing tells which edition a workload belongs to: sizes and rounding follow it.

@@ -3,7 +3,6 @@
 mod args;
 mod outputs;
 
-use anyhow::Context;
 use stormlp_emulator::checkpoint::{Cleaned, Disk, Look, Surroundings, clean, scan, write_rate};
 use stormlp_model::checkpoint::{
     CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, Resolution, ScaleChoice,
@@ -14,7 +13,8 @@ use stormlp_model::report::{Ending, FailureCause, Head, ReportKind};
 use stormlp_model::transport::DeviceId;
 use stormlp_model::units::ByteSize;
 use stormlp_model::warning::{Warning, WarningKind};
-use stormlp_report::checkpoint::{DryRun, dry_run_json, dry_run_text, mark, marked, opening};
+use stormlp_report::checkpoint::{self, DryRun, mark, opening};
+use stormlp_report::text;
 use stormlp_transfer::accelerator;
 
 use crate::exit::{Code, Failure};
@@ -61,12 +61,11 @@ fn carry_out(
 ) -> Result<(), Failure> {
     let outputs = Outputs::open(&args.output, &plan, session)?;
     if !session.quiet {
-        eprint!("{}", marked(&plan, &opening(&plan)));
         // What is about to go is said before it does; the report says it again.
         let earlier = |note: &&Warning| note.kind == WarningKind::EarlierCheckpoints;
-        for note in plan.notes.iter().filter(earlier) {
-            eprint!("{}", marked(&plan, &format!("warning: {note}\n")));
-        }
+        let mut opening = opening(&plan);
+        opening.warn(plan.notes.iter().filter(earlier));
+        eprint!("{}", text::render(&opening, output::width()));
     }
     if plan.path.needs_cufile() {
         // Before the first thread. Where the answer is another place, the user chose it, or
@@ -122,11 +121,8 @@ fn dry_run(request: &CheckpointRequest, host: &HostFacts, format: Format) -> Res
         problems: &resolution.problems,
     };
     match format {
-        Format::Text => output::print(&dry_run_text(&dry_run)),
-        Format::Json => {
-            let json = dry_run_json(&dry_run).context("a plan is plain data")?;
-            output::print(&json)
-        }
+        Format::Text => output::show(&checkpoint::dry_run(&dry_run)),
+        Format::Json => output::print(&output::json(&dry_run)?),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use stormlp_model::checkpoint::{CheckpointPlan, CheckpointReport};
-use stormlp_report::checkpoint::{mlperf_summary, per_epoch_stats, text};
+use stormlp_report::checkpoint::{document, mlperf_summary, per_epoch_stats};
 use stormlp_transfer::storage;
 
 use super::args::{Format, OutputArgs};
@@ -66,7 +66,7 @@ impl Outputs {
         }
         match self.format {
             Format::Json => output::print(&json),
-            Format::Text => output::print(&text(report)),
+            Format::Text => output::show(&document(report)),
         }
     }
 }

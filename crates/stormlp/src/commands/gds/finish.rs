@@ -6,12 +6,11 @@ use stormlp_emulator::matrix::{self, MatrixError};
 use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport, review};
 use stormlp_model::report::Ending;
 use stormlp_model::units::{ByteSize, format_duration};
-use stormlp_report::matrix::Format;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
 
 use super::names_paths;
-use super::outputs::{Outputs, save};
+use super::outputs::{Format, Outputs, save};
 use crate::exit::{Code, Failure};
 use crate::session::Session;
 

@@ -14,14 +14,14 @@ use stormlp_model::matrix::{
 };
 use stormlp_model::path::PathKind;
 use stormlp_model::report::{Head, ReportKind};
-use stormlp_report::matrix::{Format, render_plan};
+use stormlp_report::{markdown, matrix};
 
 use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
 
 pub(crate) use finish::{Run, execute};
-pub(crate) use outputs::{OutputArgs, Outputs};
+pub(crate) use outputs::{Format, OutputArgs, Outputs};
 
 /// Arguments of `stormlp gds`.
 #[derive(Debug, clap::Args)]
@@ -128,9 +128,8 @@ pub(crate) fn start(
 fn print_plan(plan: &MatrixPlan, format: Format) -> Result<(), Failure> {
     match format {
         Format::Json => output::print(&output::json(plan)?),
-        Format::Table | Format::Gdsio | Format::Csv | Format::Markdown => {
-            output::print(&render_plan(plan))
-        }
+        Format::Markdown => output::print(&markdown::render(&matrix::plan(plan))),
+        Format::Text | Format::Gdsio | Format::Csv => output::show(&matrix::plan(plan)),
     }
 }
 

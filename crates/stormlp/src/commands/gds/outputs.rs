@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use stormlp_model::matrix::MatrixReport;
-use stormlp_report::matrix::{CSV_HEADER, Columns, Format, View, csv_rows, gdsio_lines, render};
+use stormlp_report::document::Document;
+use stormlp_report::matrix::{Columns, columns as matrix_columns, document, gdsio_lines};
+use stormlp_report::{csv, markdown, text};
 use stormlp_transfer::storage;
 
 use crate::commands::saved;
@@ -19,16 +21,61 @@ const DEFAULT_RESULTS: &str = "stormlp-results";
 /// Says so for commands that have no option for it.
 const RESULTS_VARIABLE: &str = "STORMLP_RESULTS_DIR";
 
+/// How a matrix is written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// For a terminal.
+    #[value(alias = "table")]
+    Text,
+    /// gdsio's result line, one for each cell that ran.
+    Gdsio,
+    /// The saved report itself.
+    Json,
+    /// A line for each cell.
+    Csv,
+    /// A table for a README or a ticket.
+    Markdown,
+}
+
+impl Format {
+    /// The format that a file's extension names.
+    fn of_file(path: &Path) -> Result<Self, String> {
+        let extension = path.extension().and_then(|text| text.to_str());
+        match extension.map(str::to_ascii_lowercase).as_deref() {
+            Some("json") => Ok(Self::Json),
+            Some("csv") => Ok(Self::Csv),
+            Some("md" | "markdown") => Ok(Self::Markdown),
+            Some("gdsio" | "log") => Ok(Self::Gdsio),
+            Some("txt") => Ok(Self::Text),
+            _ => Err(format!(
+                "{}: the extension names no format: use .json, .csv, .md, .txt or .gdsio",
+                path.display()
+            )),
+        }
+    }
+}
+
+fn parse_columns(text: &str) -> Result<Columns, String> {
+    match text {
+        "standard" => Ok(Columns::Standard),
+        "study-a" => Ok(Columns::StudyA),
+        "study-b" => Ok(Columns::StudyB),
+        _ => Err(format!(
+            "`{text}` is not a set of columns: use standard, study-a or study-b"
+        )),
+    }
+}
+
 /// Options for what becomes of the result.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Results")]
 pub(crate) struct OutputArgs {
-    /// What is printed: table, gdsio, json, csv, markdown
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    /// What is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
     /// Columns of table and markdown: standard, study-a, study-b
-    #[arg(long, value_name = "SET", default_value = "standard")]
+    #[arg(long, value_name = "SET", default_value = "standard", value_parser = parse_columns)]
     columns: Columns,
 
     /// Write the result to a file too; .json, .csv (appended to), .md, .txt or .gdsio; repeatable
@@ -61,7 +108,7 @@ impl OutputArgs {
     /// # Errors
     /// When an extension names no format, or the baseline cannot be read.
     pub(crate) fn open(self) -> Result<Outputs, Failure> {
-        let is_table = matches!(self.format, Format::Table | Format::Markdown);
+        let is_table = matches!(self.format, Format::Text | Format::Markdown);
         if self.columns != Columns::Standard && !is_table {
             return Err(Failure::usage(
                 "--columns study-a and study-b go with --format table and markdown",
@@ -74,7 +121,7 @@ impl OutputArgs {
         for (path, format) in &exports {
             check_folder(path)?;
             if *format == Format::Csv {
-                check_header(path)?;
+                check_header(path, &matrix_columns())?;
             }
         }
         let baseline = (self.baseline.as_deref()).map(saved::matrix).transpose()?;
@@ -139,31 +186,39 @@ impl Outputs {
     pub(crate) fn write(&self, report: &MatrixReport) -> Result<(), Failure> {
         for (path, format) in &self.exports {
             let written = match format {
-                Format::Csv => append_csv(path, report),
-                _ => self.text(*format, report).and_then(|text| {
+                Format::Csv => append_csv(path, &self.document(report)),
+                _ => self.text(*format, None, report).and_then(|text| {
                     fs::write(path, text).map_err(|error| cannot_save(path, error))
                 }),
             };
             written?;
         }
-        output::print(&self.text(self.format, report)?)
+        output::print(&self.text(self.format, output::width(), report)?)
     }
 
-    fn text(&self, format: Format, report: &MatrixReport) -> Result<String, Failure> {
-        if format == Format::Gdsio {
-            return Ok(gdsio_lines(report, self.per_job));
+    fn text(
+        &self,
+        format: Format,
+        width: Option<usize>,
+        report: &MatrixReport,
+    ) -> Result<String, Failure> {
+        let bug = |error| Failure::bug(anyhow::Error::new(error));
+        match format {
+            Format::Text => Ok(text::render(&self.document(report), width)),
+            Format::Gdsio => Ok(gdsio_lines(report, self.per_job)),
+            Format::Json => output::json(report),
+            Format::Csv => csv::render(&self.document(report), true).map_err(bug),
+            Format::Markdown => Ok(markdown::render(&self.document(report))),
         }
-        let is_table = matches!(format, Format::Table | Format::Markdown);
-        let view = View {
-            report,
-            baseline: self.baseline.as_ref(),
-            columns: if is_table {
-                self.columns
-            } else {
-                Columns::Standard
-            },
-        };
-        render(format, &view).map_err(|error| Failure::bug(anyhow::Error::new(error)))
+    }
+
+    fn document(&self, report: &MatrixReport) -> Document {
+        let mut shown = document(report, self.columns);
+        if let Some(baseline) = &self.baseline {
+            let earlier = document(baseline, self.columns);
+            shown.compare(&earlier, &report.head, &baseline.head);
+        }
+        shown
     }
 }
 
@@ -175,9 +230,9 @@ pub(crate) fn save(report: &MatrixReport, path: &Path) -> anyhow::Result<()> {
 }
 
 /// Adds the cells to a CSV file, below a header when the file is new.
-fn append_csv(path: &Path, report: &MatrixReport) -> Result<(), Failure> {
+fn append_csv(path: &Path, document: &Document) -> Result<(), Failure> {
     let is_new = fs::metadata(path).map_or(true, |metadata| metadata.len() == 0);
-    let rows = csv_rows(report, is_new).map_err(|e| Failure::bug(anyhow::Error::new(e)))?;
+    let rows = csv::render(document, is_new).map_err(|e| Failure::bug(anyhow::Error::new(e)))?;
     fs::File::options()
         .create(true)
         .append(true)
@@ -187,12 +242,12 @@ fn append_csv(path: &Path, report: &MatrixReport) -> Result<(), Failure> {
 }
 
 /// A CSV file that is there is added to, so its columns must be these.
-fn check_header(path: &Path) -> Result<(), Failure> {
+fn check_header(path: &Path, columns: &[&str]) -> Result<(), Failure> {
     let Ok(text) = fs::read_to_string(path) else {
         return Ok(());
     };
     match text.lines().next() {
-        Some(header) if header != CSV_HEADER.join(",") => Err(Failure::machine(anyhow::anyhow!(
+        Some(header) if header != columns.join(",") => Err(Failure::machine(anyhow::anyhow!(
             "--export {}: the file has other columns, so nothing can be added to it",
             path.display()
         ))

@@ -46,7 +46,7 @@ pub(super) fn finish(
     };
     match output.format {
         Format::Json => output::print(&json(&report)?)?,
-        Format::Text => output::print(&render::text(&report))?,
+        Format::Text => output::show(&render::document(&report))?,
     }
     if let (Ok(path), false) = (&saved, session.quiet) {
         eprintln!("report: {}", path.display());
@@ -93,11 +93,6 @@ fn check_folder(folder: &Path, help: &str) -> Result<(), Failure> {
         let _ = fs::remove_dir(part);
     }
     made.map_err(|error| Failure::machine(error).with_help(help))
-}
-
-/// A plan for people.
-pub(super) fn plan_text(plan: &TrainPlan) -> String {
-    render::plan_text(plan)
 }
 
 /// `value` as JSON.

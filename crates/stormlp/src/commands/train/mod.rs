@@ -198,7 +198,7 @@ fn facts(request: &TrainRequest, session: &Session) -> Result<HostFacts, Failure
 fn print_plan(plan: &TrainPlan, format: Format) -> Result<(), Failure> {
     match format {
         Format::Json => output::print(&finish::json(plan)?),
-        Format::Text => output::print(&finish::plan_text(plan)),
+        Format::Text => output::show(&stormlp_report::training::plan(plan)),
     }
 }
 

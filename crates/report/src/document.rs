@@ -1,0 +1,420 @@
+//! What a reader gets to see, before anyone decides how it is drawn.
+//!
+//! A lane builds a [`Document`] from its report; the renderers know documents alone. So a new
+//! output is one file, and a new lane has nothing to draw.
+
+use std::fmt::Display;
+
+use stormlp_model::histogram::LatencyUs;
+use stormlp_model::report::{Ending, Head};
+use stormlp_model::warning::Warning;
+
+use crate::numbers::{short, with_decimals_of};
+use crate::records::Records;
+
+/// A report, a plan or an answer, ready to be drawn.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Document {
+    /// What every line begins with, so that none can be taken for another: `SCALED 0.27`.
+    pub mark: Option<String>,
+    /// The answer in one sentence, with its number.
+    pub headline: String,
+    /// What was asked, on what.
+    pub facts: Facts,
+    /// The rest, in the order in which it is read.
+    pub sections: Vec<Section>,
+    /// What the reader should know before trusting the numbers.
+    pub warnings: Vec<String>,
+    /// The same for programs: a row for each unit that was measured.
+    pub records: Records,
+}
+
+/// Names and values, one a line.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Facts(pub Vec<(String, String)>);
+
+/// A part of a document; what is empty is not drawn.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Section {
+    /// Its title.
+    pub title: String,
+    /// A table.
+    pub table: Option<Table>,
+    /// Names and values below it.
+    pub facts: Facts,
+    /// Sentences below those.
+    pub lines: Vec<String>,
+}
+
+/// Rows of cells under named columns.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Table {
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// What cells refer to as `[1]`, `[2]` and so on.
+    pub footnotes: Vec<String>,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Its name, with the unit of its numbers.
+    pub name: String,
+    /// Whether it is aligned to the right, as numbers are.
+    pub numbers: bool,
+    /// When it goes where there is no room: the highest first; one with 0 stays.
+    pub drop: u8,
+    /// Whether tables show how its numbers stand against a baseline.
+    pub compared: bool,
+}
+
+/// A row of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// What the same row of another report is called too.
+    pub key: String,
+    /// Its cells; columns beyond them are empty.
+    pub cells: Vec<Cell>,
+}
+
+/// What stands in a row under a column.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell {
+    /// Words.
+    Text(String),
+    /// A number, and what is added to it: `[2]`.
+    Number(Quantity, String),
+}
+
+/// Whether more of something is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// More is better: throughput.
+    Higher,
+    /// Less is better: latency, cost.
+    Lower,
+    /// Neither.
+    Neutral,
+}
+
+/// A value and how far its samples lie from it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The value, a mean where there are several samples.
+    pub value: f64,
+    /// Their standard deviation; `None` for a single sample.
+    pub spread: Option<f64>,
+}
+
+/// A measured number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quantity {
+    /// The number.
+    pub estimate: Estimate,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Whether more of it is better.
+    pub direction: Direction,
+    /// The same number of an earlier report.
+    pub baseline: Option<Estimate>,
+}
+
+impl Document {
+    /// The document of a report: its warnings and its rows for programs are the caller's.
+    pub fn new(headline: impl Into<String>) -> Self {
+        Self {
+            headline: headline.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a section without a title that holds a table.
+    pub fn table(&mut self, table: Table) -> &mut Section {
+        self.section("", Some(table))
+    }
+
+    /// Adds a section.
+    pub fn section(&mut self, title: &str, table: Option<Table>) -> &mut Section {
+        self.sections.push(Section {
+            title: title.to_string(),
+            table,
+            ..Section::default()
+        });
+        let last = self.sections.len() - 1;
+        &mut self.sections[last]
+    }
+
+    /// Adds warnings, each once.
+    pub fn warn<'a>(&mut self, warnings: impl IntoIterator<Item = &'a Warning>) {
+        for warning in warnings {
+            let text = warning.to_string();
+            if !self.warnings.contains(&text) {
+                self.warnings.push(text);
+            }
+        }
+    }
+
+    /// Puts the numbers of an earlier report beside those of this one, row by row, and says what
+    /// makes the comparison doubtful.
+    pub fn compare(&mut self, earlier: &Self, now: &Head, then: &Head) {
+        for section in &mut self.sections {
+            let same = |other: &&Section| other.title == section.title;
+            let other = earlier.sections.iter().find(same);
+            if let (Some(table), Some(other)) = (
+                &mut section.table,
+                other.and_then(|other| other.table.as_ref()),
+            ) {
+                table.compare(other);
+            }
+        }
+        let mut doubts = vec![then.started_at.clone()];
+        if now.host.hostname != then.host.hostname {
+            doubts.push(format!("it was measured on {}", then.host.hostname));
+        }
+        if now.host.kernel != then.host.kernel {
+            doubts.push(format!("it was measured under Linux {}", then.host.kernel));
+        }
+        self.facts.add("baseline", doubts.join("; "));
+    }
+}
+
+/// What a headline adds when a run did not come to its end.
+pub fn ended(ending: &Ending) -> String {
+    match ending {
+        Ending::Complete => String::new(),
+        Ending::Unfinished => "; unfinished: the run goes on, or was killed".to_string(),
+        Ending::Stopped => "; stopped by the user".to_string(),
+        Ending::Failed { message, .. } => format!("; FAILED: {message}"),
+    }
+}
+
+impl Facts {
+    /// Adds one.
+    pub fn add(&mut self, name: impl Into<String>, value: impl Display) {
+        self.0.push((name.into(), value.to_string()));
+    }
+}
+
+impl Table {
+    /// A table without rows.
+    pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+        Self {
+            columns: columns.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// A row for each distribution of times.
+    pub fn of_latencies(latencies: &[(&str, LatencyUs)]) -> Self {
+        let numbers = [
+            "mean µs",
+            "p50 µs",
+            "p90 µs",
+            "p99 µs",
+            "p99.9 µs",
+            "max µs",
+        ];
+        let drops = [0, 0, 2, 0, 3, 0];
+        let numbers = numbers.into_iter().zip(drops);
+        let numbers = numbers.map(|(name, drop)| Column::numbers(name, drop));
+        let mut table = Self::new([Column::words("time", 0)].into_iter().chain(numbers));
+        for (name, us) in latencies {
+            let values = [us.mean, us.p50, us.p90, us.p99, us.p999, us.max];
+            let values = values.map(|value| Quantity::lower(value, "µs").into());
+            let cells = [Cell::from(*name)].into_iter().chain(values);
+            table.row(*name, cells.collect());
+        }
+        table
+    }
+
+    /// Adds a row that is called `key` in every report.
+    pub fn row(&mut self, key: impl Into<String>, cells: Vec<Cell>) {
+        let key = key.into();
+        self.rows.push(Row { key, cells });
+    }
+
+    /// The mark of a footnote; the same text gets the same mark.
+    pub fn footnote(&mut self, text: String) -> String {
+        let known = self.footnotes.iter().position(|note| *note == text);
+        let index = known.unwrap_or_else(|| {
+            self.footnotes.push(text);
+            self.footnotes.len() - 1
+        });
+        format!("[{}]", index + 1)
+    }
+
+    /// Each column with the text of its cells; one that is compared is followed by how
+    /// it stands against the baseline.
+    pub fn texts(&self) -> Vec<(Column, Vec<String>)> {
+        let mut texts = Vec::new();
+        for (index, column) in self.columns.iter().enumerate() {
+            let cells = || self.rows.iter().map(|row| row.cells.get(index));
+            let shown = cells().map(|cell| cell.map_or(String::new(), Cell::text));
+            texts.push((column.clone(), shown.collect()));
+            let against = cells().map(|cell| match cell {
+                Some(Cell::Number(quantity, _)) if column.compared => quantity.against(),
+                _ => None,
+            });
+            let against: Vec<Option<String>> = against.collect();
+            if against.iter().any(Option::is_some) {
+                let shown = against.into_iter().map(Option::unwrap_or_default);
+                texts.push((Column::numbers("× baseline", column.drop), shown.collect()));
+            }
+        }
+        texts
+    }
+
+    /// Sets the baseline of every number that the same row of `other` has in the same column.
+    fn compare(&mut self, other: &Self) {
+        for row in &mut self.rows {
+            let Some(then) = other.rows.iter().find(|then| then.key == row.key) else {
+                continue;
+            };
+            for (column, cell) in self.columns.iter().zip(&mut row.cells) {
+                let place = other.columns.iter().position(|c| c.name == column.name);
+                if let (Cell::Number(now, _), Some(Cell::Number(then, _))) =
+                    (cell, place.and_then(|place| then.cells.get(place)))
+                {
+                    now.baseline = Some(then.estimate);
+                }
+            }
+        }
+    }
+}
+
+impl Column {
+    /// A column of words.
+    pub fn words(name: impl Into<String>, drop: u8) -> Self {
+        Self {
+            name: name.into(),
+            numbers: false,
+            drop,
+            compared: false,
+        }
+    }
+
+    /// A column of numbers.
+    pub fn numbers(name: impl Into<String>, drop: u8) -> Self {
+        Self {
+            numbers: true,
+            ..Self::words(name, drop)
+        }
+    }
+
+    /// The same, shown against a baseline where there is one.
+    #[must_use]
+    pub fn compared(mut self) -> Self {
+        self.compared = true;
+        self
+    }
+}
+
+impl Cell {
+    /// What a terminal or a page shows of it.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Number(quantity, mark) if mark.is_empty() => quantity.estimate.text(),
+            Self::Number(quantity, mark) => format!("{} {mark}", quantity.estimate.text()),
+        }
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_string())
+    }
+}
+
+impl From<Quantity> for Cell {
+    fn from(quantity: Quantity) -> Self {
+        Self::Number(quantity, String::new())
+    }
+}
+
+impl Estimate {
+    /// `self` by `other`, the relative deviations added in squares.
+    #[must_use]
+    pub fn ratio(self, other: Self) -> Self {
+        let value = self.value / other.value;
+        let relative = |one: Self| one.spread.map(|spread| spread / one.value);
+        let spread = match (relative(self), relative(other)) {
+            (None, None) => None,
+            (a, b) => Some(value * a.unwrap_or(0.0).hypot(b.unwrap_or(0.0))),
+        };
+        Self { value, spread }
+    }
+
+    /// With as many digits as it deserves.
+    pub fn text(self) -> String {
+        match self.spread {
+            Some(spread) => format!(
+                "{} ± {}",
+                short(self.value),
+                with_decimals_of(spread, self.value)
+            ),
+            None => short(self.value),
+        }
+    }
+}
+
+impl Quantity {
+    /// More of it is better.
+    pub fn higher(value: f64, unit: &'static str) -> Self {
+        Self::new(value, unit, Direction::Higher)
+    }
+
+    /// Less of it is better.
+    pub fn lower(value: f64, unit: &'static str) -> Self {
+        Self::new(value, unit, Direction::Lower)
+    }
+
+    /// A number that is neither good nor bad.
+    pub fn neutral(value: f64, unit: &'static str) -> Self {
+        Self::new(value, unit, Direction::Neutral)
+    }
+
+    fn new(value: f64, unit: &'static str, direction: Direction) -> Self {
+        Self {
+            estimate: Estimate {
+                value,
+                spread: None,
+            },
+            unit,
+            direction,
+            baseline: None,
+        }
+    }
+
+    /// With the deviation of its samples.
+    #[must_use]
+    pub fn spread(mut self, spread: Option<f64>) -> Self {
+        self.estimate.spread = spread;
+        self
+    }
+
+    /// This number by that of the baseline, and which way it went where the samples tell.
+    pub fn against(&self) -> Option<String> {
+        let ratio = self.estimate.ratio(self.baseline?);
+        if !ratio.value.is_finite() {
+            return None;
+        }
+        let is_more = ratio.value > 1.0;
+        let beyond = (ratio.value - 1.0).abs() > ratio.spread.unwrap_or(0.0).max(0.005);
+        let verdict = match (self.direction, beyond) {
+            (Direction::Neutral, _) | (_, false) => "",
+            (Direction::Higher, _) if is_more => " better",
+            (Direction::Lower, _) if !is_more => " better",
+            _ => " worse",
+        };
+        Some(format!("{}{verdict}", with_decimals_of(ratio.value, 1.0)))
+    }
+}

@@ -1,0 +1,365 @@
+//! The report of a matrix as a document.
+
+use serde_json::Value;
+use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport, Measurement, Span};
+use stormlp_model::transport::{DeviceId, EngineChoice};
+use stormlp_model::units::{ByteSize, counted, format_duration};
+
+use super::compare;
+use super::group::{Group, groups};
+use super::study;
+use crate::document::{Cell, Column, Document, Quantity, Table, ended};
+use crate::numbers::percent;
+use crate::records::Records;
+
+/// Which columns the table has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Columns {
+    /// stormlp's own.
+    #[default]
+    Standard,
+    /// The study's table for each kind of I/O: sizes, throughput, mean latency, operations.
+    StudyA,
+    /// The study's table sorted by throughput.
+    StudyB,
+}
+
+/// Where the columns of the records stand: with `/` in the cell, else in the report.
+const RECORDS: [(&str, &str); 40] = [
+    ("format_version", "format_version"),
+    ("started_at", "started_at"),
+    ("hostname", "host/hostname"),
+    ("command", "command"),
+    ("requested_path", "/requested_path"),
+    ("effective_path", "/effective_path"),
+    ("status", "/status"),
+    ("reason", "/reason"),
+    ("op", "/op"),
+    ("io_size_bytes", "/io_size_bytes"),
+    ("io_size_mix", "/io_size_mix"),
+    ("threads", "/threads"),
+    ("queue_depth", "/queue_depth"),
+    ("repeat", "/repeat"),
+    ("memory", "/memory"),
+    ("memory_emulated", "/memory_emulated"),
+    (
+        "throughput_bytes_per_second",
+        "/throughput_bytes_per_second",
+    ),
+    ("iops", "/iops"),
+    ("latency_us_mean", "/latency_us/mean"),
+    ("latency_us_min", "/latency_us/min"),
+    ("latency_us_p50", "/latency_us/p50"),
+    ("latency_us_p90", "/latency_us/p90"),
+    ("latency_us_p99", "/latency_us/p99"),
+    ("latency_us_p999", "/latency_us/p999"),
+    ("latency_us_max", "/latency_us/max"),
+    ("operations", "/operations"),
+    ("bytes", "/bytes"),
+    ("duration_seconds", "/duration_seconds"),
+    ("first_done_seconds", "/first_done_seconds"),
+    ("last_done_seconds", "/last_done_seconds"),
+    ("cpu_user_seconds", "/cpu_user_seconds"),
+    ("cpu_system_seconds", "/cpu_system_seconds"),
+    ("cpu_seconds_per_gib", "/cpu_seconds_per_gib"),
+    ("page_cache_share", "/page_cache_share"),
+    ("page_cache_share_after", "/page_cache_share_after"),
+    ("device_read_bytes", "/device_read_bytes"),
+    ("device_written_bytes", "/device_written_bytes"),
+    ("engine", "/engine"),
+    ("evidence", "/evidence/summary"),
+    ("interrupted", "/interrupted"),
+];
+
+/// The columns of the records.
+pub fn columns() -> Vec<&'static str> {
+    RECORDS.map(|(name, _)| name).to_vec()
+}
+
+/// What a matrix came to: which path won, on what, a row for each combination.
+pub fn document(report: &MatrixReport, columns: Columns) -> Document {
+    let groups = groups(report);
+    let mut document = Document::new(headline(report, &groups));
+    facts(report, &groups, &mut document);
+    document.table(match columns {
+        Columns::Standard => standard(report, &groups),
+        Columns::StudyA => study::by_kind(report),
+        Columns::StudyB => study::by_throughput(report),
+    });
+    warnings(report, &mut document);
+    document.records = Records::new(report, &cells(report), &RECORDS);
+    document
+}
+
+/// The cells for the records: a mix of sizes in the words of the command line.
+fn cells(report: &MatrixReport) -> Vec<Value> {
+    let cell = |cell: &CellReport| {
+        // A cell is plain data, which always has a JSON form.
+        let mut value = serde_json::to_value(cell).unwrap_or_default();
+        if let Some(mix) = cell.io_size_mix {
+            value["io_size_mix"] = mix.to_string().into();
+        }
+        value
+    };
+    report.results.cells.iter().map(cell).collect()
+}
+
+/// Which path won and by how much; with nothing to compare, what was measured.
+fn headline(report: &MatrixReport, groups: &[Group<'_>]) -> String {
+    let answer = compare::verdict(&report.plan, groups).or_else(|| {
+        let measured = groups.iter().filter(|group| group.throughput().is_some());
+        let best = measured.max_by(|a, b| a.rate().total_cmp(&b.rate()))?;
+        let rate = best.throughput()?.text();
+        Some(format!(
+            "{} moved {rate} GiB/s ({})",
+            best.path_words(),
+            best.key.combination.words()
+        ))
+    });
+    let answer = answer.unwrap_or_else(|| "no cell was measured".to_string());
+    format!("{answer}{}", ended(&report.ending))
+}
+
+fn facts(report: &MatrixReport, groups: &[Group<'_>], document: &mut Document) {
+    let (plan, head) = (&report.plan, &report.head);
+    let facts = &mut document.facts;
+    facts.add(
+        plan.name.clone(),
+        format!(
+            "on {} (Linux {}), {}",
+            head.host.hostname, head.host.kernel, head.started_at
+        ),
+    );
+    facts.add("files", files_words(plan));
+    let span = match plan.span {
+        Span::Seconds(seconds) => format!("{} a cell", format_duration(seconds)),
+        Span::Passes(1) => "one pass over the files a cell".to_string(),
+        Span::Passes(passes) => format!("{passes} passes over the files a cell"),
+    };
+    let engine = match plan.engine_asked {
+        EngineChoice::Auto => format!("{} (auto)", plan.engine),
+        _ => plan.engine.to_string(),
+    };
+    facts.add(
+        "how",
+        format!("page cache {}, {span}, engine {engine}", plan.cache.name()),
+    );
+    facts.add("memory", memory_words(report));
+    for (path, summary) in evidence(groups) {
+        facts.add(path, summary);
+    }
+    let counting = report
+        .results
+        .cells
+        .iter()
+        .filter(|cell| cell.result().is_some());
+    let checked: u64 = counting
+        .filter_map(|cell| cell.verification.as_ref())
+        .map(|verification| verification.checked_bytes)
+        .sum();
+    if checked > 0 {
+        facts.add(
+            "verified",
+            format!("{} read and compared, all as written", ByteSize(checked)),
+        );
+    }
+}
+
+/// The files of a plan: how many, how large, where.
+pub(super) fn files_words(plan: &MatrixPlan) -> String {
+    let sizes = plan.files.iter().map(|file| file.bytes);
+    let bytes = sizes.fold(0u64, u64::saturating_add);
+    let folders = plan.folders.iter().map(|folder| &folder.path);
+    let files = plan.files.iter().map(|file| &file.path);
+    let places: Vec<String> = match plan.folders.is_empty() {
+        false => folders.map(ToString::to_string).collect(),
+        true => files.map(|path| path.display().to_string()).collect(),
+    };
+    format!(
+        "{}, {} in all, in {}",
+        counted(plan.files.len() as u64, "file"),
+        ByteSize(bytes),
+        places.join(", ")
+    )
+}
+
+/// What transfers ended in, as the cells say; as the plan says before any has run.
+fn memory_words(report: &MatrixReport) -> String {
+    let mut names: Vec<String> = Vec::new();
+    let accelerated =
+        (report.results.cells.iter()).filter(|c| c.requested_path.ends_in_accelerator());
+    for numbers in accelerated.filter_map(|cell| cell.measurement.as_ref()) {
+        let mut name = numbers.memory.clone();
+        if numbers.memory_emulated && !name.contains("emulated") {
+            name.push_str(" (emulated)");
+        }
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    match names.is_empty() {
+        true => planned_memory(&report.plan),
+        false => format!("accelerator memory is {}", names.join(", ")),
+    }
+}
+
+/// What transfers are to end in, the stand-in named as such.
+pub(super) fn planned_memory(plan: &MatrixPlan) -> String {
+    if !(plan.cells.iter()).any(|cell| cell.path.ends_in_accelerator()) {
+        return "host memory; these paths use no accelerator's".to_string();
+    }
+    let words = |device: &DeviceId| match device {
+        DeviceId::Host => "host memory (emulated)".to_string(),
+        DeviceId::Cuda(_) => device.to_string(),
+    };
+    let devices: Vec<String> = plan.memory.devices.iter().map(words).collect();
+    format!("accelerator memory is {}", devices.join(", "))
+}
+
+fn standard(report: &MatrixReport, groups: &[Group<'_>]) -> Table {
+    let mut table = Table::new([
+        Column::words("path", 0),
+        Column::words("memory", 6),
+        Column::words("op", 0),
+        Column::words("I/O", 0),
+        Column::numbers("threads", 0),
+        Column::numbers("depth", 7),
+        Column::numbers("GiB/s", 0).compared(),
+        Column::numbers("IOPS", 4),
+        Column::numbers("mean µs", 2),
+        Column::numbers("p50 µs", 5),
+        Column::numbers("p99 µs", 1).compared(),
+        Column::numbers("p99.9 µs", 8),
+        Column::numbers("max µs", 9),
+        Column::numbers("CPU s/GiB", 1).compared(),
+        Column::words("cached", 3),
+    ]);
+    for group in groups {
+        let cells = row(group, report.plan.span, &mut table);
+        table.row(group.key.name(), cells);
+    }
+    table
+}
+
+fn row(group: &Group<'_>, span: Span, table: &mut Table) -> Vec<Cell> {
+    let combination = group.key.combination;
+    let mut row: Vec<Cell> = vec![
+        group.path_words().into(),
+        memory_column(group).into(),
+        combination.op.name().into(),
+        combination.io_size().into(),
+        combination.threads.to_string().into(),
+        combination.queue_depth.to_string().into(),
+    ];
+    let Some(throughput) = group.throughput() else {
+        row.push(missing(group, table).into());
+        return row;
+    };
+    let mut marks: Vec<String> = Vec::new();
+    if (group.cells.iter()).any(|cell| cell.status == CellStatus::Failed) {
+        marks.push(missing(group, table));
+    }
+    let cut_short = group
+        .results()
+        .into_iter()
+        .filter_map(|numbers| cut_short(numbers, span));
+    marks.extend(cut_short.map(|text| table.footnote(text)));
+    row.push(Cell::Number(
+        Quantity::higher(throughput.value, "GiB/s").spread(throughput.spread),
+        marks.join(" "),
+    ));
+    let mean = |number: fn(&Measurement) -> f64| group.estimate(number).map_or(0.0, |e| e.value);
+    let us = |number| Cell::from(Quantity::lower(mean(number), "µs"));
+    row.push(Quantity::higher(mean(|m| m.iops), "IOPS").into());
+    row.push(us(|m| m.latency_us.mean));
+    row.push(us(|m| m.latency_us.p50));
+    row.push(us(|m| m.latency_us.p99));
+    row.push(us(|m| m.latency_us.p999));
+    row.push(us(|m| m.latency_us.max));
+    row.push(Quantity::lower(mean(|m| m.cpu_seconds_per_gib), "s/GiB").into());
+    row.push(cached(group).into());
+    row
+}
+
+/// That a cell is shorter than planned, because the user stopped the run during it.
+pub(super) fn cut_short(numbers: &Measurement, span: Span) -> Option<String> {
+    let done = numbers.duration_seconds;
+    numbers.interrupted.then(|| match span {
+        Span::Seconds(planned) => format!("cut short by the user: {done:.2} of {planned} s"),
+        Span::Passes(_) => format!("cut short by the user after {done:.2} s, within its passes"),
+    })
+}
+
+/// Where the bytes of a path end.
+fn memory_column(group: &Group<'_>) -> &'static str {
+    match group.results().first() {
+        _ if !group.key.path.ends_in_accelerator() => "host",
+        Some(numbers) if numbers.memory_emulated => "emulated",
+        Some(_) => "device",
+        None => "",
+    }
+}
+
+/// Share of the files in the page cache before the cell and after it.
+fn cached(group: &Group<'_>) -> String {
+    let results = group.results();
+    let Some(numbers) = results.first() else {
+        return String::new();
+    };
+    match (numbers.page_cache_share, numbers.page_cache_share_after) {
+        (Some(before), Some(after)) => format!("{} → {}", percent(before), percent(after)),
+        _ => "-".to_string(),
+    }
+}
+
+/// What stands in the place of a number that was not measured, with a footnote that says why.
+fn missing(group: &Group<'_>, table: &mut Table) -> String {
+    let broken = |cell: &&&CellReport| cell.status != CellStatus::Ok;
+    match group.cells.iter().find(broken) {
+        Some(cell) => not_measured(cell, table),
+        None => "n/a".to_string(),
+    }
+}
+
+/// The same for one cell.
+pub(super) fn not_measured(cell: &CellReport, table: &mut Table) -> String {
+    let word = match cell.status {
+        CellStatus::Failed => "failed",
+        CellStatus::Ok | CellStatus::Unavailable => "n/a",
+    };
+    let reason = cell.reason.as_deref().unwrap_or("no reason was recorded");
+    let mut text = format!("{}: {reason}", cell.requested_path);
+    if let Some(remedy) = cell.remedy.as_deref().filter(|remedy| !remedy.is_empty()) {
+        text.push_str(&format!("; {remedy}"));
+    }
+    format!("{word} {}", table.footnote(text))
+}
+
+/// What proves the paths that ran, each proof once.
+fn evidence(groups: &[Group<'_>]) -> Vec<(String, String)> {
+    let mut proofs = Vec::new();
+    for group in groups {
+        for cell in group.cells.iter().filter(|cell| cell.result().is_some()) {
+            if let Some(evidence) = &cell.evidence {
+                let proof = (group.path_words(), evidence.summary.clone());
+                if !proofs.contains(&proof) {
+                    proofs.push(proof);
+                }
+            }
+        }
+    }
+    proofs
+}
+
+/// The warnings of the report and of its cells, each fact once.
+fn warnings(report: &MatrixReport, document: &mut Document) {
+    document.warn(&report.warnings);
+    for cell in &report.results.cells {
+        for warning in &cell.warnings {
+            let text = format!("{} {}: {warning}", cell.requested_path, cell.op);
+            if !document.warnings.contains(&text) {
+                document.warnings.push(text);
+            }
+        }
+    }
+}

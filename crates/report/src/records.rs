@@ -1,0 +1,57 @@
+//! What was measured as rows for programs: one for each cell, epoch or checkpoint.
+//!
+//! A column is a name and the place of its value in the report, so that CSV and JSON can never
+//! tell different things.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// A table of plain values, every unit in the name of its column.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Records {
+    /// The columns; new ones are only ever added at the end.
+    pub columns: Vec<&'static str>,
+    /// The rows; what was not measured is empty.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Records {
+    /// A row for each of `units`. A place that begins with `/` is one in the unit, any other one
+    /// in the report.
+    pub fn new(
+        report: &impl Serialize,
+        units: &[Value],
+        columns: &[(&'static str, &'static str)],
+    ) -> Self {
+        // A report is plain data, which always has a JSON form.
+        let report = serde_json::to_value(report).unwrap_or_default();
+        let value = |unit: &Value, place: &str| match place.starts_with('/') {
+            true => unit.pointer(place).map_or(String::new(), plain),
+            false => report
+                .pointer(&format!("/{place}"))
+                .map_or(String::new(), plain),
+        };
+        let row = |unit| {
+            columns
+                .iter()
+                .map(|(_, place)| value(unit, place))
+                .collect()
+        };
+        Self {
+            columns: columns.iter().map(|(name, _)| *name).collect(),
+            rows: units.iter().map(row).collect(),
+        }
+    }
+}
+
+/// A value without quotes, `null` as nothing.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => {
+            number.as_f64().map_or(String::new(), |n| n.to_string())
+        }
+        other => other.to_string(),
+    }
+}

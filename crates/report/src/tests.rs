@@ -1,0 +1,106 @@
+//! Every document in every output, at the widths that terminals have.
+
+use proptest::prelude::*;
+
+use crate::document::{Cell, Column, Document, Quantity, Table};
+use crate::records::Records;
+use crate::{checkpoint, csv, doctor, markdown, matrix, text, training};
+
+const WIDTHS: [usize; 3] = [80, 100, 200];
+
+fn documents() -> Vec<(&'static str, Document)> {
+    let mut documents = matrix::tests::samples();
+    documents.extend(training::tests::samples());
+    documents.extend(checkpoint::tests::samples());
+    documents.push(("doctor", doctor::tests::sample()));
+    documents
+}
+
+#[test]
+fn every_document_is_drawn_as_it_was() {
+    for (name, document) in documents() {
+        for width in WIDTHS {
+            let text = text::render(&document, Some(width));
+            insta::assert_snapshot!(format!("{name}_{width}"), text);
+        }
+        insta::assert_snapshot!(format!("{name}_markdown"), markdown::render(&document));
+        if !document.records.columns.is_empty() {
+            let rows = csv::render(&document, true).unwrap();
+            insta::assert_snapshot!(format!("{name}_csv"), rows);
+        }
+    }
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal_and_at_200_every_column_shows() {
+    for (name, document) in documents() {
+        for width in WIDTHS {
+            let text = text::render(&document, Some(width));
+            let longest = text
+                .lines()
+                .max_by_key(|line| line.chars().count())
+                .unwrap();
+            assert!(
+                longest.chars().count() <= width,
+                "{name} at {width}: {longest}"
+            );
+            let whole = !text.contains("hidden: ");
+            assert!(whole || width < 200, "{name} at {width}:\n{text}");
+        }
+    }
+}
+
+/// A document whose every word is somebody else's.
+fn named(name: &str) -> Document {
+    let mut document = Document::new(name);
+    document.facts.add(name, name);
+    let mut table = Table::new([Column::words(name, 0), Column::numbers("n", 1)]);
+    table.row(name, vec![name.into(), Quantity::neutral(1.0, "").into()]);
+    table.row(name, vec![Cell::Text(name.repeat(30))]);
+    table.footnote(name.to_string());
+    document.section(name, Some(table)).lines = vec![name.to_string()];
+    document.warnings = vec![name.to_string()];
+    document.records = Records {
+        columns: vec!["name", "n"],
+        rows: vec![vec![name.to_string(), "1".to_string()]],
+    };
+    document
+}
+
+/// The cells of a row of Markdown, as its readers split it.
+fn split(row: &str) -> Vec<String> {
+    let mut cells = vec![String::new()];
+    let mut letters = row.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => cells.last_mut().unwrap().extend(letters.next()),
+            '|' => cells.push(String::new()),
+            other => cells.last_mut().unwrap().push(other),
+        }
+    }
+    cells
+}
+
+proptest! {
+    #[test]
+    fn names_cannot_break_a_table(name in "\\PC{0,40}|[|\\\\<>*\"',;\n\r\t #=`-]{0,12}") {
+        let document = named(&name);
+        let page = markdown::render(&document);
+        let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).collect();
+        prop_assert_eq!(rows.len(), 4, "{}", page);
+        for row in &rows {
+            prop_assert_eq!(split(row).len(), 4, "{}", row);
+        }
+        let shown: String = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        prop_assert_eq!(&split(rows[2])[1], &format!(" {shown} "));
+
+        let rows = csv::render(&document, true).unwrap();
+        let mut reader = ::csv::Reader::from_reader(rows.as_bytes());
+        let back: Vec<_> = reader.records().map(Result::unwrap).collect();
+        prop_assert_eq!(back.len(), 1);
+        prop_assert_eq!(&back[0][0], name.as_str());
+
+        let text = text::render(&document, Some(80));
+        prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{:?}", text);
+    }
+}

@@ -1,0 +1,376 @@
+//! A training run as a document: what it comes down to and why, then epoch by epoch.
+
+use serde_json::Value;
+use stormlp_model::report::Ending;
+use stormlp_model::training::plan::TrainPlan;
+use stormlp_model::training::report::{EpochReport, Measures, RunReport, TrainReport};
+use stormlp_model::units::{ByteSize, counted, format_duration};
+
+use crate::document::{Cell, Column, Document, Facts, Quantity, Table};
+use crate::numbers::percent;
+use crate::records::Records;
+
+/// Where the columns of the records stand: with `/` in the epoch, else in the report.
+const RECORDS: [(&str, &str); 30] = [
+    ("format_version", "format_version"),
+    ("started_at", "started_at"),
+    ("hostname", "host/hostname"),
+    ("command", "command"),
+    ("workload", "workload"),
+    ("accelerator", "accelerator"),
+    ("accelerators", "accelerators"),
+    ("profile", "profile"),
+    ("path", "plan/path"),
+    ("run", "/run"),
+    ("warm_up", "/warm_up"),
+    ("epoch", "/epoch"),
+    ("au_percent", "/au_percent/profile"),
+    ("au_percent_nominal", "/au_percent/nominal"),
+    ("au_percent_measured", "/au_percent/measured"),
+    (
+        "au_percent_including_startup",
+        "/au_percent/including_startup",
+    ),
+    ("samples_per_second", "/samples_per_second"),
+    ("mib_per_second", "/mib_per_second"),
+    ("read_mib_per_second", "/read_mib_per_second"),
+    ("waiting_storage_seconds", "/waiting_seconds/storage"),
+    ("waiting_cpu_seconds", "/waiting_seconds/cpu"),
+    ("waiting_barrier_seconds", "/waiting_seconds/barrier"),
+    ("waiting_startup_seconds", "/waiting_seconds/startup"),
+    ("page_cache_share", "/cached_share"),
+    ("bytes_read", "/bytes_read"),
+    ("device_bytes_read", "/device_bytes_read"),
+    ("cpu_user_seconds", "/cpu_user_seconds"),
+    ("cpu_system_seconds", "/cpu_system_seconds"),
+    ("duration_seconds", "/duration_seconds"),
+    ("whole", "/whole"),
+];
+
+/// What a run came to.
+pub fn document(report: &TrainReport) -> Document {
+    let mut document = Document::new(headline(report));
+    verdict(report, &mut document.facts);
+    setup(report, &mut document.facts);
+    document.table(epochs(report));
+    if !report.results.runs.is_empty() {
+        document.table(runs(&report.results.runs));
+    }
+    let latency = &report.results.latency;
+    let waits = [
+        // The first step of an epoch waits for a cold loader, which has its own column.
+        ("fetch wait", &latency.fetch_wait_us),
+        ("barrier", &latency.barrier_wait_us),
+        ("overshoot", &latency.compute_overshoot_us),
+        ("reads", &latency.read_us),
+    ];
+    let known = waits
+        .into_iter()
+        .filter_map(|(name, one)| Some((name, (*one)?)));
+    let known: Vec<_> = known.collect();
+    let section = document.section("", (!known.is_empty()).then(|| Table::of_latencies(&known)));
+    throughput(report, &mut section.facts);
+    between_epochs(report, &mut section.facts);
+    cost(report, &mut section.facts);
+    document.warn(&report.warnings);
+    document.records = Records::new(report, &units(report), &RECORDS);
+    document
+}
+
+/// The epochs of every run for the records.
+fn units(report: &TrainReport) -> Vec<Value> {
+    let unit = |run: u32, warm_up: bool, epoch: &EpochReport| {
+        // An epoch is plain data, which always has a JSON form.
+        let mut value = serde_json::to_value(epoch).unwrap_or_default();
+        value["run"] = run.into();
+        value["warm_up"] = warm_up.into();
+        value["whole"] = epoch.is_whole(&report.plan).into();
+        value
+    };
+    let of_run = |run: &RunReport| -> Vec<Value> {
+        let epochs = run.epochs.iter();
+        epochs
+            .map(|epoch| unit(run.run, run.warm_up, epoch))
+            .collect()
+    };
+    match report.results.runs.is_empty() {
+        true => report
+            .results
+            .epochs
+            .iter()
+            .map(|epoch| unit(1, false, epoch))
+            .collect(),
+        false => report.results.runs.iter().flat_map(of_run).collect(),
+    }
+}
+
+/// Whether AU was reached.
+fn headline(report: &TrainReport) -> String {
+    let verb = if report.results.meets_threshold {
+        "meets"
+    } else {
+        "misses"
+    };
+    match &report.ending {
+        Ending::Complete => format!(
+            "AU {:.2} %: {verb} the {:.1} % of {}",
+            report.results.mean.au_percent.profile,
+            report.results.threshold_percent,
+            report.results.workload
+        ),
+        Ending::Unfinished => {
+            "no result yet: unfinished; the run goes on, or was killed".to_string()
+        }
+        Ending::Stopped => "no result: the run was stopped by the user".to_string(),
+        Ending::Failed { message, .. } => format!("no result: {message}"),
+    }
+}
+
+fn verdict(report: &TrainReport, facts: &mut Facts) {
+    facts.add("verdict", &report.results.verdict.sentence);
+    if let Some(calibration) = &report.results.calibration {
+        facts.add(
+            "ceiling",
+            format!(
+                "AU {:.2} %, {:.1} samples/s on this host with storage that takes no time",
+                calibration.au_percent.profile, calibration.samples_per_second
+            ),
+        );
+    }
+}
+
+fn setup(report: &TrainReport, facts: &mut Facts) {
+    let plan = &report.plan;
+    facts.add("run", setting(plan));
+    let from = match &plan.data.folder {
+        Some(folder) => format!("{} in {}", ByteSize(plan.data.bytes), folder),
+        None => "null storage, nothing is read".to_string(),
+    };
+    let files = counted(plan.data.files, &format!("{} file", plan.data.format));
+    facts.add("data", format!("{files}, {from}"));
+    facts.add(
+        "steps",
+        format!(
+            "{} of {} x {} samples, compute {}",
+            counted(plan.steps_per_epoch, "step"),
+            plan.accelerators,
+            plan.batch_size,
+            plan.compute
+        ),
+    );
+    let path = report
+        .evidence_of("reads")
+        .map(|evidence| evidence.summary.clone());
+    facts.add("path", path.unwrap_or_else(|| plan.path.to_string()));
+}
+
+/// What is emulated, by which edition.
+pub(super) fn setting(plan: &TrainPlan) -> String {
+    format!(
+        "{} on {} emulated {}, profile {} ({})",
+        plan.workload,
+        plan.accelerators,
+        plan.accelerator,
+        plan.profile,
+        plan.profile.describe()
+    )
+}
+
+fn epochs(report: &TrainReport) -> Table {
+    let mut table = Table::new([
+        Column::words("epoch", 0),
+        Column::numbers("AU %", 0).compared(),
+        Column::numbers("samples/s", 0).compared(),
+        Column::numbers("MiB/s", 3),
+        Column::numbers("read MiB/s", 4),
+        Column::numbers("cached %", 1),
+        Column::numbers("storage s", 0),
+        Column::numbers("cpu s", 0),
+        Column::numbers("barrier s", 2),
+        Column::numbers("start-up s", 2),
+    ]);
+    for epoch in &report.results.epochs {
+        let cut = if epoch.is_whole(&report.plan) {
+            ""
+        } else {
+            " cut short"
+        };
+        let cached = epoch.cached_share.map(|share| share * 100.0);
+        let name = format!("{}{cut}", epoch.epoch);
+        table.row(epoch.epoch.to_string(), row(name, &epoch.measures, cached));
+    }
+    if report.results.scored_epochs().len() > 1 {
+        let of = if report.results.runs.is_empty() {
+            "mean"
+        } else {
+            "mean of runs"
+        };
+        table.row("mean", row(of.to_string(), &report.results.mean, None));
+    }
+    table
+}
+
+fn row(name: String, measures: &Measures, cached: Option<f64>) -> Vec<Cell> {
+    let waiting = &measures.waiting_seconds;
+    let seconds = |value| Cell::from(Quantity::lower(value, "s"));
+    vec![
+        name.into(),
+        Quantity::higher(measures.au_percent.profile, "%").into(),
+        Quantity::higher(measures.samples_per_second, "samples/s").into(),
+        Quantity::higher(measures.mib_per_second, "MiB/s").into(),
+        Quantity::neutral(measures.read_mib_per_second, "MiB/s").into(),
+        cached.map_or_else(|| "-".into(), |share| format!("{share:.0}").into()),
+        seconds(waiting.storage),
+        seconds(waiting.cpu),
+        seconds(waiting.barrier),
+        seconds(waiting.startup),
+    ]
+}
+
+fn runs(runs: &[RunReport]) -> Table {
+    let words = ["run", ""].map(|name| Column::words(name, 0));
+    let numbers = ["AU %", "samples/s", "MiB/s", "took"].map(|name| Column::numbers(name, 0));
+    let mut table = Table::new(words.into_iter().chain(numbers));
+    for run in runs {
+        let kind = if run.warm_up { "warm-up" } else { "scored" };
+        table.row(
+            run.run.to_string(),
+            vec![
+                run.run.to_string().into(),
+                kind.into(),
+                Quantity::higher(run.mean.au_percent.profile, "%").into(),
+                Quantity::higher(run.mean.samples_per_second, "samples/s").into(),
+                Quantity::higher(run.mean.mib_per_second, "MiB/s").into(),
+                format_duration(run.duration_seconds).into(),
+            ],
+        );
+    }
+    table
+}
+
+fn throughput(report: &TrainReport, facts: &mut Facts) {
+    let au = &report.results.mean.au_percent;
+    facts.add(
+        "AU",
+        format!(
+            "{:.2} % by profile {} (nominal compute {:.2} %, measured {:.2} %, including start-up \
+             {:.2} %)",
+            au.profile, report.results.profile, au.nominal, au.measured, au.including_startup
+        ),
+    );
+    let read = match report.plan.data.folder {
+        Some(_) => format!(
+            "{:.2} MiB/s were read",
+            report.results.mean.read_mib_per_second
+        ),
+        None => "nothing was read".to_string(),
+    };
+    facts.add(
+        "throughput",
+        format!(
+            "{:.2} samples/s, {:.2} MiB/s by the record length; {read}",
+            report.results.mean.samples_per_second, report.results.mean.mib_per_second
+        ),
+    );
+    facts.add(
+        "spread",
+        format!(
+            "AU {:.2} points, {:.2} samples/s (standard deviation over epochs)",
+            report.results.stdev.au_percent, report.results.stdev.samples_per_second
+        ),
+    );
+    let share = report.results.mean.preread_share;
+    if let Some(share) = share.filter(|_| report.plan.data.folder.is_some()) {
+        let share = percent(share);
+        facts.add(
+            "read ahead",
+            format!("{share} of an epoch's samples, before its counted steps began"),
+        );
+    }
+}
+
+/// Evaluations and checkpoints: no part of AU, but of the run.
+fn between_epochs(report: &TrainReport, facts: &mut Facts) {
+    for epoch in &report.results.epochs {
+        if let Some(evaluation) = &epoch.evaluation {
+            facts.add(
+                "evaluation",
+                format!(
+                    "after epoch {}: {}, AU {:.2} % by measured compute, {:.2} samples/s, {}",
+                    epoch.epoch,
+                    counted(evaluation.steps, "step"),
+                    evaluation.au_percent,
+                    evaluation.samples_per_second,
+                    format_duration(evaluation.duration_seconds)
+                ),
+            );
+        }
+    }
+    if let (Some(first), count) = (
+        report.results.checkpoints.first(),
+        report.results.checkpoints.len(),
+    ) {
+        let seconds: f64 = report
+            .results
+            .checkpoints
+            .iter()
+            .map(|c| c.duration_seconds)
+            .sum();
+        let each = format_duration(seconds / count as f64);
+        let bytes = ByteSize(first.bytes);
+        facts.add(
+            "checkpoints",
+            format!("{count} of {bytes}, {each} each at the mean"),
+        );
+    }
+}
+
+fn cost(report: &TrainReport, facts: &mut Facts) {
+    let cost = &report.results.cost;
+    let cpu = cost.cpu_user_seconds + cost.cpu_system_seconds;
+    let gib = cost.bytes_read as f64 / f64::from(1u32 << 30);
+    let per_gib = match gib > 0.0 {
+        true => format!(", {:.3} s for each GiB read", cpu / gib),
+        false => String::new(),
+    };
+    facts.add(
+        "host",
+        format!(
+            "CPU {:.2} s user, {:.2} s system{per_gib}; peak memory {}; {}",
+            cost.cpu_user_seconds,
+            cost.cpu_system_seconds,
+            ByteSize(report.results.peak_rss_bytes),
+            report.results.layout
+        ),
+    );
+    let device = match cost.device_bytes_read {
+        Some(bytes) => format!(
+            "{} by {}",
+            ByteSize(bytes),
+            report.results.devices.join(", ")
+        ),
+        None => "not counted: no block device is known behind the data".to_string(),
+    };
+    if report.plan.data.folder.is_some() {
+        let read = ByteSize(cost.bytes_read);
+        facts.add(
+            "bytes",
+            format!("{read} read by the loaders; from the device {device}"),
+        );
+    }
+    let last = report.results.epochs.last().and_then(|epoch| epoch.device);
+    if let Some(last) = last {
+        facts.add(
+            "device",
+            match last.bytes_per_second > 0.0 {
+                true => format!(
+                    "busy {:.0} %, queue depth {:.1}, {} per read request (last epoch)",
+                    last.busy_percent,
+                    last.queue_depth,
+                    ByteSize(last.request_bytes as u64)
+                ),
+                false => "nothing was read from it in the last epoch".to_string(),
+            },
+        );
+    }
+}
