@@ -8,7 +8,11 @@
 pub mod checkpoint;
 mod ends;
 pub mod matrix;
+mod sampler;
+mod surroundings;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod testing;
 pub mod training;
+
+pub use surroundings::Surroundings;

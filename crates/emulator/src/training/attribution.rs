@@ -6,26 +6,20 @@
 //! behind the files (NFS, tmpfs), the CPU time of this process stands in: what it did not
 //! compute in, it waited in.
 
+use stormlp_model::training::report::WaitingSeconds;
 use stormlp_transfer::telemetry::{CpuTimes, DeviceCounters};
 
 use super::machine::{Nanos, Waits};
-use super::measured::Waiting;
-
-impl Waiting {
-    pub(super) fn add(&mut self, other: &Self) {
-        self.storage_seconds += other.storage_seconds;
-        self.client_seconds += other.client_seconds;
-        self.barrier_seconds += other.barrier_seconds;
-        self.startup_seconds += other.startup_seconds;
-        self.reading_seconds += other.reading_seconds;
-    }
-}
 
 /// One look at the clock and the counters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
     pub(super) now: Nanos,
     pub(super) waits: Waits,
+    /// Bytes that reads brought until now.
+    pub(super) bytes: u64,
+    /// Reads in flight now.
+    pub(super) in_flight: u32,
     pub(super) device: Option<DeviceCounters>,
     pub(super) cpu: CpuTimes,
 }
@@ -37,7 +31,7 @@ pub(super) fn divide(
     after: &Reading,
     io_threads: usize,
     moves_nothing: bool,
-) -> Waiting {
+) -> WaitingSeconds {
     let elapsed = after.now.saturating_sub(before.now) as f64 / 1e9;
     let waits = after.waits.since(&before.waits);
     let seconds = |nanos: u64| nanos as f64 / 1e9;
@@ -55,12 +49,11 @@ pub(super) fn divide(
     .clamp(0.0, 1.0);
     let reading_seconds = seconds(waits.reading_ns);
     let storage_seconds = reading_seconds * storage_share;
-    Waiting {
-        storage_seconds,
-        client_seconds: reading_seconds - storage_seconds + seconds(waits.queued_ns),
-        barrier_seconds: seconds(waits.barrier_ns),
-        startup_seconds: seconds(waits.startup_ns),
-        reading_seconds,
+    WaitingSeconds {
+        storage: storage_seconds,
+        cpu: reading_seconds - storage_seconds + seconds(waits.queued_ns),
+        barrier: seconds(waits.barrier_ns),
+        startup: seconds(waits.startup_ns),
     }
 }
 
@@ -79,6 +72,8 @@ mod tests {
                 queued_ns: at * SECOND / 5,
                 barrier_ns: 0,
             },
+            bytes: 0,
+            in_flight: 0,
             device: busy_ms.map(|busy_ms| DeviceCounters {
                 busy_ms,
                 ..DeviceCounters::default()
@@ -94,25 +89,25 @@ mod tests {
     fn a_busy_device_makes_it_storage_and_an_idle_one_the_client() {
         let before = reading(0, 0, Some(100), 0.0);
         let busy = divide(&before, &reading(1, SECOND, Some(1100), 0.1), 2, false);
-        assert_eq!((busy.storage_seconds, busy.client_seconds), (1.0, 0.2));
+        assert_eq!((busy.storage, busy.cpu), (1.0, 0.2));
         let idle = divide(&before, &reading(1, SECOND, Some(100), 2.0), 2, false);
-        assert_eq!((idle.storage_seconds, idle.client_seconds), (0.0, 1.2));
-        assert_eq!((idle.startup_seconds, idle.reading_seconds), (0.1, 1.0));
+        assert_eq!((idle.storage, idle.cpu), (0.0, 1.2));
+        assert_eq!((idle.startup, idle.total()), (0.1, 1.3));
     }
 
     #[test]
     fn without_a_device_the_cpu_time_decides() {
         let before = reading(0, 0, None, 0.0);
         let copying = divide(&before, &reading(1, SECOND, None, 2.0), 2, false);
-        assert_eq!(copying.storage_seconds, 0.0);
+        assert_eq!(copying.storage, 0.0);
         let waiting = divide(&before, &reading(1, SECOND, None, 0.0), 2, false);
-        assert_eq!(waiting.storage_seconds, 1.0);
+        assert_eq!(waiting.storage, 1.0);
     }
 
     #[test]
     fn a_path_that_moves_nothing_never_waits_for_storage() {
         let before = reading(0, 0, Some(0), 0.0);
         let null = divide(&before, &reading(1, SECOND, Some(1000), 0.0), 2, true);
-        assert_eq!(null.storage_seconds, 0.0);
+        assert_eq!(null.storage, 0.0);
     }
 }

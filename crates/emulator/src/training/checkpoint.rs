@@ -8,29 +8,29 @@ use std::path::PathBuf;
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use stormlp_model::stop::StopToken;
+use stormlp_model::training::plan::CheckpointPlan;
 use stormlp_transfer::TransferError;
 
 use super::error::TrainError;
-use super::spec::CheckpointRules;
 
 /// Bytes written at a time.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// Writes checkpoints of one size into one folder.
 pub(super) struct Writer {
-    rules: CheckpointRules,
+    plan: CheckpointPlan,
     buffer: Vec<u8>,
 }
 
 impl Writer {
     /// Makes the folder, and content that storage cannot compress.
-    pub(super) fn new(rules: &CheckpointRules) -> Result<Self, TrainError> {
-        fs::create_dir_all(&rules.folder)
-            .map_err(|source| failed(rules.folder.folder().into(), source))?;
+    pub(super) fn new(plan: &CheckpointPlan) -> Result<Self, TrainError> {
+        fs::create_dir_all(&plan.folder)
+            .map_err(|source| failed(plan.folder.folder().into(), source))?;
         let mut buffer = vec![0; BUFFER_BYTES];
-        Xoshiro256PlusPlus::seed_from_u64(rules.bytes).fill_bytes(&mut buffer);
+        Xoshiro256PlusPlus::seed_from_u64(plan.bytes).fill_bytes(&mut buffer);
         Ok(Self {
-            rules: rules.clone(),
+            plan: plan.clone(),
             buffer,
         })
     }
@@ -43,10 +43,10 @@ impl Writer {
         step: u64,
         stop: &StopToken,
     ) -> Result<Option<u64>, TrainError> {
-        let path = self.rules.folder.join(format!("model-{epoch}-{step}-0.pt"));
+        let path = self.plan.folder.join(format!("model-{epoch}-{step}-0.pt"));
         let write = || {
             let mut file = File::create(&path)?;
-            let mut left = self.rules.bytes;
+            let mut left = self.plan.bytes;
             while left > 0 {
                 if stop.is_stopped() {
                     return Ok(None);
@@ -55,7 +55,7 @@ impl Writer {
                 file.write_all(&self.buffer[..part])?;
                 left -= part as u64;
             }
-            Ok(Some(self.rules.bytes))
+            Ok(Some(self.plan.bytes))
         };
         let written = write();
         if !matches!(written, Ok(Some(_))) {
@@ -78,19 +78,20 @@ mod tests {
     #[test]
     fn a_checkpoint_has_the_size_it_should_and_is_named_by_epoch_and_step() {
         let folder = tempfile::tempdir().unwrap();
-        let rules = CheckpointRules {
+        let plan = CheckpointPlan {
             folder: folder.path().join("sub").into(),
             bytes: 2_500_000,
             after_epoch: Some(1),
             epochs_between: 1,
+            steps_between: None,
         };
-        let mut writer = Writer::new(&rules).unwrap();
+        let mut writer = Writer::new(&plan).unwrap();
         let stop = StopToken::default();
         assert_eq!(writer.write(5, 24, &stop).unwrap(), Some(2_500_000));
-        let path = rules.folder.join("model-5-24-0.pt");
+        let path = plan.folder.join("model-5-24-0.pt");
         assert_eq!(fs::metadata(path).unwrap().len(), 2_500_000);
         stop.stop();
         assert_eq!(writer.write(6, 24, &stop).unwrap(), None);
-        assert!(!rules.folder.join("model-6-24-0.pt").exists());
+        assert!(!plan.folder.join("model-6-24-0.pt").exists());
     }
 }

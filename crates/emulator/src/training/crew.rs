@@ -1,5 +1,6 @@
 //! The threads of a run: the I/O threads with their buffers, and the pacer.
 
+use std::fmt;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -97,6 +98,18 @@ impl Layout {
             window,
             chunk_bytes,
         }
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} I/O threads, up to {} chunks of {} KiB in flight in each, and one for compute",
+            self.threads,
+            self.depth,
+            self.chunk_bytes >> 10
+        )
     }
 }
 

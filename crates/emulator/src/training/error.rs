@@ -4,7 +4,10 @@ use std::io;
 use std::path::PathBuf;
 
 use stormlp_dataset::format::FormatError;
-use stormlp_model::report::FailureCause;
+use stormlp_model::report::{Ending, FailureCause};
+use stormlp_model::shell::shell_word;
+use stormlp_model::training::plan::TrainPlan;
+use stormlp_model::units::ByteSize;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::Panicked;
 
@@ -53,6 +56,40 @@ pub enum TrainError {
 }
 
 impl TrainError {
+    /// How a run of `plan` ended that this error ended.
+    pub(super) fn ending(&self, plan: &TrainPlan) -> Ending {
+        Ending::Failed {
+            cause: self.cause(),
+            message: self.to_string(),
+            remedy: self.remedy(plan),
+        }
+    }
+
+    /// What the user can do now.
+    pub fn remedy(&self, plan: &TrainPlan) -> String {
+        match self.cause() {
+            FailureCause::Dataset => format!(
+                "check the dataset with `stormlp datagen {} --data-dir {} --verify` and the \
+                 options it was made with, the storage with `stormlp doctor`",
+                shell_word(&plan.workload),
+                shell_word(
+                    &plan
+                        .data
+                        .folder
+                        .as_ref()
+                        .map_or(".".into(), ToString::to_string)
+                ),
+            ),
+            FailureCause::Checkpoint => checkpoint_remedy(plan),
+            FailureCause::Machine | FailureCause::Storage => {
+                "`stormlp doctor` says what can run on this machine".to_string()
+            }
+            FailureCause::Internal => "please report it with the command line and what was \
+                                       printed above"
+                .to_string(),
+        }
+    }
+
     /// What failed, so that the advice fits.
     pub fn cause(&self) -> FailureCause {
         match self {
@@ -62,4 +99,17 @@ impl TrainError {
             Self::Panicked(_) => FailureCause::Internal,
         }
     }
+}
+
+/// What to do when a checkpoint cannot be written.
+fn checkpoint_remedy(plan: &TrainPlan) -> String {
+    let Some(checkpoint) = &plan.checkpoint else {
+        return "name another folder with --checkpoint-folder".to_string();
+    };
+    format!(
+        "checkpoints go to {}: make sure that it can be written to and has {} free for each, or \
+         name another folder with --checkpoint-folder",
+        checkpoint.folder,
+        ByteSize(checkpoint.bytes)
+    )
 }

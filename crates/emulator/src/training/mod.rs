@@ -1,27 +1,31 @@
 //! Training: the emulated accelerators, their loaders, and what keeps them waiting.
 
-pub mod assemble;
 mod attribution;
 mod cache;
+mod calibrate;
 mod checkpoint;
 pub mod crew;
 pub mod dataset;
 pub mod draw;
+mod epochs;
 pub mod error;
 mod handles;
 mod io;
 mod job;
 pub mod machine;
-pub mod measured;
+mod measure;
 pub mod order;
 mod pacer;
 pub mod prepare;
 mod records;
-pub mod run;
+mod run;
 mod shared;
 pub mod source;
-pub mod spec;
 mod verdict;
+mod warnings;
+
+pub use error::TrainError;
+pub use run::{Course, run};
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

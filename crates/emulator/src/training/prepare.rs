@@ -1,6 +1,5 @@
 //! From a plan and what lies in the folder to a run in the machine's own terms.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use stormlp_model::location::Location;
@@ -16,12 +15,11 @@ use stormlp_transfer::Accelerator;
 use super::crew::CrewSpec;
 use super::dataset::{DatasetSource, EpochIndex, Framing, Pattern};
 use super::draw;
-use super::machine::{InterleaveConfig, Leftover, Share, WorkersConfig};
-use super::order::{Contiguous, Resharded, Reshuffle, Strided};
-use super::source::{self, DataFile};
-use super::spec::{
-    CheckpointRules, EpochOrder, EvaluationRules, LoaderSpec, Order, PaceMaker, PhaseRules, RunSpec,
+use super::machine::{
+    Interleave, InterleaveConfig, Leftover, Loader, Pace, PhaseSpec, Share, Workers, WorkersConfig,
 };
+use super::order::{Contiguous, Resharded, Reshuffle, Strided};
+use super::source::{self, DataFile, Source};
 
 /// tf.data and DLIO read a footer or index once for each file that is open; so many stay known.
 const FRAMING_FILES_PER_WORKER: usize = 2;
@@ -39,77 +37,76 @@ pub struct Means {
     pub memory: MemoryKind,
 }
 
-/// A run that is ready to go.
-pub struct Prepared {
-    /// The run.
-    pub spec: RunSpec,
-    /// Training's order.
-    pub order: Box<dyn Order>,
-    /// Evaluation's order.
-    pub evaluation: Option<Box<dyn Order>>,
+/// A dataset's order, epoch by epoch.
+pub trait Order: Send + Sync {
+    /// Samples and files as epoch `epoch` (from 1) goes through them.
+    fn epoch(&self, epoch: u32) -> EpochOrder;
 }
 
-/// Prepares the run of `plan` over `inventory` (which null storage does not look at).
-pub fn prepare(plan: &TrainPlan, inventory: &Inventory, means: Means) -> Prepared {
-    let loader = loader_spec(plan, plan.batch_size);
-    let null = plan.storage == StorageKind::Null;
-    let path = if null { PathKind::Null } else { plan.path };
-    let accelerators = plan.accelerators as usize;
-    let spec = RunSpec {
-        accelerators,
-        epochs: plan.epochs,
-        loader,
-        training: training_rules(plan),
-        evaluation: plan.evaluation.as_ref().map(|evaluation| EvaluationRules {
-            loader: loader_spec(plan, evaluation.batch_size),
-            phase: evaluation_rules(plan, evaluation),
-            after_epoch: evaluation.after_epoch,
-            epochs_between: evaluation.epochs_between,
-        }),
-        checkpoint: plan.checkpoint.as_ref().map(|checkpoint| CheckpointRules {
-            folder: checkpoint.folder.clone(),
-            bytes: checkpoint.bytes,
-            after_epoch: checkpoint.after_epoch,
-            epochs_between: checkpoint.epochs_between,
-        }),
-        prewarm: plan.prewarm,
-        cold: plan.cold && !null,
-        keep_times: plan.keep_step_times,
-        crew: CrewSpec {
-            path,
-            engine: means.engine,
-            accelerator: means.accelerator,
-            memory: means.memory,
-            concurrent_reads: loader.concurrent_reads() * accelerators,
-            streams: loader.streams() * accelerators,
-            threads: plan.threads.map(|threads| threads as usize),
-        },
-        data_folder: plan.data.folder.clone().filter(|_| !null),
-    };
-    let folder = plan
-        .data
-        .folder
-        .as_ref()
-        .map_or(Path::new(""), Location::folder);
-    let files = |found: &[Found], count: u64, bytes: u64| {
-        if null {
-            null_files(count, bytes)
-        } else {
-            real_files(folder, found, count)
-        }
+/// One epoch's order.
+pub struct EpochOrder {
+    /// Which bytes a read is.
+    pub source: Arc<dyn Source>,
+    /// What each accelerator has to go through.
+    pub shares: Vec<Share>,
+}
+
+/// The orders of a run.
+pub(super) struct Orders {
+    pub(super) training: Box<dyn Order>,
+    pub(super) evaluation: Option<Box<dyn Order>>,
+}
+
+/// The orders of `plan` over `inventory` (which null storage does not look at).
+pub(super) fn orders(plan: &TrainPlan, inventory: &Inventory) -> Orders {
+    let folder = plan.data.folder.as_ref();
+    let files = |found: &[Found], count: u64, bytes: u64| match (plan.storage, folder) {
+        (StorageKind::Real, Some(folder)) => real_files(folder, found, count),
+        _ => null_files(count, bytes),
     };
     let train = files(&inventory.train, plan.data.files, plan.data.bytes);
     let valid = files(&inventory.valid, plan.data.eval_files, plan.data.eval_bytes);
-    Prepared {
-        order: Box::new(PlannedOrder::new(plan, train, plan.batch_size)),
+    Orders {
+        training: Box::new(PlannedOrder::new(plan, train, plan.batch_size)),
         evaluation: plan.evaluation.as_ref().map(|evaluation| {
             Box::new(PlannedOrder::new(plan, valid, evaluation.batch_size)) as Box<dyn Order>
         }),
-        spec,
     }
 }
 
-fn real_files(folder: &Path, found: &[Found], count: u64) -> Vec<DataFile> {
+/// The path bytes really take.
+pub(super) fn path(plan: &TrainPlan) -> PathKind {
+    match plan.storage {
+        StorageKind::Null => PathKind::Null,
+        StorageKind::Real => plan.path,
+    }
+}
+
+/// What the threads of `plan` are to be set up for.
+pub(super) fn crew(plan: &TrainPlan, means: &Means) -> CrewSpec {
+    let (reads, streams) = match plan.loader {
+        LoaderPlan::Workers {
+            read_threads,
+            row_groups_in_flight,
+            ..
+        } => (read_threads.max(1) * row_groups_in_flight.max(1), 0),
+        // The cycle, and twice its length opened ahead.
+        LoaderPlan::Interleave { read_threads, .. } => {
+            (read_threads.max(1), 3 * read_threads.max(1))
+        }
+    };
+    CrewSpec {
+        path: path(plan),
+        engine: means.engine,
+        accelerator: Arc::clone(&means.accelerator),
+        memory: means.memory,
+        concurrent_reads: (reads * plan.accelerators) as usize,
+        streams: (streams * plan.accelerators) as usize,
+        threads: plan.threads.map(|threads| threads as usize),
+    }
+}
+
+fn real_files(folder: &Location, found: &[Found], count: u64) -> Vec<DataFile> {
     let files = found.iter().take(count as usize).map(|file| DataFile {
         path: folder.join(&file.name),
         bytes: file.bytes,
@@ -127,68 +124,80 @@ fn null_files(count: u64, bytes: u64) -> Vec<DataFile> {
     vec![file; count as usize]
 }
 
-fn loader_spec(plan: &TrainPlan, batch_size: u32) -> LoaderSpec {
-    match plan.loader {
+/// A loader for each accelerator, that makes batches of `batch_size` samples.
+pub(super) fn loaders(plan: &TrainPlan, batch_size: u32) -> Vec<Loader> {
+    let batch_size = u64::from(batch_size);
+    let loader = match plan.loader {
         LoaderPlan::Workers {
             read_threads,
             prefetch_size,
             persistent,
             row_groups_in_flight,
             ..
-        } => LoaderSpec::Workers(WorkersConfig {
+        } => Loader::Workers(Workers::new(WorkersConfig {
             read_threads,
             prefetch_size,
-            batch_size: u64::from(batch_size),
+            batch_size,
             leftover: if persistent {
                 Leftover::Finish
             } else {
                 Leftover::Drop
             },
             group_window: row_groups_in_flight,
-        }),
+        })),
         LoaderPlan::Interleave {
             read_threads,
             shuffle_records,
             prefetch_batches,
             computation_threads,
             keep_every,
-        } => LoaderSpec::Interleave(InterleaveConfig {
+        } => Loader::Interleave(Interleave::new(InterleaveConfig {
             read_threads,
-            batch_size: u64::from(batch_size),
+            batch_size,
             shuffle_size: shuffle_records,
             batches_ahead: u64::from(prefetch_batches) + u64::from(computation_threads),
             keep_every: u64::from(keep_every),
             repeat: true,
-        }),
-    }
+        })),
+    };
+    vec![loader; plan.accelerators as usize]
 }
 
-fn training_rules(plan: &TrainPlan) -> PhaseRules {
+/// Training of epoch `epoch` (from 1), in which each accelerator goes through its share.
+pub(super) fn training(plan: &TrainPlan, epoch: u32, shares: Vec<Share>) -> PhaseSpec {
     let checkpoint = plan.checkpoint.as_ref();
-    PhaseRules {
+    let seed = plan.shuffle.seed;
+    PhaseSpec {
         steps: plan.steps_per_epoch,
         barrier: true,
         fetch_after_last: plan.block_end == BlockEnd::AfterNextFetch,
         exclude_start_steps: plan.metric.exclude_start_steps,
         exclude_end_steps: plan.metric.exclude_end_steps,
         checkpoint_steps: checkpoint.and_then(|checkpoint| checkpoint.steps_between),
-        compute: pace_maker(plan.compute, plan.shuffle.seed),
-        preprocess: pace_maker(plan.preprocess, plan.shuffle.seed ^ 0x5eed),
+        compute: pace(plan.compute, seed, epoch),
+        preprocess: pace(plan.preprocess, seed ^ 0x5eed, epoch),
+        shares,
     }
 }
 
-fn evaluation_rules(plan: &TrainPlan, evaluation: &EvaluationPlan) -> PhaseRules {
-    PhaseRules {
+/// The evaluation after epoch `epoch`.
+pub(super) fn evaluation(
+    plan: &TrainPlan,
+    evaluation: &EvaluationPlan,
+    epoch: u32,
+    shares: Vec<Share>,
+) -> PhaseSpec {
+    PhaseSpec {
         steps: evaluation.steps,
         barrier: false,
         checkpoint_steps: None,
-        compute: pace_maker(evaluation.eval_time, plan.shuffle.seed),
-        ..training_rules(plan)
+        compute: pace(evaluation.eval_time, plan.shuffle.seed, epoch),
+        ..training(plan, epoch, shares)
     }
 }
 
-fn pace_maker(distribution: Distribution, seed: u64) -> PaceMaker {
-    Arc::new(move |epoch| draw::pace(distribution, seed.wrapping_add(u64::from(epoch))))
+fn pace(distribution: Distribution, seed: u64, epoch: u32) -> Pace {
+    draw::pace(distribution, seed.wrapping_add(u64::from(epoch)))
 }
 
 /// The order of a plan's files and samples.

@@ -6,20 +6,25 @@ use std::thread;
 use std::time::Duration;
 
 use stormlp_model::event::Silent;
-use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
+use stormlp_model::facts::HostFacts;
+use stormlp_model::path::{EngineKind, MemoryKind};
 use stormlp_model::report::{Ending, FailureCause};
 use stormlp_model::stop::StopToken;
+use stormlp_model::training::catalog;
+use stormlp_model::training::distribution::Distribution;
+use stormlp_model::training::inventory::Inventory;
+use stormlp_model::training::plan::{CheckpointPlan, EvaluationPlan, LoaderPlan, TrainPlan};
+use stormlp_model::training::profile::BlockEnd;
+use stormlp_model::training::report::AcceleratorEpoch;
+use stormlp_model::training::request::{StorageKind, TrainRequest};
 use stormlp_transfer::HostStandIn;
 
-use super::crew::CrewSpec;
+use super::epochs::{RunMeasured, run};
 use super::error::TrainError;
-use super::machine::{Landed, Leftover, Pace, ReadRequest, Share, Unit, WorkersConfig};
-use super::measured::{PhaseKind, PhaseMeasured, RunMeasured};
-use super::run::run;
+use super::machine::{Landed, ReadRequest, Share, Unit};
+use super::prepare::{EpochOrder, Means, Order, Orders};
 use super::source::{DataFile, Extent, Extents, ReadPlan, Reads, Source};
-use super::spec::{
-    CheckpointRules, EpochOrder, EvaluationRules, LoaderSpec, Order, PhaseRules, RunSpec,
-};
+use crate::Surroundings;
 
 const STEPS: u64 = 4;
 
@@ -78,102 +83,96 @@ const SOUND: Epochs = Epochs {
     panics_from: u32::MAX,
 };
 
-fn loader() -> LoaderSpec {
-    LoaderSpec::Workers(WorkersConfig {
-        read_threads: 2,
-        prefetch_size: 2,
-        batch_size: 2,
-        leftover: Leftover::Finish,
-        group_window: 1,
-    })
-}
-
-fn rules() -> PhaseRules {
-    PhaseRules {
-        steps: STEPS,
-        barrier: true,
-        fetch_after_last: true,
-        exclude_start_steps: 1,
-        exclude_end_steps: 0,
-        checkpoint_steps: None,
-        compute: Arc::new(|_| Pace::Constant(500_000)),
-        preprocess: Arc::new(|_| Pace::Constant(0)),
-    }
-}
-
-/// Three epochs of two accelerators.
-fn spec() -> RunSpec {
-    RunSpec {
-        accelerators: 2,
-        epochs: 3,
-        loader: loader(),
-        training: rules(),
-        evaluation: None,
-        checkpoint: None,
-        prewarm: false,
-        cold: false,
-        keep_times: false,
-        crew: CrewSpec {
-            path: PathKind::Null,
-            engine: EngineKind::Psync,
-            accelerator: Arc::new(HostStandIn),
-            memory: MemoryKind::Host,
-            concurrent_reads: 4,
-            streams: 0,
-            threads: Some(2),
-        },
-        data_folder: None,
-    }
-}
-
-fn evaluated(preprocess: u64) -> RunSpec {
-    let slow = PhaseRules {
-        preprocess: Arc::new(move |_| Pace::Constant(preprocess)),
-        ..rules()
+/// Three epochs of two accelerators, each with two workers that finish what they were dealt.
+fn plan() -> TrainPlan {
+    let workload = catalog::find("unet3d", Some("h100")).unwrap();
+    let workload = workload.workload(&[]).unwrap();
+    let request = TrainRequest {
+        accelerators: Some(2),
+        batch_size: Some(2),
+        epochs: Some(3),
+        steps: Some(STEPS),
+        compute: Some(Distribution::Constant { seconds: 0.0005 }),
+        storage: StorageKind::Null,
+        ..TrainRequest::default()
     };
-    RunSpec {
-        evaluation: Some(EvaluationRules {
-            loader: loader(),
-            phase: PhaseRules {
-                barrier: false,
-                ..slow.clone()
-            },
+    let nothing = Inventory::default();
+    let resolved = TrainPlan::resolve(&workload, &request, &HostFacts::fixture(), &nothing);
+    TrainPlan {
+        loader: LoaderPlan::Workers {
+            read_threads: 2,
+            prefetch_size: 2,
+            batches_outstanding: 4,
+            persistent: true,
+            row_groups_in_flight: 1,
+        },
+        block_end: BlockEnd::AfterNextFetch,
+        prewarm: false,
+        threads: Some(2),
+        ..resolved.unwrap().plan
+    }
+}
+
+fn evaluated(preprocess: f64) -> TrainPlan {
+    TrainPlan {
+        preprocess: Distribution::Constant {
+            seconds: preprocess,
+        },
+        evaluation: Some(EvaluationPlan {
+            batch_size: 2,
+            steps: STEPS,
+            eval_time: Distribution::Constant { seconds: 0.0005 },
             after_epoch: 1,
             epochs_between: 1,
         }),
-        training: slow,
-        ..spec()
+        ..plan()
     }
 }
 
 fn told(
-    spec: &RunSpec,
-    order: &Epochs,
-    after: &dyn Fn(&PhaseMeasured),
+    plan: &TrainPlan,
+    order: impl Order + 'static,
+    on_epoch: &mut dyn FnMut(&RunMeasured),
     stop: &StopToken,
 ) -> RunMeasured {
-    run(spec, order, Some(order), &Silent, after, stop).unwrap()
+    let orders = Orders {
+        training: Box::new(order),
+        evaluation: Some(Box::new(SOUND)),
+    };
+    let means = Means {
+        engine: EngineKind::Psync,
+        accelerator: Arc::new(HostStandIn),
+        memory: MemoryKind::Host,
+    };
+    let surroundings = Surroundings {
+        observer: &Silent,
+        stop,
+    };
+    run(plan, &orders, &means, &surroundings, on_epoch).unwrap()
 }
 
-fn kinds(run: &RunMeasured) -> Vec<PhaseKind> {
-    run.phases.iter().map(|phase| phase.kind).collect()
+/// Steps of each block, by epoch and accelerator.
+fn steps(run: &RunMeasured) -> Vec<Vec<Vec<u64>>> {
+    let of_epoch = |accelerators: &[AcceleratorEpoch]| {
+        let blocks = accelerators.iter().map(|accelerator| &accelerator.blocks);
+        blocks
+            .map(|blocks| blocks.iter().map(|block| block.steps).collect())
+            .collect()
+    };
+    let epochs = run.report.epochs.iter();
+    epochs.map(|epoch| of_epoch(&epoch.accelerators)).collect()
 }
 
 #[test]
 fn a_panic_between_epochs_keeps_what_was_measured() {
-    let run = told(
-        &spec(),
-        &Epochs { panics_from: 3 },
-        &|_| {},
-        &StopToken::new(),
-    );
+    let order = Epochs { panics_from: 3 };
+    let run = told(&plan(), order, &mut |_| {}, &StopToken::new());
     let Ending::Failed { cause, message, .. } = &run.ending else {
         panic!("{:?}", run.ending);
     };
     assert_eq!(*cause, FailureCause::Internal);
     assert!(message.contains("an epoch that should not be"), "{message}");
-    assert_eq!(run.phases.len(), 2);
-    assert!(run.phases.iter().all(|phase| phase.blocks[0][0].complete));
+    assert_eq!(steps(&run), vec![vec![vec![STEPS]; 2]; 2]);
 }
 
 /// Samples beyond the steps of an epoch, which cannot be read once the second epoch is prepared.
@@ -226,12 +225,15 @@ impl Order for FailingBetween {
 
 #[test]
 fn a_failure_between_epochs_does_not_report_the_last_one_twice() {
-    let mut spec = spec();
-    (spec.training.steps, spec.training.fetch_after_last) = (2, false);
-    // Every worker may be held up without holding up the others.
-    spec.crew.threads = Some(4);
+    let plan = TrainPlan {
+        steps_per_epoch: 2,
+        block_end: BlockEnd::AfterLastBarrier,
+        // Every worker may be held up without holding up the others.
+        threads: Some(4),
+        ..plan()
+    };
     let order = FailingBetween(Arc::default());
-    let run = run(&spec, &order, None, &Silent, &|_| {}, &StopToken::new()).unwrap();
+    let run = told(&plan, order, &mut |_| {}, &StopToken::new());
     assert!(
         matches!(
             run.ending,
@@ -243,9 +245,9 @@ fn a_failure_between_epochs_does_not_report_the_last_one_twice() {
         "{:?}",
         run.ending
     );
-    assert!(run.phases[0].blocks[0][0].complete);
-    for phase in &run.phases[1..] {
-        assert!(!phase.blocks[0][0].complete, "{:?}", phase.blocks);
+    assert!(run.report.epochs[0].is_whole(&plan));
+    for epoch in &run.report.epochs[1..] {
+        assert!(!epoch.is_whole(&plan), "{:?}", epoch.accelerators);
     }
 }
 
@@ -254,21 +256,18 @@ fn a_checkpoint_that_fails_ends_the_phase_at_its_step() {
     let folder = tempfile::tempdir().unwrap();
     // A folder lies where the second checkpoint is to be written.
     std::fs::create_dir(folder.path().join("model-1-4-0.pt")).unwrap();
-    let spec = RunSpec {
-        checkpoint: Some(CheckpointRules {
+    let plan = TrainPlan {
+        checkpoint: Some(CheckpointPlan {
             folder: folder.path().into(),
             bytes: 10_000,
             after_epoch: None,
             epochs_between: 1,
+            steps_between: Some(2),
         }),
-        training: PhaseRules {
-            steps: 6,
-            checkpoint_steps: Some(2),
-            ..rules()
-        },
-        ..spec()
+        steps_per_epoch: 6,
+        ..plan()
     };
-    let run = told(&spec, &SOUND, &|_| {}, &StopToken::new());
+    let run = told(&plan, SOUND, &mut |_| {}, &StopToken::new());
     assert!(
         matches!(
             run.ending,
@@ -280,36 +279,26 @@ fn a_checkpoint_that_fails_ends_the_phase_at_its_step() {
         "{:?}",
         run.ending
     );
-    assert_eq!((run.phases.len(), run.checkpoints.len()), (1, 1));
-    for blocks in &run.phases[0].blocks {
-        let steps: Vec<u64> = blocks.iter().map(|block| block.steps).collect();
-        assert_eq!(steps, [2, 2], "no step after the failure");
-        assert!(blocks.iter().all(|block| block.complete));
-    }
+    assert_eq!(run.report.checkpoints.len(), 1);
+    assert_eq!(steps(&run), [[[2, 2], [2, 2]]], "no step after the failure");
 }
 
 #[test]
 fn evaluation_waits_for_samples_that_are_still_preprocessed() {
-    let run = told(&evaluated(3_000_000), &SOUND, &|_| {}, &StopToken::new());
-    assert!(matches!(run.ending, Ending::Complete), "{:?}", run.ending);
-    let (train, eval) = (PhaseKind::Training, PhaseKind::Evaluation);
-    assert_eq!(kinds(&run), [train, eval, train, eval, train, eval]);
-    for phase in &run.phases {
-        assert!(
-            phase
-                .blocks
-                .iter()
-                .flatten()
-                .all(|block| block.steps == STEPS)
-        );
+    let run = told(&evaluated(0.003), SOUND, &mut |_| {}, &StopToken::new());
+    assert_eq!(run.ending, Ending::Complete);
+    assert_eq!(steps(&run), vec![vec![vec![STEPS]; 2]; 3]);
+    for epoch in &run.report.epochs {
+        assert_eq!(epoch.evaluation.as_ref().unwrap().steps, STEPS);
     }
 }
 
 #[test]
 fn a_stop_between_training_and_evaluation_begins_nothing_more() {
     let stop = StopToken::new();
-    let pull = |_: &PhaseMeasured| stop.stop();
-    let run = told(&evaluated(3_000_000), &SOUND, &pull, &stop);
-    assert!(matches!(run.ending, Ending::Stopped), "{:?}", run.ending);
-    assert_eq!(kinds(&run), [PhaseKind::Training]);
+    let mut pull = |_: &RunMeasured| stop.stop();
+    let run = told(&evaluated(0.003), SOUND, &mut pull, &stop);
+    assert_eq!(run.ending, Ending::Stopped);
+    assert_eq!(run.report.epochs.len(), 1);
+    assert!(run.report.epochs[0].evaluation.is_none());
 }

@@ -13,7 +13,7 @@ use stormlp_transfer::DriverSet;
 use stormlp_transfer::timer::Waker;
 
 use super::error::TrainError;
-use super::machine::{Halt, Landed, Machine, Nanos, PhaseSpec, ReadRequest, Waits};
+use super::machine::{Halt, Landed, Machine, Nanos, PhaseSpec, ReadRequest};
 use super::source::Source;
 
 /// A read that is over.
@@ -220,13 +220,6 @@ impl Shared {
             .wait_timeout_while(state, patience, |state| state.machine.halt().is_none());
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.machine.halt()
-    }
-
-    /// Where the waiting went until now.
-    pub(super) fn waits(&self) -> Waits {
-        let mut state = self.lock();
-        let now = self.now();
-        state.machine.waits(now)
     }
 
     /// The error that ended the run, once.

@@ -18,7 +18,7 @@ const NEAR_CEILING_POINTS: f64 = 3.0;
 const DECISIVE_SHARE: f64 = 0.6;
 /// With more than this share of the counted samples read before AU's window began, AU says little
 /// of what storage can sustain.
-pub const READ_AHEAD_SHARE: f64 = 0.3;
+pub(super) const READ_AHEAD_SHARE: f64 = 0.3;
 
 /// The verdict over `epochs`; `ceiling` is AU on storage that takes no time, if that is known.
 pub(super) fn verdict(
@@ -90,7 +90,7 @@ fn ceiling_of_host(plan: &TrainPlan, au: f64) -> Verdict {
 
 /// Samples that had been read before the first step that AU counts, as a share of those it
 /// counts, by the means `mean` of epochs of `plan`; `None` when that was not measured.
-pub fn read_ahead_share(plan: &TrainPlan, mean: &Measures) -> Option<f64> {
+pub(super) fn read_ahead_share(plan: &TrainPlan, mean: &Measures) -> Option<f64> {
     let steps = plan.steps_per_epoch as f64;
     let start = plan.metric.exclude_start_steps as f64;
     let counted = steps - start - plan.metric.exclude_end_steps as f64;
@@ -102,11 +102,7 @@ pub fn read_ahead_share(plan: &TrainPlan, mean: &Measures) -> Option<f64> {
 fn sum(epochs: &[&EpochReport]) -> WaitingSeconds {
     let mut sum = WaitingSeconds::default();
     for epoch in epochs {
-        let waiting = &epoch.measures.waiting_seconds;
-        sum.storage += waiting.storage;
-        sum.cpu += waiting.cpu;
-        sum.barrier += waiting.barrier;
-        sum.startup += waiting.startup;
+        sum.add(&epoch.measures.waiting_seconds);
     }
     sum
 }

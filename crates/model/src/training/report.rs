@@ -61,6 +61,9 @@ pub struct TrainResults {
     pub calibration: Option<Calibration>,
     /// When the run started, in seconds since 1970, for the files of other tools.
     pub started_unix_seconds: f64,
+    /// Times of every step, run by run, when they were asked for; not saved.
+    #[serde(skip)]
+    pub steps: Vec<Vec<StepLists>>,
 }
 
 impl TrainResults {
@@ -102,6 +105,14 @@ pub struct WaitingSeconds {
 }
 
 impl WaitingSeconds {
+    /// Adds another's.
+    pub fn add(&mut self, other: &Self) {
+        self.storage += other.storage;
+        self.cpu += other.cpu;
+        self.barrier += other.barrier;
+        self.startup += other.startup;
+    }
+
     /// All waiting.
     pub fn total(&self) -> f64 {
         self.storage + self.cpu + self.barrier + self.startup
@@ -334,7 +345,7 @@ impl EvaluationReport {
 }
 
 /// One of several runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunReport {
     /// Its number, from 1.
     pub run: u32,

@@ -158,6 +158,7 @@ pub(super) fn report() -> TrainReport {
         },
         calibration: None,
         started_unix_seconds: 1_795_245_900.25,
+        steps: Vec::new(),
     };
     TrainReport {
         ending: Ending::Complete,

@@ -83,3 +83,12 @@ pub struct StepHistograms {
     /// How much later than its deadline a computation was seen to have ended.
     pub overshoot: LatencyHistogram,
 }
+
+impl StepHistograms {
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.fetch.merge(&other.fetch);
+        self.barrier.merge(&other.barrier);
+        self.overshoot.merge(&other.overshoot);
+    }
+}

@@ -5,17 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::Serialize;
-use stormlp_model::location::Location;
 use stormlp_model::report::{Ending, FailureCause};
-use stormlp_model::shell::shell_word;
-use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::training::report::{StepLists, TrainReport};
+use stormlp_model::training::report::TrainReport;
 use stormlp_model::training::workload::Workload;
-use stormlp_model::units::ByteSize;
 use stormlp_report::training as render;
 use stormlp_transfer::storage;
 
-use super::execute::Done;
 use super::{Format, OutputArgs};
 use crate::exit::Failure;
 use crate::output;
@@ -24,34 +19,31 @@ use crate::session::Session;
 const RESULTS_HELP: &str = "name a folder that you may write to: --results-dir DIR";
 const MLPERF_HELP: &str = "name a folder that you may write to: --mlperf-output DIR";
 
-/// Saves and prints, then fails with the code that the run's ending asks for. `name` is what the
-/// user called the workload.
+/// Saves and prints, then fails with the code that the run's ending asks for.
 ///
 /// # Errors
 /// With exit code 6 when AU was missed, 5 when storage failed, 130 when the user stopped it, 4
 /// when the report cannot be saved.
 pub(super) fn finish(
-    done: Done,
+    report: &TrainReport,
     workload: &Workload,
-    name: &str,
     output: &OutputArgs,
     session: &Session,
 ) -> Result<(), Failure> {
-    let Done { report, steps } = done;
     // What was measured is printed even where it can no longer be saved.
-    let saved = save(&report, &output.results_dir, session);
+    let saved = save(report, &output.results_dir, session);
     let for_mlperf = match &output.mlperf_output {
-        Some(folder) => write_mlperf(folder, &report, workload, &steps),
+        Some(folder) => write_mlperf(folder, report, workload),
         None => Ok(()),
     };
     match output.format {
-        Format::Json => output::print(&json(&report)?)?,
-        Format::Text => output::show(&render::document(&report))?,
+        Format::Json => output::print(&json(report)?)?,
+        Format::Text => output::show(&render::document(report))?,
     }
     if let (Ok(path), false) = (&saved, session.quiet) {
         eprintln!("report: {}", path.display());
     }
-    let outcome = ended(&report, name, saved.as_deref().ok());
+    let outcome = ended(report, saved.as_deref().ok());
     match (outcome, saved.map(drop).and(for_mlperf)) {
         (outcome, Ok(())) => outcome,
         // Why the run did not end tells more than that its report has no place.
@@ -140,15 +132,10 @@ fn save(report: &TrainReport, results: &Path, session: &Session) -> Result<PathB
 }
 
 /// The files that DLIO's and mlpstorage's tools read.
-fn write_mlperf(
-    folder: &Path,
-    report: &TrainReport,
-    workload: &Workload,
-    steps: &[Vec<StepLists>],
-) -> Result<(), Failure> {
+fn write_mlperf(folder: &Path, report: &TrainReport, workload: &Workload) -> Result<(), Failure> {
     // The results of another run are never written over.
     let taken = |name: &str| folder.join(name).exists();
-    for file in render::mlperf::files(report, workload, steps, &taken) {
+    for file in render::mlperf::files(report, workload, &report.results.steps, &taken) {
         let path = folder.join(&file.path);
         let parent = path.parent().unwrap_or(folder);
         fs::create_dir_all(parent)
@@ -159,7 +146,7 @@ fn write_mlperf(
     Ok(())
 }
 
-fn ended(report: &TrainReport, name: &str, path: Option<&Path>) -> Result<(), Failure> {
+fn ended(report: &TrainReport, path: Option<&Path>) -> Result<(), Failure> {
     let saved = match path {
         Some(path) => format!("what was measured is saved in {}", path.display()),
         None => "what was measured could not be saved".to_string(),
@@ -169,12 +156,18 @@ fn ended(report: &TrainReport, name: &str, path: Option<&Path>) -> Result<(), Fa
             "stopped by the user {}; {saved}",
             reached(report)
         ))),
-        Ending::Failed { cause, message, .. } => Err(failed(
-            report,
-            name,
-            *cause,
-            anyhow::anyhow!("{message}; {saved}"),
-        )),
+        Ending::Failed {
+            cause,
+            message,
+            remedy,
+        } => {
+            let error = anyhow::anyhow!("{message}; {saved}");
+            let failure = match cause {
+                FailureCause::Internal => Failure::bug(error),
+                _ => Failure::storage(error),
+            };
+            Err(failure.with_help(remedy.clone()))
+        }
         Ending::Complete if report.results.meets_threshold => Ok(()),
         Ending::Complete => Err(Failure::missed_target(format!(
             "AU {:.1} % is below the {:.1} % that {} asks for: {}",
@@ -202,41 +195,4 @@ fn reached(report: &TrainReport) -> String {
         0 => format!("before the first epoch{run}"),
         epochs => format!("in epoch {epochs} of {}{run}", plan.epochs),
     }
-}
-
-/// The exit code and the advice for what ended the run.
-fn failed(report: &TrainReport, name: &str, cause: FailureCause, error: anyhow::Error) -> Failure {
-    match cause {
-        FailureCause::Dataset => {
-            let folder = report.plan.data.folder.as_ref();
-            let folder = folder.map_or(Path::new("."), Location::folder);
-            Failure::storage(error).with_help(format!(
-                "check the dataset with `stormlp datagen {} --data-dir {} --verify` and the options \
-                 it was made with, the storage with `stormlp doctor`",
-                shell_word(name),
-                shell_word(&folder.to_string_lossy())
-            ))
-        }
-        FailureCause::Checkpoint => {
-            Failure::storage(error).with_help(checkpoint_help(&report.plan))
-        }
-        FailureCause::Machine | FailureCause::Storage => {
-            Failure::storage(error).with_help("`stormlp doctor` says what can run on this machine")
-        }
-        FailureCause::Internal => Failure::bug(error)
-            .with_help("please report it with the command line and what was printed above"),
-    }
-}
-
-/// What to do when a checkpoint cannot be written.
-pub(super) fn checkpoint_help(plan: &TrainPlan) -> String {
-    let Some(checkpoint) = &plan.checkpoint else {
-        return "name another folder with --checkpoint-folder".to_string();
-    };
-    format!(
-        "checkpoints go to {}: make sure that it can be written to and has {} free for each, or \
-         name another folder with --checkpoint-folder",
-        checkpoint.folder,
-        ByteSize(checkpoint.bytes)
-    )
 }

@@ -3,7 +3,6 @@
 
 mod args;
 mod data;
-mod execute;
 mod finish;
 mod means;
 mod starter;
@@ -11,9 +10,12 @@ mod starter;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use stormlp_emulator::Surroundings;
+use stormlp_emulator::training::Course;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::location::Location;
 use stormlp_model::path::PathKind;
+use stormlp_model::report::{Head, ReportKind};
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::request::{StorageKind, TrainRequest};
 use stormlp_model::training::resolve::Resolved;
@@ -131,16 +133,29 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     let (means, of_means) = means::choose(&args.read, &plan, &facts)?;
     warnings.extend(of_means);
     means::check_direct(&plan, &inventory)?;
-    let run = execute::Run {
-        plan: &plan,
-        workload: &workload,
+    let course = Course {
+        head: Head::new(
+            ReportKind::Train,
+            session.command_line(),
+            session.started_at(),
+            facts,
+        ),
+        plan,
+        warnings,
         inventory: &inventory,
         means,
-        facts,
-        warnings,
     };
-    let done = execute::execute(run, session)?;
-    finish::finish(done, &workload, name, &args.output, session)
+    let progress = session.progress();
+    let surroundings = Surroundings {
+        observer: &progress,
+        stop: &session.stop,
+    };
+    let report = stormlp_emulator::training::run(&course, &surroundings, &mut |_| {});
+    let report = report.map_err(|error| {
+        let help = error.remedy(&course.plan);
+        Failure::machine(error).with_help(help)
+    })?;
+    finish::finish(&report, &workload, &args.output, session)
 }
 
 fn resolve(

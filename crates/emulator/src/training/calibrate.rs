@@ -1,0 +1,59 @@
+//! The ceiling of this host: the same workload on storage that takes no time.
+
+use stormlp_model::event::Silent;
+use stormlp_model::path::PathKind;
+use stormlp_model::report::Ending;
+use stormlp_model::training::inventory::Inventory;
+use stormlp_model::training::plan::TrainPlan;
+use stormlp_model::training::report::Measures;
+use stormlp_model::training::request::StorageKind;
+
+use super::epochs;
+use super::prepare::{self, Means};
+use crate::Surroundings;
+
+/// It is looked for so long.
+const SECONDS: f64 = 3.0;
+
+/// What this host reaches for the workload of `plan` on storage that takes no time, over a few
+/// seconds; `None` when the user stopped it, or no epoch came to its end.
+pub(super) fn ceiling(
+    plan: &TrainPlan,
+    means: &Means,
+    surroundings: &Surroundings<'_>,
+) -> Result<Option<Measures>, String> {
+    let plan = on_null_storage(plan);
+    let orders = prepare::orders(&plan, &Inventory::default());
+    let silent = Surroundings {
+        observer: &Silent,
+        ..*surroundings
+    };
+    let measured = epochs::run(&plan, &orders, means, &silent, &mut |_| {});
+    let measured = measured.map_err(|error| error.to_string())?;
+    match measured.ending {
+        Ending::Complete => {}
+        Ending::Stopped | Ending::Unfinished => return Ok(None),
+        Ending::Failed { message, .. } => return Err(message),
+    }
+    let mut epochs = measured.report.epochs.iter();
+    let whole = epochs.find(|epoch| epoch.is_whole(&plan));
+    Ok(whole.map(|epoch| epoch.measures))
+}
+
+/// One epoch of `plan` without storage, of as many steps as there is time for.
+fn on_null_storage(plan: &TrainPlan) -> TrainPlan {
+    let step = plan.compute.mean_seconds().max(1e-4);
+    let most = (SECONDS / step).ceil() as u64;
+    TrainPlan {
+        storage: StorageKind::Null,
+        path: PathKind::Null,
+        epochs: 1,
+        runs: 1,
+        steps_per_epoch: plan.steps_per_epoch.min(most.max(4)),
+        evaluation: None,
+        checkpoint: None,
+        cold: false,
+        keep_step_times: false,
+        ..plan.clone()
+    }
+}

@@ -1,0 +1,469 @@
+//! One run: epochs, what lies between them, and what is written down meanwhile.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use stormlp_model::event::{Event, Unit};
+use stormlp_model::evidence::Evidence;
+use stormlp_model::histogram::LatencyHistogram;
+use stormlp_model::path::PathKind;
+use stormlp_model::report::{Ending, Series};
+use stormlp_model::training::plan::{EvaluationPlan, TrainPlan};
+use stormlp_model::training::report::{RunReport, StepLists, WaitingSeconds, WrittenCheckpoint};
+use stormlp_transfer::Backing;
+use stormlp_transfer::crew::guarded;
+use stormlp_transfer::telemetry::{BlockDevices, CpuTimes};
+
+use super::attribution::{self, Reading};
+use super::cache::{self, Cached};
+use super::checkpoint::Writer;
+use super::crew::{Crew, Layout};
+use super::error::TrainError;
+use super::machine::{Halt, Loader, Pace, PhaseSpec, StepHistograms};
+use super::measure::{self, PhaseMeasured};
+use super::prepare::{self, EpochOrder, Means, Orders};
+use super::source::Source;
+use crate::Surroundings;
+use crate::sampler::{Counters, Sampler};
+use crate::surroundings::unix_seconds;
+
+/// How often the counters are looked at and progress is told.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often a loader that is to be put away is looked at.
+const DRAIN_POLL: Duration = Duration::from_millis(1);
+
+/// What came of a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Went {
+    Through,
+    Stopped,
+    Failed,
+}
+
+/// Which kind of phase it is.
+#[derive(Clone, Copy)]
+enum Kind<'a> {
+    Training,
+    Evaluation(&'a EvaluationPlan),
+}
+
+/// What one run measured.
+pub(super) struct RunMeasured {
+    /// Its epochs, checkpoints and means.
+    pub(super) report: RunReport,
+    pub(super) ending: Ending,
+    /// Times of every step, when they were asked for.
+    pub(super) steps: Vec<StepLists>,
+    /// Over the training of all epochs.
+    pub(super) histograms: StepHistograms,
+    /// From taking a read to its last byte, over everything that was read.
+    pub(super) reads: LatencyHistogram,
+    pub(super) series: Series,
+    /// What ran, by the first I/O thread's account.
+    pub(super) evidence: Option<Evidence>,
+    pub(super) layout: Layout,
+    pub(super) backing: Backing,
+    /// Block devices behind the files.
+    pub(super) devices: Vec<String>,
+}
+
+/// Runs all epochs of `plan` over `orders`, telling `on_epoch` after each what was measured until
+/// then. A failure or a pulled stop ends the run with what was measured.
+///
+/// # Errors
+/// When the run cannot begin: no threads, no buffers, a path this machine does not have.
+pub(super) fn run(
+    plan: &TrainPlan,
+    orders: &Orders,
+    means: &Means,
+    surroundings: &Surroundings<'_>,
+    on_epoch: &mut dyn FnMut(&RunMeasured),
+) -> Result<RunMeasured, TrainError> {
+    let writer = plan.checkpoint.as_ref().map(Writer::new).transpose()?;
+    let loaders = prepare::loaders(plan, plan.batch_size);
+    let crew = Crew::start(&prepare::crew(plan, means), loaders, plan.keep_step_times)?;
+    let watched = plan.data.folder.as_ref().filter(|_| !moves_nothing(plan));
+    let devices = BlockDevices::behind(watched.map(|location| location.folder()));
+    let measured = RunMeasured {
+        report: RunReport {
+            started_unix_seconds: unix_seconds(),
+            ..RunReport::default()
+        },
+        ending: Ending::Unfinished,
+        steps: Vec::new(),
+        histograms: StepHistograms::default(),
+        reads: LatencyHistogram::new(),
+        series: Series::default(),
+        evidence: None,
+        layout: crew.layout,
+        backing: crew.backing,
+        devices: devices.names(),
+    };
+    let mut runner = Runner {
+        plan,
+        surroundings,
+        on_epoch,
+        devices,
+        sampler: Sampler::new(LOOK_EVERY),
+        measured,
+        writer,
+        crew,
+    };
+    let went = guarded("main", || runner.epochs(orders));
+    let went = went.map_err(TrainError::from).flatten();
+    let shared = Arc::clone(&runner.crew.shared);
+    let tally = runner.crew.stop();
+    let mut measured = runner.measured;
+    measured.ending = match (went, shared.take_failure()) {
+        (_, Some(error)) | (Err(error), None) => error.ending(plan),
+        (Ok(Went::Stopped), None) => Ending::Stopped,
+        (Ok(_), None) => Ending::Complete,
+    };
+    measured.series = runner.sampler.series();
+    (measured.evidence, measured.reads) = (tally.evidence, tally.latency);
+    let complete = measured.ending == Ending::Complete;
+    measure::sum_up(&mut measured.report, plan, complete, shared.now());
+    Ok(measured)
+}
+
+/// Whether no storage is touched at all.
+fn moves_nothing(plan: &TrainPlan) -> bool {
+    prepare::path(plan) == PathKind::Null
+}
+
+struct Runner<'a> {
+    plan: &'a TrainPlan,
+    surroundings: &'a Surroundings<'a>,
+    on_epoch: &'a mut dyn FnMut(&RunMeasured),
+    devices: BlockDevices,
+    sampler: Sampler,
+    measured: RunMeasured,
+    writer: Option<Writer>,
+    crew: Crew,
+}
+
+impl Runner<'_> {
+    fn epochs(&mut self, orders: &Orders) -> Result<Went, TrainError> {
+        let plan = self.plan;
+        let mut next_checkpoint = plan.checkpoint.as_ref().and_then(|rules| rules.after_epoch);
+        let mut next_evaluation = plan.evaluation.as_ref().map(|rules| rules.after_epoch);
+        for epoch in 1..=plan.epochs {
+            let went = self.training(epoch, orders)?;
+            if went != Went::Through {
+                return Ok(went);
+            }
+            if next_checkpoint == Some(epoch)
+                && let Some(rules) = &plan.checkpoint
+            {
+                let went = self.checkpoint(epoch, plan.steps_per_epoch)?;
+                if went != Went::Through {
+                    return Ok(went);
+                }
+                next_checkpoint = Some(epoch.saturating_add(rules.epochs_between.max(1)));
+            }
+            if next_evaluation.is_some_and(|next| epoch >= next)
+                && let (Some(rules), Some(order)) = (&plan.evaluation, &orders.evaluation)
+            {
+                let pause = rules.epochs_between.max(1);
+                next_evaluation = next_evaluation.map(|next| next.saturating_add(pause));
+                let went = self.evaluation(epoch, rules, order.epoch(epoch))?;
+                if went != Went::Through {
+                    return Ok(went);
+                }
+            }
+        }
+        Ok(Went::Through)
+    }
+
+    /// One epoch's training, with what the profile does before it.
+    fn training(&mut self, epoch: u32, orders: &Orders) -> Result<Went, TrainError> {
+        let plan = self.plan;
+        if plan.prewarm {
+            let went = self.prewarm(orders.training.epoch(epoch))?;
+            if went != Went::Through {
+                return Ok(went);
+            }
+        }
+        let order = orders.training.epoch(epoch);
+        let label = format!("epoch {epoch} of {}", plan.epochs);
+        let phase = prepare::training(plan, epoch, order.shares);
+        self.phase(epoch, Kind::Training, &label, phase, order.source)
+    }
+
+    /// One evaluation, with loaders of its own.
+    fn evaluation(
+        &mut self,
+        epoch: u32,
+        evaluation: &EvaluationPlan,
+        order: EpochOrder,
+    ) -> Result<Went, TrainError> {
+        let went = self.drain();
+        if went != Went::Through {
+            return Ok(went);
+        }
+        let loaders = prepare::loaders(self.plan, evaluation.batch_size);
+        let training = self.exchange_loaders(loaders);
+        let label = format!("evaluation after epoch {epoch}");
+        let phase = prepare::evaluation(self.plan, evaluation, epoch, order.shares);
+        let kind = Kind::Evaluation(evaluation);
+        let went = self.phase(epoch, kind, &label, phase, order.source)?;
+        if went != Went::Through {
+            return Ok(went);
+        }
+        let went = self.drain();
+        if went == Went::Through {
+            self.exchange_loaders(training);
+        }
+        Ok(went)
+    }
+
+    /// Exchanges the loaders; only after a [`Self::drain`] that went through.
+    fn exchange_loaders(&self, loaders: Vec<Loader>) -> Vec<Loader> {
+        let shared = &self.crew.shared;
+        shared.with(|machine, _| machine.exchange_loaders(loaders))
+    }
+
+    /// Waits until everything that the loaders have begun is over.
+    fn drain(&self) -> Went {
+        let shared = &self.crew.shared;
+        while shared.with(|machine, _| machine.loaders_busy()) {
+            if self.surroundings.stop.is_stopped() {
+                return self.abort();
+            }
+            if shared.failed() {
+                return Went::Failed;
+            }
+            thread::sleep(DRAIN_POLL);
+        }
+        self.verdict()
+    }
+
+    /// Reads one batch for each accelerator and throws it away.
+    fn prewarm(&mut self, order: EpochOrder) -> Result<Went, TrainError> {
+        let phase = PhaseSpec {
+            steps: 1,
+            barrier: false,
+            fetch_after_last: false,
+            exclude_start_steps: 0,
+            exclude_end_steps: 0,
+            checkpoint_steps: None,
+            compute: Pace::Constant(0),
+            preprocess: Pace::Constant(0),
+            shares: order.shares,
+        };
+        if !self.crew.shared.begin(order.source, phase) {
+            return Ok(Went::Failed);
+        }
+        loop {
+            match self.crew.shared.wait(LOOK_EVERY) {
+                None if self.surroundings.stop.is_stopped() => return Ok(self.abort()),
+                None => {}
+                Some(_) => break,
+            }
+        }
+        // Shutting the workers down waits for what they are reading.
+        Ok(self.drain())
+    }
+
+    /// One phase from its start to its end, with the checkpoints within it.
+    fn phase(
+        &mut self,
+        epoch: u32,
+        kind: Kind<'_>,
+        label: &str,
+        phase: PhaseSpec,
+        source: Arc<dyn Source>,
+    ) -> Result<Went, TrainError> {
+        let cached = self.prepare_cache(&*source)?;
+        if self.surroundings.stop.is_stopped() {
+            return Ok(Went::Stopped);
+        }
+        let first = self.reading();
+        let steps = phase.steps;
+        // A read that was left over from the epoch before may have failed since.
+        if !self.crew.shared.begin(source, phase) {
+            return Ok(Went::Failed);
+        }
+        self.tell_start(label, steps);
+        let (last, waiting, went) = self.watch(epoch, first);
+        self.surroundings.observer.event(&Event::PhaseFinished);
+        let shared = &self.crew.shared;
+        let measured = shared.with(|machine, _| PhaseMeasured {
+            first,
+            last,
+            waiting,
+            cached,
+            accelerators: measure::accelerators(&machine.blocks()),
+            blamed_ns: machine.blamed_ns(),
+            preread_samples: machine.preread_samples(),
+            histograms: machine.histograms().clone(),
+            steps: measure::step_lists(machine.step_times()),
+        });
+        self.book(epoch, kind, measured);
+        self.crew.close_streams();
+        match went? {
+            Went::Through => Ok(self.verdict()),
+            cut_short => Ok(cut_short),
+        }
+    }
+
+    /// Waits for the end of a phase that began at `first`; looks at the counters meanwhile, and
+    /// writes the checkpoints within it.
+    fn watch(
+        &mut self,
+        epoch: u32,
+        first: Reading,
+    ) -> (Reading, WaitingSeconds, Result<Went, TrainError>) {
+        let mut waiting = WaitingSeconds::default();
+        let mut last = first;
+        let mut went = Ok(Went::Through);
+        loop {
+            let halt = self.crew.shared.wait(LOOK_EVERY);
+            let now = self.reading();
+            waiting.add(&self.divide(&last, &now));
+            self.sample(&now);
+            last = now;
+            match halt {
+                Some(Halt::PhaseOver) => return (last, waiting, went),
+                Some(Halt::Checkpoint) => {
+                    let step = self.crew.shared.with(|machine, _| machine.steps_done());
+                    went = self.checkpoint(epoch, step);
+                    if matches!(went, Ok(Went::Through)) {
+                        self.crew.shared.with(|machine, now| machine.resume(now));
+                    } else {
+                        // The phase ends here, but what it measured so far is kept.
+                        self.abort();
+                    }
+                }
+                None if self.surroundings.stop.is_stopped() => went = Ok(self.abort()),
+                None => self.tell_progress(),
+            }
+        }
+    }
+
+    /// Writes down what a phase came to, and tells it.
+    fn book(&mut self, epoch: u32, kind: Kind<'_>, phase: PhaseMeasured) {
+        let plan = self.plan;
+        let measured = &mut self.measured;
+        match kind {
+            Kind::Training => {
+                let report = measure::epoch(plan, epoch, &phase);
+                self.surroundings.note(measure::epoch_line(plan, &report));
+                measured.report.epochs.push(report);
+                measured.histograms.merge(&phase.histograms);
+                if plan.keep_step_times {
+                    measured.steps.push(StepLists {
+                        epoch,
+                        steps: phase.steps,
+                        evaluation: Vec::new(),
+                    });
+                }
+            }
+            Kind::Evaluation(evaluation) => {
+                if let Some(last) = measured.report.epochs.last_mut() {
+                    last.evaluation = Some(measure::evaluation(evaluation, &phase));
+                }
+                if let Some(last) = measured.steps.last_mut() {
+                    last.evaluation = phase.steps;
+                }
+            }
+        }
+        measure::sum_up(&mut measured.report, plan, false, phase.last.now);
+        measured.series = self.sampler.series();
+        (self.on_epoch)(&self.measured);
+    }
+
+    /// Gives the sampler its look.
+    fn sample(&mut self, now: &Reading) {
+        let counters = Counters {
+            bytes: now.bytes,
+            in_flight: now.in_flight,
+            cpu_seconds: now.cpu.total_seconds(),
+            device_bytes: now.device.map(|device| device.read_bytes),
+        };
+        self.sampler.look(now.now, counters);
+    }
+
+    /// Drops the files from the page cache if the run is to be cold, and looks what is there.
+    fn prepare_cache(&self, source: &dyn Source) -> Result<Option<Cached>, TrainError> {
+        if moves_nothing(self.plan) {
+            return Ok(None);
+        }
+        let files = source.files();
+        if self.plan.cold {
+            cache::drop_all(files)?;
+        }
+        cache::look(files).map(Some)
+    }
+
+    /// Writes a checkpoint, if the run has any.
+    fn checkpoint(&mut self, epoch: u32, step: u64) -> Result<Went, TrainError> {
+        let Some(writer) = &mut self.writer else {
+            return Ok(Went::Through);
+        };
+        let started = self.crew.shared.now();
+        let Some(bytes) = writer.write(epoch, step, self.surroundings.stop)? else {
+            return Ok(Went::Stopped);
+        };
+        self.measured.report.checkpoints.push(WrittenCheckpoint {
+            epoch,
+            step,
+            bytes,
+            started_seconds: started as f64 / 1e9,
+            duration_seconds: (self.crew.shared.now() - started) as f64 / 1e9,
+        });
+        Ok(Went::Through)
+    }
+
+    fn reading(&self) -> Reading {
+        let shared = &self.crew.shared;
+        let (now, waits, in_flight) = shared.with(|machine, now| {
+            let in_flight = machine.reads_in_flight();
+            (now, machine.waits(now), in_flight)
+        });
+        Reading {
+            now,
+            waits,
+            in_flight,
+            // What null storage was asked for, nobody read.
+            bytes: match moves_nothing(self.plan) {
+                true => 0,
+                false => shared.bytes(),
+            },
+            device: self.devices.counters(),
+            cpu: CpuTimes::of_process(),
+        }
+    }
+
+    fn divide(&self, before: &Reading, after: &Reading) -> WaitingSeconds {
+        let threads = self.crew.layout.threads;
+        attribution::divide(before, after, threads, moves_nothing(self.plan))
+    }
+
+    fn abort(&self) -> Went {
+        self.crew.shared.with(|machine, now| machine.abort(now));
+        Went::Stopped
+    }
+
+    fn verdict(&self) -> Went {
+        if self.crew.shared.failed() {
+            Went::Failed
+        } else {
+            Went::Through
+        }
+    }
+
+    fn tell_start(&self, label: &str, steps: u64) {
+        self.surroundings.observer.event(&Event::PhaseStarted {
+            label: label.to_string(),
+            total: Some(steps),
+            unit: Unit::Steps,
+        });
+    }
+
+    fn tell_progress(&self) {
+        let done = self.crew.shared.with(|machine, _| machine.steps_done());
+        self.surroundings.observer.event(&Event::Progress { done });
+    }
+}

@@ -1,0 +1,142 @@
+//! What only the run itself can tell of how far its numbers are to be trusted.
+
+use stormlp_model::evidence::DirectIo;
+use stormlp_model::training::report::TrainReport;
+use stormlp_model::training::request::StorageKind;
+use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_transfer::Backing;
+
+use super::verdict;
+
+/// Compute may end so much later than its deadline, as a share of the step.
+const PACING_SHARE: f64 = 0.01;
+/// A cold epoch may find this share of the dataset in the page cache.
+const COLD_SHARE: f64 = 0.01;
+
+/// Warnings that only the run itself can give.
+///
+/// `pages` are those that the buffers of each run lay on.
+pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    warnings.extend(pacing(report));
+    warnings.extend(over_full(report));
+    warnings.extend(read_ahead(report));
+    warnings.extend(cold(report));
+    let evidence = report.evidence_of("reads");
+    if evidence.is_some_and(|evidence| evidence.direct_io == DirectIo::Refused) {
+        warnings.push(Warning::new(
+            WarningKind::NotDirect,
+            "the file system refused O_DIRECT: the bytes went through the page cache",
+            "use a file system that has it, or --path buffered",
+        ));
+    }
+    for fallback in evidence
+        .and_then(|evidence| evidence.engine.as_ref())
+        .map(|engine| engine.fallbacks.as_slice())
+        .unwrap_or_default()
+    {
+        warnings.push(Warning::new(
+            WarningKind::EngineFellBack,
+            fallback.clone(),
+            "",
+        ));
+    }
+    if pages.contains(&Backing::SmallPages) {
+        warnings.push(Warning::new(
+            WarningKind::Buffers,
+            "buffers lie on small pages: large direct reads are split and cost more CPU",
+            "allow transparent huge pages, or reserve some with vm.nr_hugepages",
+        ));
+    }
+    if !report.head.host.release_build {
+        warnings.push(Warning::new(
+            WarningKind::DebugBuild,
+            "this is a debug build",
+            "build with --release before trusting the figures",
+        ));
+    }
+    warnings
+}
+
+fn pacing(report: &TrainReport) -> Option<Warning> {
+    let overshoot = report.results.latency.compute_overshoot_us?;
+    let step_us = report.plan.compute.mean_seconds() * 1e6;
+    (step_us > 0.0 && overshoot.p99 > PACING_SHARE * step_us).then(|| {
+        Warning::new(
+            WarningKind::Pacing,
+            format!(
+                "compute ended up to {:.0} µs late (p99; {:.0} µs at p50), {:.1} % of a step",
+                overshoot.p99,
+                overshoot.p50,
+                100.0 * overshoot.p99 / step_us
+            ),
+            "leave a CPU free, or emulate fewer accelerators on this host",
+        )
+    })
+}
+
+/// AU by nominal compute divides by the mean of a distribution, whatever was drawn from it.
+fn over_full(report: &TrainReport) -> Option<Warning> {
+    let au = report.results.mean.au_percent;
+    let drawn = report.plan.compute.stdev_seconds() > 0.0;
+    (drawn && au.nominal > 100.0).then(|| {
+        Warning::new(
+            WarningKind::TooShort,
+            format!(
+                "AU by nominal compute is over 100 % ({:.1} %) because the compute times drawn \
+                 were shorter than their mean ({} s)",
+                au.nominal,
+                report.plan.compute.mean_seconds()
+            ),
+            format!(
+                "AU by measured compute ({:.1} %) does not depend on it; with more steps the \
+                 draws come closer to their mean",
+                au.measured
+            ),
+        )
+    })
+}
+
+/// Says when AU rests largely on what had been read before it began to count.
+fn read_ahead(report: &TrainReport) -> Option<Warning> {
+    let share = verdict::read_ahead_share(&report.plan, &report.results.mean)?;
+    let real = report.plan.storage == StorageKind::Real;
+    (real && share > verdict::READ_AHEAD_SHARE).then(|| {
+        Warning::new(
+            WarningKind::TooShort,
+            format!(
+                "{:.0} % of the samples that AU counts had been read before its first step: the \
+                 storage was not asked to sustain this rate",
+                100.0 * share
+            ),
+            "make epochs longer: more --files, and a higher --steps where that limits them",
+        )
+    })
+}
+
+fn cold(report: &TrainReport) -> Option<Warning> {
+    if !report.plan.cold {
+        return None;
+    }
+    let epochs = report.results.scored_epochs();
+    if epochs.iter().any(|epoch| epoch.cached_share.is_none()) {
+        return Some(Warning::new(
+            WarningKind::CacheState,
+            "whether the page cache was empty is not known: the kernel tells it only those who own \
+             the files or may write to them",
+            "run as the owner of the dataset; bytes read from the device tell it as well",
+        ));
+    }
+    let shares = epochs.iter().filter_map(|epoch| epoch.cached_share);
+    let most = shares.fold(0.0, f64::max);
+    (most > COLD_SHARE).then(|| {
+        Warning::new(
+            WarningKind::CacheState,
+            format!(
+                "{:.1} % of the dataset was still in the page cache when an epoch began",
+                100.0 * most
+            ),
+            "this run was not cold: another process holds these files, or they lie in memory (tmpfs)",
+        )
+    })
+}
