@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::path::PathKind;
+use crate::path::{EngineKind, PathKind};
 
 /// Whether a type of file system keeps its files in memory: there is no storage behind it, and no
 /// page of a file can be dropped.
@@ -11,10 +11,11 @@ pub fn keeps_files_in_memory(file_system: &str) -> bool {
 }
 
 /// Whether something can be used on this machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum Availability {
     /// It can.
+    #[default]
     Available,
     /// It cannot.
     Unavailable {
@@ -87,6 +88,10 @@ pub struct HostFacts {
     pub open_files_limit: u64,
     /// Whether io_uring may be used.
     pub io_uring: Availability,
+    /// Whether this stormlp has the engine tokio-uring; reports from before it could be left out
+    /// do not say.
+    #[serde(default)]
+    pub tokio_uring: Availability,
     /// The accelerators CUDA can use.
     pub accelerators: Vec<AcceleratorFacts>,
     /// For each path whether it can run.
@@ -113,6 +118,7 @@ impl HostFacts {
             locked_memory_limit_bytes: None,
             open_files_limit: 1 << 20,
             io_uring: Availability::Available,
+            tokio_uring: Availability::Available,
             accelerators: Vec::new(),
             paths: Vec::new(),
             stormlp_version: "0.1.0".to_string(),
@@ -127,6 +133,15 @@ impl HostFacts {
         self.memory_limit_bytes
             .unwrap_or(self.memory_bytes)
             .min(self.memory_bytes)
+    }
+
+    /// Whether `engine` can run here.
+    pub fn engine(&self, engine: EngineKind) -> &Availability {
+        match engine {
+            EngineKind::Psync => &Availability::Available,
+            EngineKind::TokioUring if !self.tokio_uring.is_available() => &self.tokio_uring,
+            EngineKind::Uring | EngineKind::TokioUring => &self.io_uring,
+        }
     }
 
     /// Whether `path` can run here; a path nobody probed cannot.

@@ -6,6 +6,7 @@
 
 mod files;
 mod psync;
+#[cfg(feature = "tokio-uring")]
 mod tokio_uring;
 mod uring;
 
@@ -14,6 +15,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use stormlp_model::evidence::EngineFacts;
+use stormlp_model::facts::Availability;
 use stormlp_model::operation::Direction;
 use stormlp_model::path::EngineKind;
 
@@ -93,13 +95,39 @@ pub(crate) struct EngineSpec {
     pub(crate) max_files: usize,
 }
 
+/// Why a build without tokio-uring has no engine of that name.
+#[cfg(not(feature = "tokio-uring"))]
+const LEFT_OUT: [&str; 2] = [
+    "this stormlp was built without tokio-uring",
+    "use --engine uring, or a build with it",
+];
+
 /// Builds the engine of the given kind on the calling thread, which must be the one to use it.
 pub(crate) fn build(kind: EngineKind, spec: EngineSpec) -> Result<Box<dyn Engine>, TransferError> {
     Ok(match kind {
         EngineKind::Uring => Box::new(uring::UringEngine::new(spec)?),
+        #[cfg(feature = "tokio-uring")]
         EngineKind::TokioUring => Box::new(tokio_uring::TokioUringEngine::new(spec)?),
+        #[cfg(not(feature = "tokio-uring"))]
+        EngineKind::TokioUring => {
+            let what = format!("engine {kind}");
+            let [reason, remedy] = LEFT_OUT.map(str::to_string);
+            return Err(TransferError::Unavailable {
+                what,
+                reason,
+                remedy,
+            });
+        }
         EngineKind::Psync => Box::new(psync::PsyncEngine::new(spec)),
     })
+}
+
+/// Whether this build has the engine tokio-uring.
+pub(crate) fn has_tokio_uring() -> Availability {
+    #[cfg(feature = "tokio-uring")]
+    return Availability::Available;
+    #[cfg(not(feature = "tokio-uring"))]
+    return Availability::unavailable(LEFT_OUT[0], LEFT_OUT[1]);
 }
 
 /// Numbers the buffers as engines know them.

@@ -57,6 +57,7 @@ fn gather(root: &Root, libraries: &Libraries) -> HostFacts {
         locked_memory_limit_bytes: memory::locked_limit_bytes(),
         open_files_limit: memory::open_files_limit(),
         io_uring: uring::availability(root),
+        tokio_uring: crate::engine::has_tokio_uring(),
         paths: libraries::paths(libraries, &accelerators),
         accelerators,
         stormlp_version: env!("CARGO_PKG_VERSION").to_string(),
