@@ -5,7 +5,7 @@
 //! system's temporary folder, and `STORMLP_LIBCUFILE` the library, as for stormlp itself. The
 //! executable needs nothing beside it, so that it can be carried to a machine with a GPU.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod checks;
 #[allow(

@@ -206,6 +206,7 @@ impl<P, R> Report<P, R> {
 /// A saved report of any command.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
+#[allow(clippy::large_enum_variant, reason = "one at a time is held")]
 pub enum AnyReport {
     /// A transfer matrix.
     Gds(MatrixReport),

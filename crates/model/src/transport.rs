@@ -54,7 +54,7 @@ pub fn engine(asked: EngineChoice, host: &HostFacts, problems: &mut Problems) ->
         EngineChoice::TokioUring => EngineKind::TokioUring,
         EngineChoice::Auto | EngineChoice::Uring => EngineKind::Uring,
     };
-    match &host.io_uring {
+    match host.engine(wanted) {
         Availability::Available => wanted,
         Availability::Unavailable { .. } if asked == EngineChoice::Auto => EngineKind::Psync,
         Availability::Unavailable { reason, remedy } => {

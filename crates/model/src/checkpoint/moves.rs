@@ -163,9 +163,7 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts, problems: &mut P
             remedy,
         );
     }
-    if let (EngineKind::Uring | EngineKind::TokioUring, Availability::Unavailable { reason, .. }) =
-        (plan.save.engine, &host.io_uring)
-    {
+    if let Availability::Unavailable { reason, .. } = host.engine(plan.save.engine) {
         problems.machine(
             format!("engine {} cannot run here: {reason}", plan.save.engine),
             match plan.closed {

@@ -147,6 +147,9 @@ fn host(machine: &Machine, facts: &mut Facts) {
 
 fn io_uring(machine: &Machine, facts: &mut Facts) {
     availability("rings", &machine.host.io_uring, facts);
+    if !machine.host.tokio_uring.is_available() {
+        availability("tokio-uring", &machine.host.tokio_uring, facts);
+    }
     facts.add(
         "kernel.io_uring_disabled",
         shown(&machine.io_uring.disabled_setting),

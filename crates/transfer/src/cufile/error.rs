@@ -214,115 +214,61 @@ fn remedy(call: &str, code: i32) -> &'static str {
 
 /// Name and meaning of cuFile's own codes.
 fn name_and_text(code: i32) -> Option<(&'static str, &'static str)> {
-    Some(match code {
-        0 => ("SUCCESS", "no error"),
-        5001 => (
-            "DRIVER_NOT_INITIALIZED",
-            "the nvidia-fs driver is not loaded",
-        ),
-        5002 => (
-            "DRIVER_INVALID_PROPS",
-            "a property is invalid, or cufile.json is malformed",
-        ),
-        5003 => ("DRIVER_UNSUPPORTED_LIMIT", "a property is out of its range"),
-        5004 => (
-            "DRIVER_VERSION_MISMATCH",
-            "nvidia-fs and libcufile do not fit each other",
-        ),
-        5005 => (
-            "DRIVER_VERSION_READ_ERROR",
-            "the version of nvidia-fs cannot be read",
-        ),
-        5006 => ("DRIVER_CLOSING", "the driver is being closed"),
-        5007 => (
-            "PLATFORM_NOT_SUPPORTED",
-            "no GPUDirect Storage on this platform",
-        ),
-        5008 => ("IO_NOT_SUPPORTED", "no GPUDirect Storage on this file"),
-        5009 => ("DEVICE_NOT_SUPPORTED", "no GPUDirect Storage on this GPU"),
-        5010 => ("NVFS_DRIVER_ERROR", "a request to nvidia-fs failed"),
-        5011 => ("CUDA_DRIVER_ERROR", "a call to the CUDA driver failed"),
-        5012 => ("CUDA_POINTER_INVALID", "not a device pointer"),
-        5013 => (
-            "CUDA_MEMORY_TYPE_INVALID",
-            "not memory of a kind that cuFile takes",
-        ),
-        5014 => (
-            "CUDA_POINTER_RANGE_ERROR",
-            "the range exceeds the allocation",
-        ),
-        5015 => ("CUDA_CONTEXT_MISMATCH", "another CUDA context is current"),
-        5016 => ("INVALID_MAPPING_SIZE", "beyond the largest pinned size"),
-        5017 => ("INVALID_MAPPING_RANGE", "beyond the mapped size"),
-        5018 => ("INVALID_FILE_TYPE", "not a file of a supported type"),
-        5019 => (
-            "INVALID_FILE_OPEN_FLAG",
-            "the file was opened with flags cuFile refuses",
-        ),
-        5020 => ("DIO_NOT_SET", "the file was not opened with O_DIRECT"),
-        5022 => ("INVALID_VALUE", "an argument is invalid"),
-        5023 => (
-            "MEMORY_ALREADY_REGISTERED",
-            "the memory is registered already",
-        ),
-        5024 => ("MEMORY_NOT_REGISTERED", "the memory is not registered"),
-        5025 => (
-            "PERMISSION_DENIED",
-            "no permission for the driver or the file",
-        ),
-        5026 => ("DRIVER_ALREADY_OPEN", "the driver is open already"),
-        5027 => (
-            "HANDLE_NOT_REGISTERED",
-            "the file could not be registered, or is not",
-        ),
-        5028 => (
-            "HANDLE_ALREADY_REGISTERED",
-            "the file is registered already",
-        ),
-        5029 => ("DEVICE_NOT_FOUND", "the GPU was not found"),
-        5030 => ("INTERNAL_ERROR", "an internal error of libcufile"),
-        5031 => ("GETNEWFD_FAILED", "no new file descriptor could be had"),
-        5033 => (
-            "NVFS_SETUP_ERROR",
-            "nvidia-fs or the CUDA driver could not be set up",
-        ),
-        5034 => (
-            "IO_DISABLED",
-            "the configuration disables GPUDirect Storage on this file",
-        ),
-        5035 => ("BATCH_SUBMIT_FAILED", "the batch could not be submitted"),
-        5036 => (
-            "GPU_MEMORY_PINNING_FAILED",
-            "GPU memory could not be pinned",
-        ),
-        5037 => ("BATCH_FULL", "the batch's queue is full"),
-        5038 => (
-            "ASYNC_NOT_SUPPORTED",
-            "stream operations are not supported here",
-        ),
-        5039 => ("INTERNAL_BATCH_SETUP_ERROR", "setting up a batch failed"),
-        5040 => ("INTERNAL_BATCH_SUBMIT_ERROR", "submitting a batch failed"),
-        5041 => (
-            "INTERNAL_BATCH_GETSTATUS_ERROR",
-            "asking for a batch's status failed",
-        ),
-        5042 => ("INTERNAL_BATCH_CANCEL_ERROR", "cancelling a batch failed"),
-        5043 => ("NOMEM_ERROR", "out of memory"),
-        5044 => ("IO_ERROR", "the transfer failed"),
-        5045 => (
-            "INTERNAL_BUF_REGISTER_ERROR",
-            "registering the buffer failed",
-        ),
-        5046 => ("HASH_OPR_ERROR", "an internal table of libcufile failed"),
-        5047 => ("INVALID_CONTEXT_ERROR", "the CUDA context is invalid"),
-        5048 => ("NVFS_INTERNAL_DRIVER_ERROR", "nvidia-fs failed internally"),
-        5049 => (
-            "BATCH_NOCOMPAT_ERROR",
-            "the batch needs compatibility mode, which is off",
-        ),
-        _ => return None,
-    })
+    let mut rows = CODES.lines().filter_map(|row| row.split_once(' '));
+    let (_, row) = rows.find(|(of, _)| of.parse() == Ok(code))?;
+    row.split_once(' ')
 }
+
+/// cuFile's codes: number, name without `CU_FILE_`, meaning.
+const CODES: &str = "\
+0 SUCCESS no error
+5001 DRIVER_NOT_INITIALIZED the nvidia-fs driver is not loaded
+5002 DRIVER_INVALID_PROPS a property is invalid, or cufile.json is malformed
+5003 DRIVER_UNSUPPORTED_LIMIT a property is out of its range
+5004 DRIVER_VERSION_MISMATCH nvidia-fs and libcufile do not fit each other
+5005 DRIVER_VERSION_READ_ERROR the version of nvidia-fs cannot be read
+5006 DRIVER_CLOSING the driver is being closed
+5007 PLATFORM_NOT_SUPPORTED no GPUDirect Storage on this platform
+5008 IO_NOT_SUPPORTED no GPUDirect Storage on this file
+5009 DEVICE_NOT_SUPPORTED no GPUDirect Storage on this GPU
+5010 NVFS_DRIVER_ERROR a request to nvidia-fs failed
+5011 CUDA_DRIVER_ERROR a call to the CUDA driver failed
+5012 CUDA_POINTER_INVALID not a device pointer
+5013 CUDA_MEMORY_TYPE_INVALID not memory of a kind that cuFile takes
+5014 CUDA_POINTER_RANGE_ERROR the range exceeds the allocation
+5015 CUDA_CONTEXT_MISMATCH another CUDA context is current
+5016 INVALID_MAPPING_SIZE beyond the largest pinned size
+5017 INVALID_MAPPING_RANGE beyond the mapped size
+5018 INVALID_FILE_TYPE not a file of a supported type
+5019 INVALID_FILE_OPEN_FLAG the file was opened with flags cuFile refuses
+5020 DIO_NOT_SET the file was not opened with O_DIRECT
+5022 INVALID_VALUE an argument is invalid
+5023 MEMORY_ALREADY_REGISTERED the memory is registered already
+5024 MEMORY_NOT_REGISTERED the memory is not registered
+5025 PERMISSION_DENIED no permission for the driver or the file
+5026 DRIVER_ALREADY_OPEN the driver is open already
+5027 HANDLE_NOT_REGISTERED the file could not be registered, or is not
+5028 HANDLE_ALREADY_REGISTERED the file is registered already
+5029 DEVICE_NOT_FOUND the GPU was not found
+5030 INTERNAL_ERROR an internal error of libcufile
+5031 GETNEWFD_FAILED no new file descriptor could be had
+5033 NVFS_SETUP_ERROR nvidia-fs or the CUDA driver could not be set up
+5034 IO_DISABLED the configuration disables GPUDirect Storage on this file
+5035 BATCH_SUBMIT_FAILED the batch could not be submitted
+5036 GPU_MEMORY_PINNING_FAILED GPU memory could not be pinned
+5037 BATCH_FULL the batch's queue is full
+5038 ASYNC_NOT_SUPPORTED stream operations are not supported here
+5039 INTERNAL_BATCH_SETUP_ERROR setting up a batch failed
+5040 INTERNAL_BATCH_SUBMIT_ERROR submitting a batch failed
+5041 INTERNAL_BATCH_GETSTATUS_ERROR asking for a batch's status failed
+5042 INTERNAL_BATCH_CANCEL_ERROR cancelling a batch failed
+5043 NOMEM_ERROR out of memory
+5044 IO_ERROR the transfer failed
+5045 INTERNAL_BUF_REGISTER_ERROR registering the buffer failed
+5046 HASH_OPR_ERROR an internal table of libcufile failed
+5047 INVALID_CONTEXT_ERROR the CUDA context is invalid
+5048 NVFS_INTERNAL_DRIVER_ERROR nvidia-fs failed internally
+5049 BATCH_NOCOMPAT_ERROR the batch needs compatibility mode, which is off";
 
 #[cfg(test)]
 mod tests {

@@ -99,7 +99,7 @@ pub(crate) struct EngineSpec {
 #[cfg(not(feature = "tokio-uring"))]
 const LEFT_OUT: [&str; 2] = [
     "this stormlp was built without tokio-uring",
-    "use --engine uring, or a build with it",
+    "use --engine uring, or a stormlp that was built with it",
 ];
 
 /// Builds the engine of the given kind on the calling thread, which must be the one to use it.

@@ -9,77 +9,75 @@ use stormlp_transfer::cufile::{Driver, Settings, probe};
 use crate::scene::{Library, Scenario};
 use crate::transfers::{BLOCK, Setup, one, open, words, write_and_verify};
 
+/// Name, what the double does wrong, and the scenario.
+const SCENARIOS: [(&str, &str, fn()); 16] = [
+    ("double_round_trips_leave_nothing_behind", "", round_trips),
+    (
+        "double_short_transfers_are_reported_short",
+        "short",
+        short_transfers,
+    ),
+    ("double_errno_comes_through", "errno", errno_comes_through),
+    ("double_codes_come_through", "code", codes_come_through),
+    (
+        "double_unknown_codes_are_no_accident",
+        "unknown-code",
+        unknown_codes,
+    ),
+    (
+        "double_a_batch_that_is_full_fails_its_entries",
+        "batch-full",
+        batch_full,
+    ),
+    ("double_one_bad_entry_fails_alone", "entry", bad_entry),
+    (
+        "double_a_batch_without_status_frees_nothing_in_flight",
+        "status",
+        no_status,
+    ),
+    ("double_a_file_that_is_refused", "handle", refused_file),
+    ("double_memory_that_is_refused", "buffer", refused_memory),
+    (
+        "double_minus_22_names_the_configuration",
+        "open-minus-22",
+        minus_22,
+    ),
+    (
+        "double_an_unknown_code_on_opening",
+        "open-unknown",
+        unknown_on_opening,
+    ),
+    (
+        "double_a_driver_that_hangs_is_given_up",
+        "open-hangs",
+        hanging_driver,
+    ),
+    (
+        "double_a_driver_that_crashes_is_survived",
+        "open-crashes",
+        crashing_driver,
+    ),
+    ("double_a_library_that_is_too_old", "old", too_old),
+    (
+        "double_other_settings_are_refused_while_open",
+        "",
+        other_settings,
+    ),
+];
+
 pub(crate) fn all() -> Vec<Scenario> {
-    let double = |name, fault, play| Scenario {
-        name,
-        library: Library::Double(fault),
-        play,
-        left_over: &[],
-    };
-    vec![
-        double("double_round_trips_leave_nothing_behind", "", round_trips),
-        double(
-            "double_short_transfers_are_reported_short",
-            "short",
-            short_transfers,
-        ),
-        double("double_errno_comes_through", "errno", errno_comes_through),
-        double("double_codes_come_through", "code", codes_come_through),
-        double(
-            "double_unknown_codes_are_no_accident",
-            "unknown-code",
-            unknown_codes,
-        ),
-        double(
-            "double_a_batch_that_is_full_fails_its_entries",
-            "batch-full",
-            batch_full,
-        ),
-        double("double_one_bad_entry_fails_alone", "entry", bad_entry),
-        double(
-            "double_a_batch_without_status_frees_nothing_in_flight",
-            "status",
-            no_status,
-        ),
-        double("double_a_file_that_is_refused", "handle", refused_file),
-        double("double_memory_that_is_refused", "buffer", refused_memory),
-        double(
-            "double_minus_22_names_the_configuration",
-            "open-minus-22",
-            minus_22,
-        ),
-        double(
-            "double_an_unknown_code_on_opening",
-            "open-unknown",
-            unknown_on_opening,
-        ),
-        double(
-            "double_a_driver_that_hangs_is_given_up",
-            "open-hangs",
-            hanging_driver,
-        ),
-        double(
-            "double_a_driver_that_crashes_is_survived",
-            "open-crashes",
-            crashing_driver,
-        ),
-        double("double_a_library_that_is_too_old", "old", too_old),
-        double(
-            "double_other_settings_are_refused_while_open",
-            "",
-            other_settings,
-        ),
-    ]
-    .into_iter()
-    .map(|scenario| match scenario.library {
-        // A path whose batch is broken keeps what is in flight for ever, by intent.
-        Library::Double("status") => Scenario {
-            left_over: &["drivers", "handles", "buffers"],
-            ..scenario
-        },
-        _ => scenario,
-    })
-    .collect()
+    SCENARIOS
+        .map(|(name, fault, play)| Scenario {
+            name,
+            library: Library::Double(fault),
+            play,
+            // A path whose batch is broken keeps what is in flight for ever, by intent.
+            left_over: match fault {
+                "status" => &["drivers", "handles", "buffers"],
+                _ => &[],
+            },
+        })
+        .into()
 }
 
 const BOTH: [PathKind; 2] = [PathKind::Gds, PathKind::GdsBatch];

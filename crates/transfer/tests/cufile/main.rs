@@ -6,7 +6,7 @@
 //! waits with a time limit and looks at how the child ended. `cargo test --test cufile NAME`
 //! runs the scenarios whose name contains NAME.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod build;
 mod double_scenarios;
