@@ -106,7 +106,7 @@ pub fn run(
         ..
     } = run;
     let both = || saves.iter().chain(&restores);
-    let mut warnings = plan.notes.clone();
+    let mut warnings = plan.warnings.clone();
     if !head.host.release_build {
         warnings.push(Warning::new(
             WarningKind::DebugBuild,

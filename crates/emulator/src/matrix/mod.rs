@@ -6,13 +6,13 @@
 //! measure, and hand over their recorders at the end.
 
 mod cell;
+mod evidence;
 mod layout;
 mod offsets;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod panic_tests;
 mod prepare;
-mod proof;
 mod recorder;
 mod run;
 mod warnings;

@@ -26,7 +26,7 @@ use super::offsets::Visit;
 use super::prepare::{Folders, make_files, remove_files, residency, set_cache};
 use super::recorder::Recorder;
 use super::worker::{Outcome, WorkerFailure};
-use super::{proof, warnings};
+use super::{evidence, warnings};
 
 /// A matrix whose folders are this process's alone.
 pub struct Locked {
@@ -243,7 +243,7 @@ impl Matrix<'_> {
     ) -> CellReport {
         let plan = self.bench.plan;
         let all: Vec<&Evidence> = measured.outcomes.iter().map(|o| &o.evidence).collect();
-        let evidence = proof::combine(cell.path, &all);
+        let evidence = evidence::combine(cell.path, &all);
         let verification = verification(plan, cell, &measured.outcomes);
         let failure = first_failure(plan, cell, &measured.outcomes);
         let mut entry = CellReport::without_numbers(index, cell, "nothing was transferred");

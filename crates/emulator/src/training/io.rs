@@ -29,7 +29,7 @@ use super::handles::{Attached, Handles, Stream, stream_of};
 use super::job::{Chunk, Cut, DIRECT_ALIGN, Job};
 use super::machine::ReadRequest;
 use super::records::Records;
-use super::shared::{Bed, Finished, Shared, Sleeper, Turn};
+use super::shared::{Finished, Shared, Sleep, Sleeper, Turn};
 use super::source::{DataFile, Framing, Reads, Source};
 
 /// After so many chunks that came at once, look after those that did not: a ring posts the
@@ -217,12 +217,15 @@ impl<'a> IoThread<'a> {
         self.wakeable = wakeable.map_err(TrainError::Path)?;
         loop {
             let want = self.driver.has_room();
-            let bed = match (self.driver.in_flight(), want && self.wakeable) {
-                (0, _) => Bed::Parked,
-                (_, true) => Bed::InPath,
-                (_, false) => Bed::Busy,
+            let sleep = match (self.driver.in_flight(), want && self.wakeable) {
+                (0, _) => Sleep::Parked,
+                (_, true) => Sleep::InPath,
+                (_, false) => Sleep::Busy,
             };
-            match self.shared.turn(self.index, &mut self.finished, want, bed) {
+            match self
+                .shared
+                .turn(self.index, &mut self.finished, want, sleep)
+            {
                 Turn::Quit => return self.driver.drain().map_err(TrainError::Path),
                 Turn::Read(request, source) => {
                     self.start(request, source)?;
@@ -251,7 +254,7 @@ impl<'a> IoThread<'a> {
             if !self.finished.is_empty() && self.driver.in_flight() > 0 {
                 // Others wait for these; the read that is going on may take a while.
                 self.shared
-                    .turn(self.index, &mut self.finished, false, Bed::Busy);
+                    .turn(self.index, &mut self.finished, false, Sleep::Busy);
             }
             min = 0;
         }

@@ -35,7 +35,7 @@ pub(super) enum Turn {
 
 /// Where an I/O thread that finds nothing to do will sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bed {
+pub(super) enum Sleep {
     /// Parked: it has nothing in flight.
     Parked,
     /// In its path's wait, which its waker ends.
@@ -54,7 +54,7 @@ struct State {
     machine: Machine,
     source: Option<Arc<dyn Source>>,
     /// The I/O threads that sleep, and where.
-    asleep: Vec<(usize, Bed)>,
+    asleep: Vec<(usize, Sleep)>,
     sleepers: Vec<Option<Sleeper>>,
     pacer: Option<Thread>,
     /// What the pacer's timer is armed for; 0 while it is awake.
@@ -129,13 +129,13 @@ impl Shared {
     }
 
     /// Hands in finished reads and takes the next one, if `want` and there is one; else the
-    /// thread will sleep in `bed`.
+    /// thread will sleep as `sleep` says.
     pub(super) fn turn(
         &self,
         index: usize,
         finished: &mut Vec<Finished>,
         want: bool,
-        bed: Bed,
+        sleep: Sleep,
     ) -> Turn {
         let mut state = self.lock();
         let now = self.now();
@@ -148,8 +148,8 @@ impl Shared {
         } else if let Some((request, source)) = want.then(|| state.take(now)).flatten() {
             Turn::Read(request, source)
         } else {
-            if bed != Bed::Busy {
-                state.asleep.push((index, bed));
+            if sleep != Sleep::Busy {
+                state.asleep.push((index, sleep));
             }
             Turn::Nothing
         };
@@ -285,12 +285,12 @@ impl State {
             ..Wakes::default()
         };
         if self.machine.reads_waiting() > 0
-            && let Some((index, bed)) = self.asleep.pop()
+            && let Some((index, sleep)) = self.asleep.pop()
             && let Some(sleeper) = &self.sleepers[index]
         {
-            match bed {
-                Bed::InPath => wakes.in_path = Some(Arc::clone(&sleeper.waker)),
-                Bed::Parked | Bed::Busy => wakes.parked = Some(sleeper.thread.clone()),
+            match sleep {
+                Sleep::InPath => wakes.in_path = Some(Arc::clone(&sleeper.waker)),
+                Sleep::Parked | Sleep::Busy => wakes.parked = Some(sleeper.thread.clone()),
             }
         }
         if self

@@ -126,7 +126,8 @@ pub struct CheckpointPlan {
     /// Memory for all buffers, in bytes.
     pub buffer_bytes: u64,
     /// What the reader should know before it runs.
-    pub notes: Vec<Warning>,
+    #[serde(alias = "notes")]
+    pub warnings: Vec<Warning>,
 }
 
 impl CheckpointPlan {

@@ -5,13 +5,13 @@ use super::facts::CheckpointFacts;
 use super::layout::Layout;
 use super::marker::ContentFacts;
 use super::moves;
-use super::notes;
 use super::plan::{CheckpointPlan, OverlapPlan, RankPlan};
 use super::request::CheckpointRequest;
 use super::rules;
+use super::saved;
 use super::scale::{Scaling, cut};
 use super::space;
-use super::stored;
+use super::warnings;
 use super::workload::Mode;
 use crate::facts::HostFacts;
 use crate::problem::{ProblemKind, Problems};
@@ -56,7 +56,7 @@ pub fn resolve(
             problems,
         };
     };
-    let counts = stored::counts(request, facts);
+    let counts = saved::counts(request, facts);
     let scaling = scale(request, host, facts, &layout, ranks, &counts);
     let scaled = cut(&layout, scaling.layers);
     let mut plan = assemble(request, host, facts, &scaled, scaling, &counts);
@@ -64,13 +64,13 @@ pub fn resolve(
     size_problems(request, &layout, &plan, &mut problems);
     moves::problems(&plan, host, &mut problems);
     if !request.dry_run || !facts.folders.is_empty() {
-        stored::problems(request, &plan, facts, &mut problems);
+        saved::problems(request, &plan, facts, &mut problems);
         // What a directory that cannot be used has free is no news.
         if folder_problems(&plan, facts, &mut problems) {
             space::problems(request, &plan, facts, &mut problems);
         }
     }
-    plan.notes = notes::of(request, &plan, facts);
+    plan.warnings = warnings::of(request, &plan, facts);
     Resolution {
         plan: Some(plan),
         problems,
@@ -217,7 +217,7 @@ fn scale(
     facts: &CheckpointFacts,
     layout: &Layout,
     ranks: u64,
-    counts: &stored::Counts,
+    counts: &saved::Counts,
 ) -> Scaling {
     let full = Scaling::none(layout, ranks);
     if request.closed {
@@ -226,7 +226,7 @@ fn scale(
     // Restoring what is there: as it was saved, unless the user says otherwise.
     if request.writes == Some(0)
         && request.scale.is_none_or(|scale| scale == ScaleChoice::Auto)
-        && let Some(found) = stored::scaling_of(request, facts, layout, ranks)
+        && let Some(found) = saved::scaling_of(request, facts, layout, ranks)
     {
         return found;
     }
@@ -311,7 +311,7 @@ fn assemble(
     facts: &CheckpointFacts,
     layout: &Layout,
     scaling: Scaling,
-    counts: &stored::Counts,
+    counts: &saved::Counts,
 ) -> CheckpointPlan {
     let ranks = rank_plans(layout, scaling.ranks, request.folders.len().max(1));
     let total_bytes = ranks.iter().map(|rank| rank.bytes).sum();
@@ -326,7 +326,7 @@ fn assemble(
         true => 0.0,
         false => request.workload.pause_seconds.unwrap_or(5.0),
     });
-    let restores = stored::restores(request, facts, &counts, content, layout, &scaling);
+    let restores = saved::restores(request, facts, &counts, content, layout, &scaling);
     CheckpointPlan {
         model: request.workload.name.clone(),
         profile: request.profile,
@@ -365,7 +365,7 @@ fn assemble(
         free_bytes: space::free(facts),
         peak_bytes: total_bytes.saturating_mul(counts.peak()),
         buffer_bytes: moves.buffer_bytes,
-        notes: Vec::new(),
+        warnings: Vec::new(),
     }
 }
 

@@ -8,8 +8,8 @@ use crate::checkpoint::{
 use crate::facts::Availability;
 use crate::path::{EngineKind, PathKind};
 
-#[path = "stored_tests.rs"]
-mod stored;
+#[path = "saved_tests.rs"]
+mod saved;
 
 const GIB: u64 = 1 << 30;
 
@@ -94,7 +94,7 @@ fn a_run_that_does_not_fit_is_scaled_to_half_of_the_space_and_a_minute() {
     );
     assert!(
         large
-            .notes
+            .warnings
             .iter()
             .any(|note| note.fact.starts_with("SCALED"))
     );
@@ -305,11 +305,11 @@ fn a_shift_past_the_last_rank_is_refused() {
     shifted.rank_shift = Some(0);
     let none = plan(&shifted, &facts(2_000 * GIB));
     assert!(
-        none.notes
+        none.warnings
             .iter()
             .any(|note| note.fact.contains("--rank-shift 0")),
         "{:?}",
-        none.notes
+        none.warnings
     );
 }
 

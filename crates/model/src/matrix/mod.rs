@@ -9,15 +9,15 @@ mod check;
 mod choice;
 mod files;
 pub mod gdsio;
-mod hints;
 mod inventory;
 mod manifest;
 mod plan;
+mod plan_warnings;
 mod preset;
 mod report;
 mod request;
 mod resolve;
-mod review;
+mod result_warnings;
 mod space;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -36,4 +36,4 @@ pub use report::{
 };
 pub use request::{JobRequest, MatrixRequest, SharedFile, Target};
 pub use resolve::{ASSUMED_BYTES_PER_SECOND, resolve};
-pub use review::review;
+pub use result_warnings::result_warnings;

@@ -6,7 +6,7 @@ use super::files::{self, FileTable, largest_io_bytes};
 use super::inventory::Inventory;
 use super::plan::{CellPlan, Crew, MatrixPlan, MemoryPlan, WorkerPlan};
 use super::request::{JobRequest, MatrixRequest, SharedFile, Target};
-use super::{cells, hints};
+use super::{cells, plan_warnings};
 use crate::facts::HostFacts;
 use crate::path::EngineKind;
 use crate::problem::Problems;
@@ -60,7 +60,7 @@ pub fn resolve(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let warnings = hints::all(request, facts, &table, &memory, engine, &cells);
+    let warnings = plan_warnings::all(request, facts, &table, &memory, engine, &cells);
     Ok(plan(
         request,
         Decided {

@@ -417,12 +417,15 @@ fn warnings_are_printed_once_with_their_advice() {
 
 #[test]
 fn repetitions_unlike_the_others_and_a_near_ceiling_are_told() {
-    use stormlp_model::matrix::review;
+    use stormlp_model::matrix::result_warnings;
     let mut request = plain();
     request.paths = PathChoice::Named(vec![PathKind::Cpu, PathKind::Null]);
     request.repeat = 6;
     let kinds = |report: &MatrixReport| -> Vec<WarningKind> {
-        review(report).iter().map(|warning| warning.kind).collect()
+        result_warnings(report)
+            .iter()
+            .map(|warning| warning.kind)
+            .collect()
     };
     let steady = report(&request, |path, repeat| {
         let rate = if path == PathKind::Null { 900.0 } else { 50.0 };
@@ -436,7 +439,7 @@ fn repetitions_unlike_the_others_and_a_near_ceiling_are_told() {
     });
     assert_eq!(kinds(&slow_first), [WarningKind::Outliers]);
     assert!(
-        review(&slow_first)[0]
+        result_warnings(&slow_first)[0]
             .fact
             .contains("first repetition had 39 %")
     );
@@ -445,7 +448,11 @@ fn repetitions_unlike_the_others_and_a_near_ceiling_are_told() {
         (_, 4) => Some(20.0),
         (_, repeat) => Some(50.0 + f64::from(repeat % 3)),
     });
-    assert!(review(&one_off)[0].fact.contains("1 of 6 repetitions"));
+    assert!(
+        result_warnings(&one_off)[0]
+            .fact
+            .contains("1 of 6 repetitions")
+    );
     let near = report(&request, |path, _| {
         Some(if path == PathKind::Null { 90.0 } else { 50.0 })
     });

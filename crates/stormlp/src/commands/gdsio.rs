@@ -73,7 +73,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         GdsioArgs::Run(run) => ("gdsio".to_string(), *run),
         GdsioArgs::JobFile(path) => job_file(&path)?,
     };
-    for note in run.notes() {
+    for note in run.remarks() {
         eprintln!("note: {note}");
     }
     let mut request = run.to_request().map_err(usage)?;

@@ -265,15 +265,15 @@ impl GdsioRun {
     }
 
     /// What is taken but has no effect here, in words for the user.
-    pub fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
         if self.nvlinks {
-            notes.push(
+            remarks.push(
                 "-p has no effect: stormlp leaves routing between GPUs to cuFile's own settings"
                     .to_string(),
             );
         }
-        notes
+        remarks
     }
 
     fn check_jobs(&self) -> Result<(), GdsioError> {

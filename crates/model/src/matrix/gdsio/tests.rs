@@ -130,7 +130,7 @@ fn what_has_no_meaning_is_refused_by_name() {
         let message = refusal(line);
         assert!(message.contains(named), "{line}: {message}");
     }
-    assert_eq!(run("-D /d -p").notes().len(), 1);
+    assert_eq!(run("-D /d -p").remarks().len(), 1);
 }
 
 const JOB_FILE: &str = "\

@@ -169,7 +169,7 @@ fn transfers_that_do_not_divide_go_to_the_last_threads() {
 }
 
 #[test]
-fn hints_about_space_never_name_a_size_of_zero_and_count_what_is_replaced() {
+fn warnings_about_space_never_name_a_size_of_zero_and_count_what_is_replaced() {
     let mut request = plain();
     request.file_size_bytes = Some(GIB);
     let found = problems(&request, &folder(KIB));

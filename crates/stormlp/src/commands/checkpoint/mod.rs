@@ -64,7 +64,7 @@ fn carry_out(
         // What is about to go is said before it does; the report says it again.
         let earlier = |note: &&Warning| note.kind == WarningKind::EarlierCheckpoints;
         let mut opening = opening(&plan);
-        opening.warn(plan.notes.iter().filter(earlier));
+        opening.warn(plan.warnings.iter().filter(earlier));
         eprint!("{}", text::render(&opening, output::width()));
     }
     if plan.path.needs_cufile() {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use stormlp_emulator::matrix::{self, MatrixError};
-use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport, review};
+use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport, result_warnings};
 use stormlp_model::report::Ending;
 use stormlp_model::units::{ByteSize, format_duration};
 use stormlp_transfer::TransferError;
@@ -82,7 +82,7 @@ fn remove_empty(report: &Path) {
 /// Adds what the cells say about each other, once all of them are there.
 fn reviewed(mut report: MatrixReport) -> MatrixReport {
     if report.ending != Ending::Stopped {
-        for warning in review(&report) {
+        for warning in result_warnings(&report) {
             report.warn(warning);
         }
     }

@@ -4,7 +4,7 @@ use super::choice::{CheckpointProfile, FsyncPolicy, ScaleChoice};
 use super::facts::CheckpointFacts;
 use super::plan::CheckpointPlan;
 use super::request::CheckpointRequest;
-use super::stored;
+use super::saved;
 use crate::transport::DeviceId;
 use crate::units::ByteSize;
 use crate::warning::{Warning, WarningKind};
@@ -15,14 +15,14 @@ pub(super) fn of(
     plan: &CheckpointPlan,
     facts: &CheckpointFacts,
 ) -> Vec<Warning> {
-    let mut notes = on_scale(request, plan, facts);
-    notes.extend(on_saves(plan));
-    notes.extend(on_restores(plan));
-    notes.extend(stored::notes(request, plan, facts));
-    notes.extend(on_the_workload(request, plan));
-    notes.extend(on_options(request, plan));
-    notes.extend(on_what_is_left_out(request, plan, facts));
-    notes
+    let mut warnings = on_scale(request, plan, facts);
+    warnings.extend(on_saves(plan));
+    warnings.extend(on_restores(plan));
+    warnings.extend(saved::warnings(request, plan, facts));
+    warnings.extend(on_the_workload(request, plan));
+    warnings.extend(on_options(request, plan));
+    warnings.extend(on_what_is_left_out(request, plan, facts));
+    warnings
 }
 
 /// What was cut, and by what it was judged.
@@ -35,7 +35,7 @@ fn on_scale(
         return Vec::new();
     }
     let full = &plan.scaling;
-    let mut notes = vec![Warning::new(
+    let mut warnings = vec![Warning::new(
         WarningKind::Scaled,
         format!(
             "SCALED to {} of the checkpoint: {} of {} layers, {} of {} ranks, {} of {}",
@@ -53,7 +53,7 @@ fn on_scale(
         None | Some(ScaleChoice::Auto)
             if facts.trial_bytes_per_second.is_none() && !request.dry_run && plan.writes > 0 =>
         {
-            notes.push(Warning::new(
+            warnings.push(Warning::new(
                 WarningKind::Scaled,
                 "storage was taken to move 1 GB/s when the scale was chosen",
                 "use --scale to set it by hand",
@@ -61,21 +61,21 @@ fn on_scale(
         }
         _ => {}
     }
-    notes
+    warnings
 }
 
 /// What saves do not promise.
 fn on_saves(plan: &CheckpointPlan) -> Vec<Warning> {
-    let mut notes = Vec::new();
+    let mut warnings = Vec::new();
     if plan.fsync == FsyncPolicy::None && plan.writes > 0 {
-        notes.push(Warning::new(
+        warnings.push(Warning::new(
             WarningKind::NotDurable,
             "nothing is synced: not crash-safe",
             "use --fsync per-file for checkpoints that survive a crash",
         ));
     }
     if !plan.content.stamped && plan.writes > 0 {
-        notes.push(Warning::new(
+        warnings.push(Warning::new(
             WarningKind::NotComparable,
             format!(
                 "content in device memory repeats every {}: it is not stamped with its position",
@@ -85,7 +85,7 @@ fn on_saves(plan: &CheckpointPlan) -> Vec<Warning> {
         ));
     }
     if plan.profile != CheckpointProfile::Native && plan.dlio_counted_bytes != plan.total_bytes {
-        notes.push(Warning::new(
+        warnings.push(Warning::new(
             WarningKind::NotComparable,
             format!(
                 "under ZeRO 2 DLIO counts {} for the {} that are written",
@@ -95,27 +95,27 @@ fn on_saves(plan: &CheckpointPlan) -> Vec<Warning> {
             "rates here are of bytes written; only MLPerf's files follow DLIO's count",
         ));
     }
-    notes
+    warnings
 }
 
 /// Where restored bytes come from and end.
 fn on_restores(plan: &CheckpointPlan) -> Vec<Warning> {
-    let mut notes = Vec::new();
+    let mut warnings = Vec::new();
     if plan.device == Some(DeviceId::Host) {
-        notes.push(Warning::new(
+        warnings.push(Warning::new(
             WarningKind::Emulated,
             "accelerator memory is host memory (emulated)",
             "the CPU makes the copies that a GPU makes where there is one",
         ));
     }
     if !plan.restores.is_empty() && !plan.cold && plan.path.uses_page_cache() {
-        notes.push(Warning::new(
+        warnings.push(Warning::new(
             WarningKind::CacheState,
             "restores read what the page cache still holds of the saves",
             "use --cold to measure storage",
         ));
     }
-    notes
+    warnings
 }
 
 /// Options that change nothing of this run.
@@ -188,9 +188,9 @@ fn on_what_is_left_out(
 fn on_the_workload(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Warning> {
     let workload = &request.workload;
     // Every file of DLIO's has these two; to name them would be noise.
-    let notes = workload.without_effect.iter();
-    let notes = notes.filter(|note| note.key != "workflow" && note.key != "framework");
-    let mut keys: Vec<String> = notes
+    let warnings = workload.without_effect.iter();
+    let warnings = warnings.filter(|note| note.key != "workflow" && note.key != "framework");
+    let mut keys: Vec<String> = warnings
         .map(|note| format!("{} ({})", note.key, note.reason))
         .collect();
     if workload.fsync == Some(false) && plan.fsync != FsyncPolicy::None {

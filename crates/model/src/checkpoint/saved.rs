@@ -291,18 +291,18 @@ fn replaced<'a>(
 }
 
 /// What the reader should know of the checkpoints that are there.
-pub(super) fn notes(
+pub(super) fn warnings(
     request: &CheckpointRequest,
     plan: &CheckpointPlan,
     facts: &CheckpointFacts,
 ) -> Vec<Warning> {
-    let mut notes = Vec::new();
+    let mut warnings = Vec::new();
     let of_earlier = || replaced(plan, facts).filter(|part| part.readable_marker().is_some());
     let mut old: Vec<u32> = of_earlier().map(|part| part.step).collect();
     old.sort_unstable();
     old.dedup();
     if !old.is_empty() {
-        notes.push(Warning::new(
+        warnings.push(Warning::new(
             WarningKind::EarlierCheckpoints,
             format!(
                 "{} of an earlier run in {} {} replaced",
@@ -314,10 +314,10 @@ pub(super) fn notes(
         ));
     }
     if plan.writes == 0 {
-        notes.extend(on_left_out(request, plan, facts));
-        notes.extend(on_unsynced(plan, facts));
+        warnings.extend(on_left_out(request, plan, facts));
+        warnings.extend(on_unsynced(plan, facts));
     }
-    notes
+    warnings
 }
 
 /// Checkpoints that are there and not restored, though nobody said how many to restore.

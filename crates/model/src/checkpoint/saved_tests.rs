@@ -22,7 +22,7 @@ fn a_save_replaces_the_same_model_at_any_scale_and_says_so() {
     small.scale = None;
     let plan = plan(&small, &facts);
     let said = plan
-        .notes
+        .warnings
         .iter()
         .find(|note| note.kind == WarningKind::EarlierCheckpoints)
         .expect("a note");
@@ -39,8 +39,8 @@ fn what_is_replaced_is_said_of_the_directories_it_lies_in() {
     let mut facts = with_saved(&mine, 1);
     facts.folders.push(folder("empty", 2_000 * GIB));
     mine.folders.push("empty".into());
-    let notes = plan(&mine, &facts).notes;
-    let said = notes
+    let warnings = plan(&mine, &facts).warnings;
+    let said = warnings
         .iter()
         .find(|note| note.kind == WarningKind::EarlierCheckpoints);
     assert_eq!(
@@ -115,7 +115,7 @@ fn restoring_leaves_out_what_an_older_run_left_at_another_scale_and_says_so() {
     let mixed = plan(&request, &facts);
     assert_eq!(mixed.restores.len(), 2);
     let note = mixed
-        .notes
+        .warnings
         .iter()
         .find(|note| note.fact.contains("not restored"));
     let fact = &note.expect("a note").fact;
@@ -143,7 +143,7 @@ fn a_checkpoint_that_was_not_synced_is_restored_with_a_warning() {
     marker.expect("a marker").crash_safe = false;
     let plan = plan(&request, &facts);
     let note = plan
-        .notes
+        .warnings
         .iter()
         .find(|note| note.kind == WarningKind::NotDurable)
         .expect("a note");

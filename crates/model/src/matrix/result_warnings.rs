@@ -14,7 +14,7 @@ const OUTLIER_SCORE: f64 = 3.5;
 const FIRST_DIFFERS_BY: f64 = 0.1;
 
 /// All warnings that follow from the cells together; cells must be complete.
-pub fn review(report: &MatrixReport) -> Vec<Warning> {
+pub fn result_warnings(report: &MatrixReport) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for group in groups(report) {
         let rates: Vec<f64> = (group.iter())
