@@ -1,14 +1,30 @@
-//! What the harness itself costs: the few operations that run once for every transfer or for
-//! every cell. `cargo bench` measures them, CI runs each once so that they do not rot.
+//! The hot loops: what the harness itself costs for every transfer, event, sector and sample.
+//! `cargo bench` measures them, CI runs each once so that they do not rot.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use stormlp_dataset::content::Content;
+use stormlp_dataset::dataset::{Dataset, FormatKind, Recipe};
+use stormlp_dataset::format::{ChunkSink, SinkError};
+use stormlp_dataset::sizes::{SizeDraw, SizeRule};
+use stormlp_emulator::checkpoint::CheckpointContent;
+use stormlp_emulator::training::machine::drive::{self, DeviceModel, ModelledDevice, VirtualClock};
+use stormlp_emulator::training::machine::{
+    Landed, Leftover, Loader, Machine, Pace, PhaseSpec, ReadRequest, Share, Workers, WorkersConfig,
+};
+use stormlp_model::checkpoint::ContentFacts;
 use stormlp_model::histogram::LatencyHistogram;
-use stormlp_model::units::{ByteSize, parse_size_sweep};
+use stormlp_model::operation::Direction;
+use stormlp_model::path::{EngineKind, PathKind};
+use stormlp_transfer::{
+    Driver, DriverSet, HostStandIn, PathSpec, Place, Region, TransferError, build_path,
+};
 
 /// Recording is done once for every transfer: it bounds how many transfers a core can time.
-fn record(criterion: &mut Criterion) {
+/// Merging is done once for every thread at the end of a cell, before the next may start.
+fn histogram(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("histogram");
     group.throughput(Throughput::Elements(1));
     let mut histogram = LatencyHistogram::new();
@@ -23,29 +39,193 @@ fn record(criterion: &mut Criterion) {
     group.bench_function("summary", |bencher| {
         bencher.iter(|| black_box(&histogram).summary())
     });
+    let mut all = LatencyHistogram::new();
+    group.bench_function("merge", |bencher| {
+        bencher.iter(|| all.merge(black_box(&histogram)));
+    });
     group.finish();
 }
 
-/// Merging is done once for every thread at the end of a cell, before the next may start.
-fn merge(criterion: &mut Criterion) {
-    let mut thread = LatencyHistogram::new();
-    for latency_ns in (1..10_000u64).map(|i| i * 997) {
-        thread.record_ns(latency_ns);
+/// A driver with `depth` slots over the path that moves nothing.
+fn null_driver<'a>(
+    set: &'a DriverSet,
+    region: &mut Region,
+    depth: usize,
+) -> Result<Driver<'a, u64>, TransferError> {
+    let spec = PathSpec {
+        kind: PathKind::Null,
+        engine: EngineKind::Psync,
+        host: (0..depth)
+            .filter_map(|_| region.carve(4096, 4096))
+            .collect(),
+        accelerator_buffers: Vec::new(),
+        accelerator: Arc::new(HostStandIn),
+        submit_batch: 1,
+        max_files: 1,
+        register_buffers: false,
+    };
+    Ok(Driver::new(build_path(spec)?, set, 0))
+}
+
+/// A transfer that moves nothing, from its submission to its slot's return: what is left of a
+/// core's time is the storage's.
+fn in_flight(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("driver");
+    for depth in [1, 32] {
+        let mut region = Region::new(1 << 20).expect("a megabyte");
+        let set = DriverSet::new(1);
+        let mut driver = null_driver(&set, &mut region, depth).expect("the null path");
+        let nothing = std::fs::File::open("/dev/null").expect("/dev/null");
+        let place = Place {
+            direction: Direction::Read,
+            file: driver.attach(nothing).expect("any file will do"),
+            offset: 0,
+            len: 4096,
+        };
+        group.throughput(Throughput::Elements(depth as u64));
+        group.bench_function(format!("null/depth-{depth}"), |bencher| {
+            bencher.iter(|| {
+                while let Some(slot) = driver.take_slot() {
+                    driver.submit(slot, place, 7).expect("it takes everything");
+                }
+                driver.wait(1).expect("it never breaks");
+                while let Some(landed) = driver.next_landed() {
+                    black_box(landed.submitted);
+                    driver.put_back(landed.slot);
+                }
+            });
+        });
     }
-    let mut all = LatencyHistogram::new();
-    criterion.bench_function("histogram/merge", |bencher| {
-        bencher.iter(|| all.merge(black_box(&thread)));
-    });
+    group.finish();
 }
 
-fn units(criterion: &mut Criterion) {
-    criterion.bench_function("units/size", |bencher| {
-        bencher.iter(|| black_box("1.5GiB").parse::<ByteSize>());
+/// Stamping runs in the timed part of a save, checking in that of a restore with `--verify`.
+fn checkpoint_content(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("checkpoint");
+    let facts = ContentFacts {
+        seed: 7,
+        source_bytes: 4 << 20,
+        stamped: true,
+    };
+    let content = CheckpointContent::new(facts);
+    let mut buffer = content.source().to_vec();
+    group.throughput(Throughput::Bytes(facts.source_bytes));
+    group.bench_function("stamp", |bencher| {
+        bencher.iter(|| content.stamp(3, 0, black_box(&mut buffer)));
     });
-    criterion.bench_function("units/sweep", |bencher| {
-        bencher.iter(|| parse_size_sweep(black_box("1M:16M:1M")));
+    content.stamp(3, 0, &mut buffer);
+    group.bench_function("check", |bencher| {
+        bencher.iter(|| content.check(3, 0, black_box(&buffer)));
     });
+    group.finish();
 }
 
-criterion_group!(benches, record, merge, units);
+/// Takes every buffer and writes none.
+struct Nowhere(Vec<u8>);
+
+impl ChunkSink for Nowhere {
+    fn buffer(&mut self) -> Result<&mut [u8], SinkError> {
+        Ok(&mut self.0)
+    }
+
+    fn commit(&mut self, bytes: usize) -> Result<(), SinkError> {
+        black_box(&self.0[..bytes]);
+        Ok(())
+    }
+}
+
+/// Writing a file of a dataset, checksums included, to where nothing is slow.
+fn formats(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("format");
+    for (name, format) in [("npz", FormatKind::Npz), ("tfrecord", FormatKind::Tfrecord)] {
+        let dataset = Dataset::new(Recipe {
+            format,
+            prefix: "img".to_string(),
+            train_files: 1,
+            train_subfolders: 0,
+            valid_files: 0,
+            valid_subfolders: 0,
+            samples_per_file: 64,
+            size: SizeRule::Length {
+                mean_bytes: 114_660.0,
+                stdev_bytes: 0.0,
+            },
+            draw: SizeDraw::Shared,
+            content: Content::Random,
+            seed: 42,
+        })
+        .expect("a plain dataset");
+        let file = dataset.file(0);
+        let mut sink = Nowhere(vec![0; 2 << 20]);
+        group.throughput(Throughput::Bytes(file.samples * file.shape.bytes()));
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| dataset.format().encode(&file, &mut sink).expect("it fits"));
+        });
+    }
+    group.finish();
+}
+
+/// Steps of each accelerator of the machine that is driven.
+const STEPS: u64 = 200;
+/// Accelerators of that machine.
+const ACCELERATORS: usize = 8;
+
+/// The training machine over a device that is a little too slow, through one phase.
+fn drive_machine() -> u64 {
+    let loader = Loader::Workers(Workers::new(WorkersConfig {
+        read_threads: 4,
+        prefetch_size: 2,
+        batch_size: 7,
+        leftover: Leftover::Drop,
+        group_window: 1,
+    }));
+    let mut machine = Machine::new(vec![loader; ACCELERATORS], false);
+    let model = DeviceModel {
+        bytes_per_second: 20e9,
+        latency: Pace::Constant(100_000),
+        queue_depth: 32,
+        checkpoint: 0,
+    };
+    let landed = Landed {
+        samples: 1,
+        ..Landed::default()
+    };
+    let mut device = ModelledDevice::new(model, move |_: &ReadRequest| (140 << 20, landed));
+    let share = Share {
+        batches: STEPS,
+        ..Share::default()
+    };
+    let phase = PhaseSpec {
+        steps: STEPS,
+        barrier: true,
+        fetch_after_last: false,
+        exclude_start_steps: 1,
+        exclude_end_steps: 0,
+        checkpoint_steps: None,
+        compute: Pace::Constant(323_000_000),
+        preprocess: Pace::Constant(0),
+        shares: vec![share; ACCELERATORS],
+    };
+    let mut clock = VirtualClock::default();
+    drive::run(&mut machine, &mut device, phase, &mut clock).expect("a phase that ends");
+    clock.events
+}
+
+/// Events of the training machine: they bound how many accelerators one host can emulate, and
+/// how long a simulated cluster takes.
+fn machine(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("training");
+    group.throughput(Throughput::Elements(drive_machine()));
+    group.bench_function("machine", |bencher| bencher.iter(drive_machine));
+    group.finish();
+}
+
+criterion_group!(
+    benches,
+    histogram,
+    in_flight,
+    checkpoint_content,
+    formats,
+    machine
+);
 criterion_main!(benches);

@@ -1,8 +1,8 @@
 //! How bytes get from storage to an accelerator and back.
 //!
-//! A [`TransferPath`] is one way for bytes to travel between a file and a [`Slot`]; the worker
-//! that owns it submits transfers and waits for completions, and stamps the times itself, so
-//! that every path is timed alike. [`Storage`](storage) opens, preallocates, syncs and renames
+//! A [`TransferPath`] is one way for bytes to travel between a file and a [`Slot`]; the
+//! [`Driver`] that owns it keeps transfers in flight and stamps the times, so that every path is
+//! timed alike. [`Storage`](storage) opens, preallocates, syncs and renames
 //! files; a path only moves bytes. [`Accelerator`] is the memory transfers end in: a GPU's, or
 //! host memory that stands in for one and is always called emulated.
 //!
@@ -30,7 +30,7 @@ pub use accelerator::{Accelerator, AcceleratorBuffer, HostStandIn};
 pub use drive::{Counted, Counters, Driver, DriverSet, Landed, Place};
 pub use error::TransferError;
 pub use paths::{
-    Completion, FileId, PathSpec, Rejected, Transfer, TransferPath, buffers_needed, build_path,
+    Completion, FileId, PathBuffers, PathSpec, Rejected, Transfer, TransferPath, buffers_needed, build_path,
 };
 pub use region::{Backing, HostBuffer, Region};
 pub use slot::Slot;

@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use stormlp_model::path::{EngineKind, PathKind};
+use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
 use stormlp_transfer::engine::probe_uring;
 use stormlp_transfer::paths::BuildPath;
-use stormlp_transfer::{HostBuffer, HostStandIn, PathSpec, Region, TransferPath, storage};
+use stormlp_transfer::{
+    Accelerator, HostStandIn, PathBuffers, PathSpec, Region, TransferError, TransferPath, storage,
+};
 
 use super::error::GenerateError;
 
@@ -47,14 +49,14 @@ impl Way {
     /// A thread's path; called on that thread.
     pub(super) fn path(
         self,
-        buffers: Vec<HostBuffer>,
+        buffers: PathBuffers,
         build_path: BuildPath,
     ) -> Result<Box<dyn TransferPath>, GenerateError> {
         let spec = PathSpec {
             kind: self.kind(),
             engine: self.engine,
-            host: buffers,
-            accelerator_buffers: Vec::new(),
+            host: buffers.host,
+            accelerator_buffers: buffers.accelerator,
             accelerator: Arc::new(HostStandIn),
             submit_batch: 1,
             max_files: 1,
@@ -77,16 +79,14 @@ fn has_direct(folder: &Path) -> Result<bool, GenerateError> {
     }
 }
 
-/// The buffers of all threads.
-pub(super) fn buffers(threads: usize) -> Result<Vec<Vec<HostBuffer>>, GenerateError> {
-    let bytes = threads * DEPTH * CHUNK_BYTES;
-    let mut region = Region::new(bytes).map_err(|error| GenerateError::setup(&error))?;
-    let mut carve = || {
-        region
-            .carve(CHUNK_BYTES, CHUNK_BYTES)
-            .ok_or_else(|| GenerateError::Setup(format!("a region of {bytes} bytes ran out")))
+/// The buffers of all threads, which the paths of either kind need alike.
+pub(super) fn buffers(threads: usize) -> Result<Vec<PathBuffers>, GenerateError> {
+    let mut region = Region::new(threads * DEPTH * CHUNK_BYTES)
+        .map_err(|error| GenerateError::setup(&error))?;
+    let mut allocate = |_| {
+        let memory = (&HostStandIn as &dyn Accelerator, MemoryKind::Host);
+        PathBuffers::allocate(PathKind::Cpu, DEPTH, CHUNK_BYTES, memory, &mut region)
     };
-    (0..threads)
-        .map(|_| (0..DEPTH).map(|_| carve()).collect())
-        .collect()
+    let buffers: Result<_, TransferError> = (0..threads).map(&mut allocate).collect();
+    buffers.map_err(|error| GenerateError::setup(&error))
 }

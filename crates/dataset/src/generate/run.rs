@@ -12,7 +12,7 @@ use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::paths::BuildPath;
 use stormlp_transfer::storage::FolderLock;
 use stormlp_transfer::telemetry::CpuTimes;
-use stormlp_transfer::{Driver, DriverSet, HostBuffer, build_path};
+use stormlp_transfer::{Driver, DriverSet, PathBuffers, build_path};
 
 use super::crew;
 use super::error::GenerateError;
@@ -226,7 +226,7 @@ impl<'a> Crew<'a> {
     }
 
     /// One thread: file after file, until there are none, one failed or the user stops.
-    fn thread(&self, index: usize, buffers: Vec<HostBuffer>) {
+    fn thread(&self, index: usize, buffers: PathBuffers) {
         let path = self.way.path(buffers, self.build_path);
         let mut driver = match path {
             Ok(path) => Driver::new(path, &self.drivers, index),

@@ -19,7 +19,7 @@ const SOURCE_STREAM: u64 = u64::MAX;
 
 /// Content of one checkpoint.
 #[derive(Debug)]
-pub(super) struct Content {
+pub struct CheckpointContent {
     facts: ContentFacts,
     source: Vec<u8>,
 }
@@ -29,23 +29,23 @@ pub(super) fn file_key(step: u32, rank: u64, index: usize) -> u64 {
     (u64::from(step) << 42) ^ (rank << 21) ^ index as u64
 }
 
-impl Content {
+impl CheckpointContent {
     /// Makes the source.
-    pub(super) fn new(facts: ContentFacts) -> Self {
+    pub fn new(facts: ContentFacts) -> Self {
         let mut source = vec![0; facts.source_bytes as usize];
         Pattern::new(facts.seed, SOURCE_STREAM).fill(0, &mut source);
         Self { facts, source }
     }
 
     /// The source: what every buffer holds before the first stamp.
-    pub(super) fn source(&self) -> &[u8] {
+    pub fn source(&self) -> &[u8] {
         &self.source
     }
 
     /// Stamps a buffer that holds the source, for a transfer to `offset` of file `key`, a multiple
     /// of a sector.
     #[inline]
-    pub(super) fn stamp(&self, key: u64, offset: u64, buffer: &mut [u8]) {
+    pub fn stamp(&self, key: u64, offset: u64, buffer: &mut [u8]) {
         let pattern = Pattern::new(self.facts.seed, key);
         for (at, sector) in (offset..)
             .step_by(SECTOR_BYTES)
@@ -61,7 +61,7 @@ impl Content {
 
     /// Compares what was read at `offset` of file `key`, a multiple of a sector, with what must
     /// be there.
-    pub(super) fn check(&self, key: u64, offset: u64, found: &[u8]) -> Result<(), Mismatch> {
+    pub fn check(&self, key: u64, offset: u64, found: &[u8]) -> Result<(), Mismatch> {
         let pattern = Pattern::new(self.facts.seed, key);
         let mut expected = [0; SECTOR_BYTES];
         for (start, sector) in (0..).step_by(SECTOR_BYTES).zip(found.chunks(SECTOR_BYTES)) {
@@ -101,15 +101,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn content(stamped: bool) -> Content {
-        Content::new(ContentFacts {
+    fn content(stamped: bool) -> CheckpointContent {
+        CheckpointContent::new(ContentFacts {
             seed: 7,
             source_bytes: 32 * SECTOR_BYTES as u64,
             stamped,
         })
     }
 
-    fn buffer(content: &Content, key: u64, offset: u64, len: usize) -> Vec<u8> {
+    fn buffer(content: &CheckpointContent, key: u64, offset: u64, len: usize) -> Vec<u8> {
         let mut buffer = content.source()[..len].to_vec();
         content.stamp(key, offset, &mut buffer);
         buffer

@@ -17,6 +17,7 @@ mod run;
 mod trial;
 mod world;
 
+pub use content::CheckpointContent;
 pub use error::CheckpointError;
 pub use folders::{Cleaned, Look, clean, scan};
 pub use run::{Surroundings, run};

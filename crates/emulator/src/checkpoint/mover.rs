@@ -16,7 +16,7 @@ use stormlp_model::operation::Direction;
 use stormlp_transfer::{Driver, FileId, Landed, Place, Slot, TransferError};
 
 use super::clerk::{Answer, FileTask, Job, Request};
-use super::content::Content;
+use super::content::CheckpointContent;
 use super::error::CheckpointError;
 use super::pieces::{Piece, Pieces};
 use crate::ends::Ends;
@@ -37,7 +37,7 @@ pub(super) struct MoveRules<'a> {
     pub(super) fsync: FsyncPolicy,
     pub(super) verify: bool,
     pub(super) stamped: bool,
-    pub(super) content: &'a Content,
+    pub(super) content: &'a CheckpointContent,
 }
 
 /// A rank and its files.

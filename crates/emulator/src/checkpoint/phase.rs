@@ -14,12 +14,11 @@ use stormlp_model::stop::StopToken;
 use stormlp_transfer::crew::{self, CrewError, Start, Watch};
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters};
 use stormlp_transfer::{
-    Accelerator, AcceleratorBuffer, Driver, DriverSet, HostBuffer, PathSpec, Region, TransferError,
-    buffers_needed,
+    Accelerator, Driver, DriverSet, PathBuffers, PathSpec, Region, TransferError,
 };
 
 use super::clerk::{self, Request};
-use super::content::Content;
+use super::content::CheckpointContent;
 use super::error::CheckpointError;
 use super::mover::{MoveRules, Moved, Mover, RankTask};
 use super::world::World;
@@ -60,8 +59,7 @@ pub(super) struct Measured {
 /// What one mover is given before it starts.
 struct Supplies {
     index: usize,
-    host: Vec<HostBuffer>,
-    accelerator: Vec<Box<dyn AcceleratorBuffer>>,
+    buffers: PathBuffers,
     tasks: Vec<RankTask>,
     requests: Sender<Request>,
 }
@@ -71,7 +69,7 @@ impl Stage<'_> {
     pub(super) fn run(
         &self,
         direction: Direction,
-        content: &Content,
+        content: &CheckpointContent,
         tasks: Vec<RankTask>,
         region: &mut Region,
     ) -> Result<Measured, CheckpointError> {
@@ -136,7 +134,7 @@ impl Stage<'_> {
         &self,
         direction: Direction,
         moves: &MovePlan,
-        content: &'c Content,
+        content: &'c CheckpointContent,
     ) -> MoveRules<'c> {
         MoveRules {
             direction,
@@ -160,23 +158,18 @@ impl Stage<'_> {
         region: &mut Region,
     ) -> Result<Vec<Supplies>, TransferError> {
         let threads = moves.threads.min(tasks.len()).max(1);
-        let (host, accelerator) = buffers_needed(self.plan.path, moves.slots);
-        let bytes = moves.chunk_bytes as usize;
-        let full = || TransferError::Memory {
-            bytes,
-            source: std::io::ErrorKind::OutOfMemory.into(),
-        };
         let mut supplies = Vec::with_capacity(threads);
         for index in 0..threads {
             supplies.push(Supplies {
                 index,
                 requests: requests.clone(),
-                host: (0..host)
-                    .map(|_| region.carve(bytes, 4096).ok_or_else(full))
-                    .collect::<Result<_, _>>()?,
-                accelerator: (0..accelerator)
-                    .map(|_| self.accelerator.allocate(bytes, MemoryKind::Device, region))
-                    .collect::<Result<_, _>>()?,
+                buffers: PathBuffers::allocate(
+                    self.plan.path,
+                    moves.slots,
+                    moves.chunk_bytes as usize,
+                    (&*self.accelerator, MemoryKind::Device),
+                    region,
+                )?,
                 tasks: Vec::new(),
             });
         }
@@ -215,8 +208,8 @@ impl Stage<'_> {
         let spec = PathSpec {
             kind: self.plan.path,
             engine: moves.engine,
-            host: supplies.host,
-            accelerator_buffers: supplies.accelerator,
+            host: supplies.buffers.host,
+            accelerator_buffers: supplies.buffers.accelerator,
             accelerator: Arc::clone(&self.accelerator),
             submit_batch: 1,
             max_files: supplies.tasks.len(),

@@ -22,7 +22,7 @@ use stormlp_transfer::telemetry::{BlockDevices, peak_rss_bytes};
 use stormlp_transfer::{Accelerator, Region, TransferError, buffers_needed};
 
 use super::clerk::FileTask;
-use super::content::{Content, file_key};
+use super::content::{CheckpointContent, file_key};
 use super::error::CheckpointError;
 use super::folders;
 use super::mover::RankTask;
@@ -191,7 +191,7 @@ struct Run<'a> {
 impl Run<'_> {
     fn save_all(&mut self, region: &mut Region) -> Result<(), CheckpointError> {
         let plan = self.stage.plan;
-        let content = Content::new(plan.content);
+        let content = CheckpointContent::new(plan.content);
         for step in 1..=plan.writes {
             // With training beside it, the time between saves is the training itself.
             if plan.overlap.is_none() {
@@ -221,7 +221,7 @@ impl Run<'_> {
     fn save(
         &mut self,
         step: u32,
-        content: &Content,
+        content: &CheckpointContent,
         region: &mut Region,
     ) -> Result<bool, CheckpointError> {
         let plan = self.stage.plan;
@@ -275,7 +275,7 @@ impl Run<'_> {
     ) -> Result<bool, CheckpointError> {
         let plan = self.stage.plan;
         let cache = self.prepare_cache(restore.step)?;
-        let content = Content::new(restore.content);
+        let content = CheckpointContent::new(restore.content);
         self.announce("restoring", restore.step, plan.restores.len() as u32);
         let started_at_seconds = self.started.elapsed().as_secs_f64();
         self.free(region)?;

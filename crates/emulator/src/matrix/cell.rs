@@ -12,20 +12,20 @@ use stormlp_model::path::PathKind;
 use stormlp_model::pattern::Pattern;
 use stormlp_model::stop::StopToken;
 use stormlp_model::transport::DeviceId;
-use stormlp_transfer::accelerator::{self, Accelerator, AcceleratorBuffer};
+use stormlp_transfer::accelerator::{self, Accelerator};
 use stormlp_transfer::crew::{self, Start, Watch};
 use stormlp_transfer::paths::BuildPath;
 use stormlp_transfer::storage::{self, Access};
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters};
 use stormlp_transfer::{
-    Driver, DriverSet, HostBuffer, PathSpec, Region, TransferError, buffers_needed, thread,
+    Driver, DriverSet, PathBuffers, PathSpec, Region, TransferError, thread,
 };
 
 use super::MatrixError;
 use super::offsets::{OffsetSpec, SizeRange};
 use super::prepare::stream_of;
 use super::recorder::{Recorder, SERIES_BUCKETS};
-use super::worker::{Content, Outcome, Work, Worker};
+use super::worker::{BufferFill, Outcome, Work, Worker};
 use crate::ends::Ends;
 
 /// How often progress is told and devices are sampled, at least.
@@ -49,8 +49,7 @@ struct Supplies<'a> {
     index: usize,
     plan: &'a WorkerPlan,
     accelerator: Arc<dyn Accelerator>,
-    host: Vec<HostBuffer>,
-    accelerator_buffers: Vec<Box<dyn AcceleratorBuffer>>,
+    buffers: PathBuffers,
     file: File,
     sync: Option<File>,
     work: Work,
@@ -114,7 +113,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Buffers, file and orders of one worker.
+    /// Buffers, file and work of one worker.
     fn supplies<'w>(
         &self,
         cell: &CellPlan,
@@ -124,18 +123,13 @@ impl Bench<'_> {
     ) -> Result<Supplies<'w>, TransferError> {
         let accelerator = accelerator::open(cuda_index(worker.device))?;
         accelerator.bind_thread()?;
-        let (host, device) = buffers_needed(cell.path, cell.queue_depth as usize);
-        let bytes = cell.slot_bytes as usize;
-        let full = || TransferError::Memory {
-            bytes,
-            source: std::io::ErrorKind::OutOfMemory.into(),
-        };
-        let host: Vec<HostBuffer> = (0..host)
-            .map(|_| region.carve(bytes, 4096).ok_or_else(full))
-            .collect::<Result<_, _>>()?;
-        let accelerator_buffers = (0..device)
-            .map(|_| accelerator.allocate(bytes, self.plan.memory.kind, region))
-            .collect::<Result<_, _>>()?;
+        let buffers = PathBuffers::allocate(
+            cell.path,
+            cell.queue_depth as usize,
+            cell.slot_bytes as usize,
+            (&*accelerator, self.plan.memory.kind),
+            region,
+        )?;
         let path = &self.plan.files[worker.file].path;
         let mixed = self.plan.read_percent.is_some();
         let access = match cell.op.direction() {
@@ -153,8 +147,7 @@ impl Bench<'_> {
             index,
             plan: worker,
             accelerator,
-            host,
-            accelerator_buffers,
+            buffers,
             file,
             sync,
             work,
@@ -171,11 +164,11 @@ impl Bench<'_> {
         };
         let direction = cell.op.direction();
         let only_reads = direction == Direction::Read && plan.read_percent.is_none();
-        let content = match (plan.verify, plan.fill) {
-            _ if only_reads => Content::Untouched,
-            (true, _) | (_, Fill::Every) => Content::EveryTime,
-            (false, Fill::Once) => Content::Once,
-            (false, Fill::Zero) => Content::Zeroes,
+        let fill = match (plan.verify, plan.fill) {
+            _ if only_reads => BufferFill::Untouched,
+            (true, _) | (_, Fill::Every) => BufferFill::EveryTime,
+            (false, Fill::Once) => BufferFill::Once,
+            (false, Fill::Zero) => BufferFill::Zeroes,
         };
         Work {
             direction,
@@ -195,7 +188,7 @@ impl Bench<'_> {
                     .wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
                 passes,
             },
-            content,
+            fill,
             // The null path reads nothing that could be right.
             verify: plan.verify && only_reads && cell.path != PathKind::Null,
             pattern: Pattern::new(plan.seed, stream_of(path)),
@@ -225,8 +218,8 @@ impl Bench<'_> {
         let spec = PathSpec {
             kind: cell.path,
             engine: self.plan.engine,
-            host: supplies.host,
-            accelerator_buffers: supplies.accelerator_buffers,
+            host: supplies.buffers.host,
+            accelerator_buffers: supplies.buffers.accelerator,
             accelerator: supplies.accelerator,
             submit_batch: self.plan.submit_batch as usize,
             max_files: 1,

@@ -20,7 +20,7 @@ use crate::ends::Ends;
 
 /// What goes into the buffers of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Content {
+pub(crate) enum BufferFill {
     /// Reads leave buffers alone.
     Untouched,
     /// The pattern, once before the start.
@@ -38,7 +38,7 @@ pub(crate) struct Work {
     /// In a mixed run, how many of a hundred transfers are reads; the rest are writes.
     pub(crate) read_percent: Option<u8>,
     pub(crate) offsets: OffsetSpec,
-    pub(crate) content: Content,
+    pub(crate) fill: BufferFill,
     /// Checks what was read against the pattern.
     pub(crate) verify: bool,
     pub(crate) pattern: Pattern,
@@ -100,7 +100,7 @@ impl<'a> Worker<'a> {
         ends: Ends<'a>,
         recorder: Recorder,
     ) -> Self {
-        let needs_scratch = work.verify || work.content != Content::Untouched;
+        let needs_scratch = work.verify || work.fill != BufferFill::Untouched;
         let slot_bytes = driver.idle().first().map_or(0, Slot::len);
         Self {
             driver,
@@ -172,11 +172,11 @@ impl<'a> Worker<'a> {
     /// Fills the buffers that are filled once.
     fn prepare(&mut self) -> Result<(), TransferError> {
         for (index, slot) in (0u64..).zip(self.driver.idle()) {
-            match self.work.content {
-                Content::Untouched | Content::EveryTime => continue,
-                Content::Zeroes => self.scratch.fill(0),
+            match self.work.fill {
+                BufferFill::Untouched | BufferFill::EveryTime => continue,
+                BufferFill::Zeroes => self.scratch.fill(0),
                 // Each slot gets bytes of its own, so that equal blocks do not lie side by side.
-                Content::Once => {
+                BufferFill::Once => {
                     let offset = index * self.scratch.len() as u64;
                     self.work.pattern.fill(offset, &mut self.scratch);
                 }
@@ -198,7 +198,7 @@ impl<'a> Worker<'a> {
             Some(_) => Direction::Write,
         };
         if direction == Direction::Write
-            && self.work.content == Content::EveryTime
+            && self.work.fill == BufferFill::EveryTime
             && let Err(error) = self.fill(&mut slot, visit)
         {
             self.driver.put_back(slot);
@@ -325,10 +325,10 @@ mod tests {
             direction,
             read_percent: None,
             offsets: offsets(len, Some(1)),
-            content: if direction == Direction::Read {
-                Content::Untouched
+            fill: if direction == Direction::Read {
+                BufferFill::Untouched
             } else {
-                Content::EveryTime
+                BufferFill::EveryTime
             },
             verify: direction == Direction::Read,
             pattern: Pattern::new(1, 1),

@@ -10,7 +10,7 @@ use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
 use stormlp_transfer::paths::BuildPath;
 use stormlp_transfer::thread::allowed_cpus;
 use stormlp_transfer::{
-    Accelerator, Backing, PathSpec, Region, TransferError, buffers_needed, build_path, limits,
+    Accelerator, Backing, PathBuffers, PathSpec, Region, TransferError, buffers_needed, build_path, limits,
 };
 
 use super::error::TrainError;
@@ -227,39 +227,25 @@ impl Crew {
     }
 }
 
-/// The buffers of one I/O thread.
-struct Buffers {
-    host: Vec<stormlp_transfer::HostBuffer>,
-    accelerator: Vec<Box<dyn stormlp_transfer::AcceleratorBuffer>>,
-}
-
 /// Maps one region and carves every thread's buffers from it.
-fn allocate(spec: &CrewSpec, layout: Layout) -> Result<(Region, Vec<Buffers>), TransferError> {
+fn allocate(spec: &CrewSpec, layout: Layout) -> Result<(Region, Vec<PathBuffers>), TransferError> {
     let (host, accelerator) = buffers_needed(spec.path, layout.depth);
     let emulated = spec.accelerator.is_emulated();
     let carved = host + if emulated { accelerator } else { 0 };
     let bytes = carved * layout.threads * layout.chunk_bytes;
     let mut region = Region::new(bytes)?;
-    let mut threads = Vec::with_capacity(layout.threads);
-    for _ in 0..layout.threads {
-        let host = (0..host)
-            .map(|_| {
-                region
-                    .carve(layout.chunk_bytes, 4096)
-                    .ok_or(TransferError::Memory {
-                        bytes,
-                        source: std::io::ErrorKind::OutOfMemory.into(),
-                    })
-            })
-            .collect::<Result<_, _>>()?;
-        let accelerator = (0..accelerator)
-            .map(|_| {
-                spec.accelerator
-                    .allocate(layout.chunk_bytes, spec.memory, &mut region)
-            })
-            .collect::<Result<_, _>>()?;
-        threads.push(Buffers { host, accelerator });
-    }
+    let mut allocate = |_| {
+        PathBuffers::allocate(
+            spec.path,
+            layout.depth,
+            layout.chunk_bytes,
+            (&*spec.accelerator, spec.memory),
+            &mut region,
+        )
+    };
+    let threads = (0..layout.threads)
+        .map(&mut allocate)
+        .collect::<Result<_, _>>()?;
     Ok((region, threads))
 }
 

@@ -1,6 +1,7 @@
 //! Transfer paths: the ways bytes get between a file and a slot.
 
 mod bounce;
+mod buffers;
 mod gds;
 mod gds_async;
 mod gds_batch;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 use stormlp_model::evidence::{DirectIo, Evidence};
 use stormlp_model::operation::Direction;
+pub use buffers::PathBuffers;
 pub use stormlp_model::path::buffers_needed;
 use stormlp_model::path::{EngineKind, PathKind};
 
