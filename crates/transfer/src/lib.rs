@@ -30,7 +30,8 @@ pub use accelerator::{Accelerator, AcceleratorBuffer, HostStandIn};
 pub use drive::{Counted, Counters, Driver, DriverSet, Landed, Place};
 pub use error::TransferError;
 pub use paths::{
-    Completion, FileId, PathBuffers, PathSpec, Rejected, Transfer, TransferPath, buffers_needed, build_path,
+    Completion, FileId, PathBuffers, PathSpec, Rejected, Transfer, TransferPath, buffers_needed,
+    build_path,
 };
 pub use region::{Backing, HostBuffer, Region};
 pub use slot::Slot;

@@ -81,8 +81,8 @@ fn has_direct(folder: &Path) -> Result<bool, GenerateError> {
 
 /// The buffers of all threads, which the paths of either kind need alike.
 pub(super) fn buffers(threads: usize) -> Result<Vec<PathBuffers>, GenerateError> {
-    let mut region = Region::new(threads * DEPTH * CHUNK_BYTES)
-        .map_err(|error| GenerateError::setup(&error))?;
+    let mut region =
+        Region::new(threads * DEPTH * CHUNK_BYTES).map_err(|error| GenerateError::setup(&error))?;
     let mut allocate = |_| {
         let memory = (&HostStandIn as &dyn Accelerator, MemoryKind::Host);
         PathBuffers::allocate(PathKind::Cpu, DEPTH, CHUNK_BYTES, memory, &mut region)

@@ -17,9 +17,7 @@ use stormlp_transfer::crew::{self, Start, Watch};
 use stormlp_transfer::paths::BuildPath;
 use stormlp_transfer::storage::{self, Access};
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters};
-use stormlp_transfer::{
-    Driver, DriverSet, PathBuffers, PathSpec, Region, TransferError, thread,
-};
+use stormlp_transfer::{Driver, DriverSet, PathBuffers, PathSpec, Region, TransferError, thread};
 
 use super::MatrixError;
 use super::offsets::{OffsetSpec, SizeRange};

@@ -87,7 +87,7 @@ fn run(broken: BuildPath) -> (Result<MatrixReport, MatrixError>, Option<MatrixRe
 fn a_panic_in_a_worker_ends_the_matrix_and_keeps_the_cells_before() {
     for (seam, broken) in SEAMS {
         let (answer, answered) = mpsc::channel();
-        thread::spawn(move || answer.send(run(broken)));
+        thread::spawn(move || drop(answer.send(run(broken))));
         let patience = Duration::from_secs(30);
         let (ended, saved) = answered.recv_timeout(patience).expect(seam);
         let report = ended.unwrap();

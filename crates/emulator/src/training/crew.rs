@@ -10,7 +10,8 @@ use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
 use stormlp_transfer::paths::BuildPath;
 use stormlp_transfer::thread::allowed_cpus;
 use stormlp_transfer::{
-    Accelerator, Backing, PathBuffers, PathSpec, Region, TransferError, buffers_needed, build_path, limits,
+    Accelerator, Backing, PathBuffers, PathSpec, Region, TransferError, buffers_needed, build_path,
+    limits,
 };
 
 use super::error::TrainError;

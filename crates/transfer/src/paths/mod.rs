@@ -13,9 +13,9 @@ use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+pub use buffers::PathBuffers;
 use stormlp_model::evidence::{DirectIo, Evidence};
 use stormlp_model::operation::Direction;
-pub use buffers::PathBuffers;
 pub use stormlp_model::path::buffers_needed;
 use stormlp_model::path::{EngineKind, PathKind};
 
