@@ -20,7 +20,7 @@ pub(super) fn section(machine: &Machine, document: &mut Document) {
             .as_deref()
             .unwrap_or("PCI address unknown");
         facts.add(
-            &format!("cuda:{}", device.index),
+            format!("cuda:{}", device.index),
             format!("{}, {memory}, {address}", device.name),
         );
     }

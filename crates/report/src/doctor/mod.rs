@@ -107,7 +107,7 @@ fn host(machine: &Machine, facts: &mut Facts) {
             for node in nodes {
                 let memory = size(&node.memory_bytes);
                 facts.add(
-                    &format!("NUMA node {}", node.node),
+                    format!("NUMA node {}", node.node),
                     format!("CPUs {}, {memory}", node.cpus),
                 );
             }

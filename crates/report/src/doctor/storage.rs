@@ -95,7 +95,7 @@ fn block(device: &BlockDevice, facts: &mut Facts) {
     if !device.members.is_empty() {
         words.push(format!("on {}", device.members.join(" ")));
     }
-    facts.add(&format!("{indent}{}", device.name), words.join(", "));
+    facts.add(format!("{indent}{}", device.name), words.join(", "));
     if let Some(queue) = &device.queue {
         for line in settings(queue) {
             facts.add("", line);
