@@ -457,11 +457,8 @@ fn numbers(plan: &MatrixPlan, cell: &CellPlan, measured: Measured) -> Option<Mea
         .zip(outcomes.iter().map(elapsed))
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
     let first_done_seconds = outcomes.iter().map(elapsed).min_by(f64::total_cmp)?;
-    let fsync_seconds = outcomes
-        .iter()
-        .filter_map(|outcome| outcome.sync)
-        .map(|sync| sync.as_secs_f64());
-    let fsync_seconds = fsync_seconds.max_by(f64::total_cmp);
+    let syncs = outcomes.iter().filter_map(|outcome| outcome.sync);
+    let fsync_seconds = syncs.max().map(|sync| sync.as_secs_f64());
     let evidence = &outcomes.first()?.evidence;
     let engine = evidence.engine.as_ref().map(|facts| facts.engine);
     let duration_seconds = last_done_seconds.max(1e-9);
@@ -473,7 +470,7 @@ fn numbers(plan: &MatrixPlan, cell: &CellPlan, measured: Measured) -> Option<Mea
     let latency_us = all.latency.summary()?;
     let (interval_seconds, interval_bytes) = all.series.bytes(last_done_seconds);
     let per_interval = (interval_seconds / interval.as_secs_f64()).round() as usize;
-    let gib = all.bytes as f64 / (1u64 << 30) as f64;
+    let in_accelerator = cell.path.ends_in_accelerator();
     Some(Measurement {
         throughput_bytes_per_second: all.bytes as f64 / duration_seconds,
         iops: all.operations as f64 / duration_seconds,
@@ -487,11 +484,7 @@ fn numbers(plan: &MatrixPlan, cell: &CellPlan, measured: Measured) -> Option<Mea
         last_done_thread: Some(last_thread),
         cpu_user_seconds: cpu.user_seconds,
         cpu_system_seconds: cpu.system_seconds,
-        cpu_seconds_per_gib: if gib > 0.0 {
-            cpu.total_seconds() / gib
-        } else {
-            0.0
-        },
+        cpu_seconds_per_gib: per_gib(cpu.total_seconds(), all.bytes),
         series: Series {
             interval_seconds,
             interval_device_bytes: device_bytes
@@ -507,17 +500,24 @@ fn numbers(plan: &MatrixPlan, cell: &CellPlan, measured: Measured) -> Option<Mea
         page_cache_method: None,
         fsync_seconds,
         engine,
-        memory: if cell.path.ends_in_accelerator() {
-            measured.accelerator
-        } else {
-            "host memory".to_string()
+        memory: match in_accelerator {
+            true => measured.accelerator,
+            false => "host memory".to_string(),
         },
-        memory_emulated: cell.path.ends_in_accelerator() && plan.memory.emulated,
+        memory_emulated: in_accelerator && plan.memory.emulated,
         buffers_backing: BufferBacking::SmallPages,
         peak_rss_bytes: peak_rss_bytes(),
         jobs,
         interrupted: measured.interrupted,
     })
+}
+
+/// Seconds for each GiB; none where nothing was moved.
+fn per_gib(seconds: f64, bytes: u64) -> f64 {
+    match bytes {
+        0 => 0.0,
+        _ => seconds / (bytes as f64 / (1u64 << 30) as f64),
+    }
 }
 
 /// Growth of a running sum over every `step` samples, exactly `count` values long.

@@ -1,6 +1,5 @@
 //! All runs of a plan, one after the other, and their report.
 
-use stormlp_model::evidence::Evidence;
 use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::report::{Ending, Head, NamedEvidence, NamedSeries};
 use stormlp_model::training::inventory::Inventory;
@@ -153,17 +152,21 @@ fn report(course: &Course<'_>, runs: &[&RunMeasured]) -> TrainReport {
     .flatten()
     .collect();
     report.series = series(runs);
-    let evidence: Option<Evidence> = last.and_then(|run| run.evidence.clone());
-    let named = |evidence| NamedEvidence {
-        name: "reads".to_string(),
-        evidence,
-    };
-    report.evidence = evidence.map(named).into_iter().collect();
+    report.evidence = evidence(last).into_iter().collect();
     report.warnings.clone_from(&course.warnings);
     let pages: Vec<Backing> = runs.iter().map(|run| run.backing).collect();
     let observed = warnings::of_run(&report, &pages);
     report.warnings.extend(observed);
     report
+}
+
+/// How the reads of a run went.
+fn evidence(run: Option<&&RunMeasured>) -> Option<NamedEvidence> {
+    let evidence = run?.evidence.clone()?;
+    Some(NamedEvidence {
+        name: "reads".to_string(),
+        evidence,
+    })
 }
 
 /// Distributions over the training of all epochs, and over all reads.
