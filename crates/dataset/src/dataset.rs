@@ -6,7 +6,7 @@ use crate::content::{Content, FileContent};
 use crate::format::indexed_binary::IndexedBinary;
 use crate::format::npy::Npy;
 use crate::format::npz::Npz;
-use crate::format::parquet::{Column, Parquet};
+use crate::format::parquet::{Parquet, ParquetColumn};
 use crate::format::raw::Raw;
 use crate::format::tfrecord::Tfrecord;
 use crate::format::{FileSpec, Format};
@@ -32,7 +32,7 @@ pub enum FormatKind {
     /// Row groups of columns.
     Parquet {
         /// The columns; none is one list of bytes as long as the record.
-        columns: Vec<Column>,
+        columns: Vec<ParquetColumn>,
         /// Rows in a row group.
         row_group_rows: u64,
     },

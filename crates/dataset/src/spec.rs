@@ -5,7 +5,6 @@ use stormlp_model::training::workload::{DataFormat, DatasetSpec};
 
 use crate::content::Content;
 use crate::dataset::{FormatKind, Recipe};
-use crate::format::parquet::Column;
 use crate::sizes::{SizeDraw, SizeRule};
 
 /// The seed of contents when none is given.
@@ -81,16 +80,7 @@ fn format(spec: &DatasetSpec) -> FormatKind {
         DataFormat::Png => FormatKind::Png,
         DataFormat::IndexedBinary => FormatKind::IndexedBinary,
         DataFormat::Parquet => FormatKind::Parquet {
-            columns: spec
-                .parquet
-                .columns
-                .iter()
-                .map(|column| Column {
-                    name: column.name.clone(),
-                    element: column.dtype,
-                    elements: column.size,
-                })
-                .collect(),
+            columns: spec.parquet.columns.clone(),
             row_group_rows: spec.parquet.row_group_size,
         },
     }

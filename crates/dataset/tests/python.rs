@@ -9,7 +9,7 @@ use std::process::Command;
 use stormlp_dataset::content::{Content, FileContent};
 use stormlp_dataset::format::npy::Npy;
 use stormlp_dataset::format::npz::Npz;
-use stormlp_dataset::format::parquet::{Column, ElementType, Parquet};
+use stormlp_dataset::format::parquet::{ElementType, Parquet, ParquetColumn};
 use stormlp_dataset::format::tfrecord::Tfrecord;
 use stormlp_dataset::format::{ChunkSink, FileSpec, Format, SinkError};
 use stormlp_dataset::sizes::SampleShape;
@@ -116,10 +116,11 @@ assert open(sys.argv[1], 'rb').read() == open(sys.argv[1] + '.again.npy', 'rb').
 
 #[test]
 fn pyarrow_reads_parquet() {
-    let column = |name: &str, element, elements| Column {
+    let column = |name: &str, dtype, size| ParquetColumn {
         name: name.to_string(),
-        element,
-        elements,
+        dtype,
+        size,
+        read: true,
     };
     let columns = vec![
         column("image", ElementType::Float32, 5000),

@@ -24,10 +24,19 @@ pub(crate) trait Pieces {
     fn next_piece(&mut self) -> Option<Piece>;
 
     /// Hears the content bytes of the current piece in order, for checksums over them.
-    fn content(&mut self, bytes: &[u8]);
+    fn content(&mut self, _bytes: &[u8]) {}
 
     /// What remains to be done when all pieces are written.
-    fn finish(&mut self) -> Finish;
+    fn finish(&mut self) -> Finish {
+        Finish::default()
+    }
+}
+
+/// Pieces that are known from the start.
+impl<const N: usize> Pieces for std::array::IntoIter<Piece, N> {
+    fn next_piece(&mut self) -> Option<Piece> {
+        self.next()
+    }
 }
 
 /// Writes all pieces to the sink.

@@ -5,7 +5,7 @@
 //! beyond; here offsets are the true ones.
 
 use super::bytes::{Window, read_span};
-use super::framed::{self, Piece, Pieces};
+use super::framed::{self, Piece};
 use super::{
     ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, SideFile,
     SidePlace, Span, Spans, total_payload,
@@ -22,37 +22,12 @@ const MAX_INDEX_BYTES: u64 = 1 << 30;
 #[derive(Debug, Clone, Copy)]
 pub struct IndexedBinary;
 
-struct Samples {
-    payload: Option<Piece>,
-    samples: u64,
-    sample_bytes: u64,
-}
-
-impl Pieces for Samples {
-    fn next_piece(&mut self) -> Option<Piece> {
-        self.payload.take()
-    }
-
-    fn content(&mut self, _bytes: &[u8]) {}
-
-    fn finish(&mut self) -> Finish {
-        let numbers = |value: &dyn Fn(u64) -> u64| -> Vec<u8> {
-            (0..self.samples)
-                .flat_map(|sample| value(sample).to_le_bytes())
-                .collect()
-        };
-        let offsets = SideFile {
-            place: SidePlace::Suffix(OFFSETS_SUFFIX),
-            bytes: numbers(&|sample| sample * self.sample_bytes),
-        };
-        let sizes = SideFile {
-            place: SidePlace::Suffix(SIZES_SUFFIX),
-            bytes: numbers(&|_| self.sample_bytes),
-        };
-        Finish {
-            patches: Vec::new(),
-            side_files: vec![offsets, sizes],
-        }
+/// An index file: a number for each sample.
+fn index_file(suffix: &'static str, samples: u64, number: impl Fn(u64) -> u64) -> SideFile {
+    let numbers = (0..samples).flat_map(|sample| number(sample).to_le_bytes());
+    SideFile {
+        place: SidePlace::Suffix(suffix),
+        bytes: numbers.collect(),
     }
 }
 
@@ -62,12 +37,16 @@ impl Format for IndexedBinary {
     }
 
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
-        let mut pieces = Samples {
-            payload: Some(Piece::Content(total_payload(file)?)),
-            samples: file.samples,
-            sample_bytes: file.shape.bytes(),
-        };
-        framed::write(&mut pieces, file.content, sink)
+        let mut pieces = [Piece::Content(total_payload(file)?)].into_iter();
+        let finish = framed::write(&mut pieces, file.content, sink)?;
+        let bytes = file.shape.bytes();
+        Ok(Finish {
+            side_files: vec![
+                index_file(OFFSETS_SUFFIX, file.samples, |sample| sample * bytes),
+                index_file(SIZES_SUFFIX, file.samples, |_| bytes),
+            ],
+            ..finish
+        })
     }
 
     /// The data file alone says nothing about its samples; see [`read_index`].

@@ -12,7 +12,6 @@ pub mod npz;
 mod npz_read;
 pub mod parquet;
 mod parquet_footer;
-mod parquet_types;
 pub mod raw;
 pub mod tfrecord;
 pub mod tfrecord_scan;

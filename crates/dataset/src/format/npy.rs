@@ -3,7 +3,7 @@
 //! The header is written as numpy writes it; reading accepts versions 1 to 3 and any spacing.
 
 use super::bytes::{Window, read_span};
-use super::framed::{self, Piece, Pieces};
+use super::framed::{self, Piece};
 use super::{
     ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, Span, Spans,
 };
@@ -166,22 +166,6 @@ fn descr_bytes(descr: &str) -> Option<u64> {
     (1..=32).contains(&bytes).then_some(bytes)
 }
 
-struct NpyPieces {
-    pieces: std::vec::IntoIter<Piece>,
-}
-
-impl Pieces for NpyPieces {
-    fn next_piece(&mut self) -> Option<Piece> {
-        self.pieces.next()
-    }
-
-    fn content(&mut self, _bytes: &[u8]) {}
-
-    fn finish(&mut self) -> Finish {
-        Finish::default()
-    }
-}
-
 impl Format for Npy {
     fn file_bytes(&self, file: &FileSpec) -> Option<u64> {
         let descr = descr(file.shape.element_bytes).ok()?;
@@ -192,9 +176,7 @@ impl Format for Npy {
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
         let header = header(descr(file.shape.element_bytes)?, &array_shape(file));
         let array = super::total_payload(file)?;
-        let mut pieces = NpyPieces {
-            pieces: vec![Piece::Literal(header), Piece::Content(array)].into_iter(),
-        };
+        let mut pieces = [Piece::Literal(header), Piece::Content(array)].into_iter();
         framed::write(&mut pieces, file.content, sink)
     }
 

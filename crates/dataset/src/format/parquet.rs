@@ -15,7 +15,8 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
-pub use super::parquet_types::{Column, ElementType};
+pub use stormlp_model::training::workload::{ElementType, ParquetColumn};
+
 use super::{
     ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, Spans,
     parquet_footer,
@@ -32,7 +33,7 @@ const PAGE_BYTES: usize = 1 << 20;
 /// The parquet format with the columns of a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parquet {
-    columns: Vec<Column>,
+    columns: Vec<ParquetColumn>,
     row_group_rows: u64,
 }
 
@@ -43,15 +44,16 @@ impl Parquet {
     /// # Errors
     /// When a row group has no rows, a column no elements, or two columns one name.
     pub fn new(
-        columns: Vec<Column>,
+        columns: Vec<ParquetColumn>,
         row_group_rows: u64,
         record_bytes: u64,
     ) -> Result<Self, EncodeError> {
         let columns = if columns.is_empty() {
-            vec![Column {
+            vec![ParquetColumn {
                 name: "data".to_string(),
-                element: ElementType::Uint8,
-                elements: record_bytes,
+                dtype: ElementType::Uint8,
+                size: record_bytes,
+                read: true,
             }]
         } else {
             columns
@@ -61,11 +63,11 @@ impl Parquet {
             return Err(EncodeError::Format(message.to_string()));
         }
         for (index, column) in columns.iter().enumerate() {
-            if column.elements == 0 || column.elements > i32::MAX as u64 {
+            if column.size == 0 || column.size > i32::MAX as u64 {
                 return Err(EncodeError::Format(format!(
                     "parquet column `{}` has size {}: it must be 1 to {}",
                     column.name,
-                    column.elements,
+                    column.size,
                     i32::MAX
                 )));
             }
@@ -95,7 +97,7 @@ impl Parquet {
         let fields = self
             .columns
             .iter()
-            .map(|column| Ok(Arc::new(column.schema()?)))
+            .map(|column| Ok(Arc::new(schema_of(column)?)))
             .collect::<Result<Vec<_>, ParquetError>>()?;
         let schema = Type::group_type_builder("schema").with_fields(fields);
         Ok(Arc::new(schema.build()?))
@@ -115,49 +117,40 @@ impl Parquet {
         for column in self
             .columns
             .iter()
-            .filter(|column| column.element.bytes() == 1)
+            .filter(|column| column.dtype.bytes() == 1)
         {
-            builder = builder.set_column_dictionary_enabled(column.path(), true);
+            builder = builder.set_column_dictionary_enabled(path_of(column), true);
         }
         Arc::new(builder.build())
     }
 }
 
-impl Column {
-    /// Bytes of this column in one row before encoding.
-    #[must_use]
-    pub fn row_bytes(&self) -> u64 {
-        self.elements.saturating_mul(self.element.bytes())
-    }
+fn is_list(column: &ParquetColumn) -> bool {
+    column.size > 1
+}
 
-    fn is_list(&self) -> bool {
-        self.elements > 1
+fn path_of(column: &ParquetColumn) -> ColumnPath {
+    let mut parts = vec![column.name.clone()];
+    if is_list(column) {
+        parts.extend(["list".to_string(), "element".to_string()]);
     }
+    ColumnPath::new(parts)
+}
 
-    fn path(&self) -> ColumnPath {
-        let parts: &[&str] = if self.is_list() {
-            &[&self.name, "list", "element"]
-        } else {
-            &[&self.name]
-        };
-        ColumnPath::new(parts.iter().map(ToString::to_string).collect())
+fn schema_of(column: &ParquetColumn) -> Result<Type, ParquetError> {
+    if !is_list(column) {
+        return leaf(&column.name, column.dtype);
     }
-
-    fn schema(&self) -> Result<Type, ParquetError> {
-        if !self.is_list() {
-            return leaf(&self.name, self.element);
-        }
-        let element = Arc::new(leaf("element", self.element)?);
-        let list = Type::group_type_builder("list")
-            .with_repetition(Repetition::REPEATED)
-            .with_fields(vec![element])
-            .build()?;
-        Type::group_type_builder(&self.name)
-            .with_repetition(Repetition::REQUIRED)
-            .with_logical_type(Some(LogicalType::List))
-            .with_fields(vec![Arc::new(list)])
-            .build()
-    }
+    let element = Arc::new(leaf("element", column.dtype)?);
+    let list = Type::group_type_builder("list")
+        .with_repetition(Repetition::REPEATED)
+        .with_fields(vec![element])
+        .build()?;
+    Type::group_type_builder(&column.name)
+        .with_repetition(Repetition::REQUIRED)
+        .with_logical_type(Some(LogicalType::List))
+        .with_fields(vec![Arc::new(list)])
+        .build()
 }
 
 /// A required column of one type.
@@ -245,7 +238,7 @@ impl Encoder<'_> {
     fn column(
         &mut self,
         group: &mut SerializedRowGroupWriter<'_, Outlet>,
-        column: &Column,
+        column: &ParquetColumn,
         rows: u64,
     ) -> Result<(), EncodeError> {
         let Some(mut writer) = group.next_column().map_err(failed)? else {
@@ -272,17 +265,14 @@ impl Encoder<'_> {
     }
 
     /// The levels of `rows` lists: every list and every element is there.
-    fn levels(&mut self, column: &Column, rows: u64) {
+    fn levels(&mut self, column: &ParquetColumn, rows: u64) {
         self.definitions.clear();
         self.repetitions.clear();
-        if column.is_list() {
-            let values = (rows * column.elements) as usize;
+        if is_list(column) {
+            let values = (rows * column.size) as usize;
             self.definitions.resize(values, 1);
             self.repetitions.resize(values, 1);
-            let starts = self
-                .repetitions
-                .iter_mut()
-                .step_by(column.elements as usize);
+            let starts = self.repetitions.iter_mut().step_by(column.size as usize);
             starts.for_each(|level| *level = 0);
         }
     }
@@ -290,9 +280,9 @@ impl Encoder<'_> {
     fn write_values(
         &mut self,
         writer: &mut ColumnWriter<'_>,
-        column: &Column,
+        column: &ParquetColumn,
     ) -> Result<(), EncodeError> {
-        let list = column.is_list();
+        let list = is_list(column);
         let definitions = list.then_some(&self.definitions[..]);
         let repetitions = list.then_some(&self.repetitions[..]);
         let bytes = &self.values;
@@ -302,7 +292,7 @@ impl Encoder<'_> {
                 writer.write_batch(&values, definitions, repetitions)
             }
             ColumnWriter::Int32ColumnWriter(writer) => {
-                let values = int32_values(bytes, column.element);
+                let values = int32_values(bytes, column.dtype);
                 writer.write_batch(&values, definitions, repetitions)
             }
             ColumnWriter::Int64ColumnWriter(writer) => {
@@ -409,18 +399,10 @@ mod tests {
     use proptest::prelude::*;
     use stormlp_model::names::VariantArray;
 
-    use super::super::testing::{encode, inspect, spec};
-    use super::{Column, ElementType, Parquet, read_footer};
+    use super::super::testing::{column, encode, inspect, spec};
+    use super::{ElementType, Parquet, ParquetColumn, read_footer};
 
-    fn column(name: &str, element: ElementType, elements: u64) -> Column {
-        Column {
-            name: name.to_string(),
-            element,
-            elements,
-        }
-    }
-
-    fn every_type() -> Vec<Column> {
+    fn every_type() -> Vec<ParquetColumn> {
         ElementType::VARIANTS
             .iter()
             .enumerate()

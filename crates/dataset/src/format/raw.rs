@@ -3,7 +3,7 @@
 //! They cannot be decoded as images, and no reader of v3.0 tries to: it reads whole files and
 //! drops them.
 
-use super::framed::{self, Piece, Pieces};
+use super::framed::{self, Piece};
 use super::{
     ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, Span, Spans,
     total_payload,
@@ -13,27 +13,13 @@ use super::{
 #[derive(Debug, Clone, Copy)]
 pub struct Raw;
 
-struct OnePiece(Option<Piece>);
-
-impl Pieces for OnePiece {
-    fn next_piece(&mut self) -> Option<Piece> {
-        self.0.take()
-    }
-
-    fn content(&mut self, _bytes: &[u8]) {}
-
-    fn finish(&mut self) -> Finish {
-        Finish::default()
-    }
-}
-
 impl Format for Raw {
     fn file_bytes(&self, file: &FileSpec) -> Option<u64> {
         total_payload(file).ok()
     }
 
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
-        let mut pieces = OnePiece(Some(Piece::Content(total_payload(file)?)));
+        let mut pieces = [Piece::Content(total_payload(file)?)].into_iter();
         framed::write(&mut pieces, file.content, sink)
     }
 

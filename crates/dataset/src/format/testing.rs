@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use super::parquet::{ElementType, ParquetColumn};
 use super::{ChunkSink, FileLayout, FileSpec, Finish, Format, FormatError, SinkError};
 use crate::content::{Content, FileContent};
 use crate::sizes::SampleShape;
@@ -75,4 +76,14 @@ pub(crate) fn assert_robust(format: &dyn Format, good: &[u8], at: usize, value: 
     }
     let _ = inspect(format, &altered);
     let _ = inspect(format, &altered[keep.min(altered.len())..]);
+}
+
+/// A column that is read.
+pub(crate) fn column(name: &str, dtype: ElementType, size: u64) -> ParquetColumn {
+    ParquetColumn {
+        name: name.to_string(),
+        dtype,
+        size,
+        read: true,
+    }
 }

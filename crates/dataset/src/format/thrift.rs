@@ -1,132 +1,180 @@
-//! A look at a parquet footer before it is decoded.
+//! Thrift's compact protocol, as far as the footer of a parquet file needs it.
 //!
-//! The decoder skips fields it does not know. A list of booleans takes it no bytes there, so a
-//! damaged footer of eight bytes can claim two billion of them and keep it busy for
-//! minutes. Footers have no such lists, so one that has is refused.
-//!
-//! This is no proof against every damage: the decoder takes a field that it knows by its number,
-//! whatever its type, so the two can come to read the same bytes differently. Such a footer can
-//! still cost it seconds.
+//! Whatever the bytes are, reading them ends: every field of a struct and every element of a list
+//! takes at least one byte of those that are left, and nothing is allocated by a count alone.
 
-/// Structs and lists within each other, as deep as the decoder goes.
+/// Structs and lists within each other that are skipped.
 const MOST_NESTED: u32 = 64;
 
-/// Whether the struct that `bytes` begin with holds only collections that can be walked over in
-/// as many steps as there are bytes. Whatever else is wrong with it, the decoder tells.
-pub(super) fn is_bounded(bytes: &[u8]) -> bool {
-    let mut walk = Walk { rest: bytes };
-    !matches!(walk.structure(MOST_NESTED), Err(Fault::Endless))
-}
+/// The types of values that footers are read by.
+pub(super) const I64: u8 = 6;
+pub(super) const BINARY: u8 = 8;
+pub(super) const LIST: u8 = 9;
+pub(super) const STRUCT: u8 = 12;
 
-enum Fault {
-    /// A collection whose elements take no bytes.
-    Endless,
-    /// The bytes end, or make no sense.
-    Malformed,
-}
-
-/// Thrift's compact protocol, as far as it is needed to get from field to field.
-struct Walk<'a> {
+/// Bytes that are read value by value; every function is `None` where they are no such value.
+pub(super) struct Reader<'a> {
+    bytes: &'a [u8],
     rest: &'a [u8],
 }
 
-impl Walk<'_> {
-    fn structure(&mut self, depth: u32) -> Result<(), Fault> {
+impl<'a> Reader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, rest: bytes }
+    }
+
+    /// How many bytes have been read.
+    pub(super) fn position(&self) -> u64 {
+        (self.bytes.len() - self.rest.len()) as u64
+    }
+
+    /// Reads a struct. `field` is told the number and the type of each field and has to read its
+    /// value, or to skip it.
+    pub(super) fn structure(
+        &mut self,
+        mut field: impl FnMut(&mut Self, (i64, u8)) -> Option<()>,
+    ) -> Option<()> {
+        let mut number = 0i64;
         loop {
             let header = self.byte()?;
             if header == 0 {
-                return Ok(());
+                return Some(());
             }
-            if header >> 4 == 0 {
-                // The field's number stands by itself.
-                self.number()?;
-            }
-            match header & 0xf {
-                // The value of a boolean field is its type.
-                1 | 2 => {}
-                kind => self.value(kind, depth)?,
-            }
+            number = match header >> 4 {
+                // It stands by itself.
+                0 => self.integer()?,
+                step => number.checked_add(i64::from(step))?,
+            };
+            field(self, (number, header & 0xf))?;
         }
     }
 
-    fn value(&mut self, kind: u8, depth: u32) -> Result<(), Fault> {
-        let depth = depth.checked_sub(1).ok_or(Fault::Malformed)?;
+    /// Reads a list of values of type `kind`, each by `element`.
+    pub(super) fn list(
+        &mut self,
+        kind: u8,
+        mut element: impl FnMut(&mut Self) -> Option<()>,
+    ) -> Option<()> {
+        let (found, count) = self.list_header()?;
+        // Writers differ in the type that an empty list has.
+        if found != kind && count > 0 {
+            return None;
+        }
+        (0..count).try_for_each(|_| element(self))
+    }
+
+    /// Reads a whole number.
+    pub(super) fn integer(&mut self) -> Option<i64> {
+        let zigzag = self.number()?;
+        Some((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64))
+    }
+
+    /// Reads a text.
+    pub(super) fn text(&mut self) -> Option<&'a str> {
+        let bytes = self.number()?;
+        std::str::from_utf8(self.take(bytes)?).ok()
+    }
+
+    /// Passes over the value of a field of type `kind`.
+    pub(super) fn skip(&mut self, kind: u8) -> Option<()> {
         match kind {
-            1 | 2 => Err(Fault::Endless),
-            3 => self.skip(1),
+            // The value of a boolean field is its type.
+            1 | 2 => Some(()),
+            _ => self.skip_value(kind, MOST_NESTED),
+        }
+    }
+
+    fn skip_value(&mut self, kind: u8, depth: u32) -> Option<()> {
+        let depth = depth.checked_sub(1)?;
+        match kind {
+            1..=3 => self.byte().map(drop),
             4..=6 => self.number().map(drop),
-            7 => self.skip(8),
-            8 => {
+            7 => self.take(8).map(drop),
+            BINARY => {
                 let bytes = self.number()?;
-                self.skip(bytes)
+                self.take(bytes).map(drop)
             }
-            9 | 10 => {
-                let header = self.byte()?;
-                let count = match header >> 4 {
-                    15 => self.number()?,
-                    count => u64::from(count),
-                };
-                (0..count).try_for_each(|_| self.value(header & 0xf, depth))
+            LIST | 10 => {
+                let (kind, count) = self.list_header()?;
+                (0..count).try_for_each(|_| self.skip_value(kind, depth))
             }
             11 => {
                 let count = self.number()?;
                 let kinds = if count > 0 { self.byte()? } else { 0 };
                 (0..count).try_for_each(|_| {
-                    self.value(kinds >> 4, depth)?;
-                    self.value(kinds & 0xf, depth)
+                    self.skip_value(kinds >> 4, depth)?;
+                    self.skip_value(kinds & 0xf, depth)
                 })
             }
-            12 => self.structure(depth),
-            13 => self.skip(16),
-            _ => Err(Fault::Malformed),
+            STRUCT => self.structure(|reader, (_, kind)| match kind {
+                1 | 2 => Some(()),
+                _ => reader.skip_value(kind, depth),
+            }),
+            13 => self.take(16).map(drop),
+            _ => None,
         }
     }
 
-    fn byte(&mut self) -> Result<u8, Fault> {
-        let (first, rest) = self.rest.split_first().ok_or(Fault::Malformed)?;
-        self.rest = rest;
-        Ok(*first)
+    /// The type of a list's elements, and how many there are.
+    fn list_header(&mut self) -> Option<(u8, u64)> {
+        let header = self.byte()?;
+        let count = match header >> 4 {
+            15 => self.number()?,
+            count => u64::from(count),
+        };
+        Some((header & 0xf, count))
     }
 
-    fn skip(&mut self, bytes: u64) -> Result<(), Fault> {
-        let bytes = usize::try_from(bytes).map_err(|_| Fault::Malformed)?;
-        self.rest = self.rest.get(bytes..).ok_or(Fault::Malformed)?;
-        Ok(())
+    fn byte(&mut self) -> Option<u8> {
+        self.take(1).map(|byte| byte[0])
+    }
+
+    fn take(&mut self, bytes: u64) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(usize::try_from(bytes).ok()?)?;
+        self.rest = rest;
+        Some(taken)
     }
 
     /// Seven bits a byte, the lowest first.
-    fn number(&mut self) -> Result<u64, Fault> {
+    fn number(&mut self) -> Option<u64> {
         let mut number = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
             number |= u64::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
-                return Ok(number);
+                return Some(number);
             }
         }
-        Err(Fault::Malformed)
+        None
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_bounded;
+    use super::Reader;
 
-    #[test]
-    fn collections_of_booleans_are_refused_wherever_they_stand() {
-        // A list, a set and a map of them, each as an unknown field that claims 2^31 - 1.
-        assert!(!is_bounded(b"\xf9\xf1\xff\xff\xff\xff\x07"));
-        assert!(!is_bounded(b"\xfa\xf2\xff\xff\xff\xff\x07"));
-        assert!(!is_bounded(b"\xfb\xff\xff\xff\xff\x07\x11"));
-        // In a struct in a list.
-        assert!(!is_bounded(b"\x19\x1c\xf9\xf1\xff\xff\xff\xff\x07\0\0"));
+    fn skipped(bytes: &[u8]) -> Option<u64> {
+        let mut reader = Reader::new(bytes);
+        reader.structure(|reader, (_, kind)| reader.skip(kind))?;
+        Some(reader.position())
     }
 
     #[test]
-    fn everything_else_is_left_to_the_decoder() {
-        // Boolean fields, an empty list of booleans, and bytes that end too early.
-        assert!(is_bounded(b"\x11\x12\0"));
-        assert!(is_bounded(b"\x19\x01\0"));
-        assert!(is_bounded(b"") && is_bounded(b"\x18\x7f") && is_bounded(&[0x1c; 500]));
+    fn collections_take_the_bytes_that_they_claim() {
+        // A list, a set and a map of booleans that claim 2^31 - 1, and such a list in a struct.
+        assert_eq!(skipped(b"\xf9\xf1\xff\xff\xff\xff\x07"), None);
+        assert_eq!(skipped(b"\xfa\xf2\xff\xff\xff\xff\x07"), None);
+        assert_eq!(skipped(b"\xfb\xff\xff\xff\xff\x07\x11"), None);
+        assert_eq!(skipped(b"\x19\x1c\xf9\xf1\xff\xff\xff\xff\x07\0\0"), None);
+        assert_eq!(skipped(b"\x19\x21\x01\x02\0"), Some(5));
+    }
+
+    #[test]
+    fn what_ends_too_early_or_nests_too_deep_is_no_struct() {
+        assert_eq!(skipped(b"\x11\x12\0rest"), Some(3));
+        assert_eq!(skipped(b"\x19\x01\0"), Some(3));
+        assert_eq!(skipped(b""), None);
+        assert_eq!(skipped(b"\x18\x7f"), None);
+        assert_eq!(skipped(&[0x1c; 500]), None);
     }
 }

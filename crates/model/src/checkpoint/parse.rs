@@ -113,7 +113,7 @@ pub fn parse(text: &str, source_name: &str) -> Result<CheckpointWorkload, Worklo
     let contents = KEYS.read(text, source_name, &[], &mut workload)?;
     if !contents.has("model.type") {
         let message = format!("`model.type` is not given: {ONLY_TRANSFORMERS}");
-        WorkloadError::unless_none(source_name, vec![message])?;
+        return Err(WorkloadError::new(source_name, vec![message]));
     }
     // A file that skips both phases, as one for training does, says nothing about them.
     if let (None | Some(0), None | Some(0)) = (workload.writes, workload.reads) {

@@ -22,7 +22,9 @@ impl Workload {
             workload.accelerator = accelerator;
         }
         let contents = KEYS.read(text, source_name, params, &mut workload)?;
-        WorkloadError::unless_none(source_name, workload.name_faults())?;
+        if let Some(fault) = name_fault(&workload.name) {
+            return Err(WorkloadError::new(source_name, vec![fault]));
+        }
         workload.complete(&contents);
         Ok(workload)
     }
@@ -48,21 +50,19 @@ impl Workload {
             self.checkpoint.ignored_model_size_bytes = None;
         }
     }
+}
 
-    /// What is wrong with the model's name, which becomes part of the names of folders.
-    fn name_faults(&self) -> Vec<String> {
-        let name = &self.name;
-        let is_one_word = !name.trim_matches('.').is_empty()
-            && !name.contains(|c: char| c == '/' || c.is_control());
-        if is_one_word {
-            return Vec::new();
-        }
-        vec![format!(
+/// What is wrong with the model's name, which becomes part of the names of folders.
+fn name_fault(name: &str) -> Option<String> {
+    let is_one_word =
+        !name.trim_matches('.').is_empty() && !name.contains(|c: char| c == '/' || c.is_control());
+    (!is_one_word).then(|| {
+        format!(
             "`model.name` is `{}`: it names folders of datasets and results, so write a word \
              without `/`",
             name.escape_debug()
-        )]
-    }
+        )
+    })
 }
 
 /// Model and accelerator of `…/unet3d_h100.yaml`, and of `…/unet3d_h100_s3.yaml`.

@@ -21,19 +21,16 @@ pub struct WorkloadError {
 }
 
 impl WorkloadError {
-    /// Faults of `source_name` that have no place in a text; `Ok` where there are none.
-    pub(crate) fn unless_none(source_name: &str, messages: Vec<String>) -> Result<(), Self> {
-        if messages.is_empty() {
-            return Ok(());
-        }
+    /// Faults of `source_name` that have no place in a text.
+    pub(crate) fn new(source_name: &str, messages: Vec<String>) -> Self {
         let fault = |message| Fault {
             place: None,
             message,
         };
-        Err(Self {
+        Self {
             source_name: source_name.to_string(),
             faults: messages.into_iter().map(fault).collect(),
-        })
+        }
     }
 }
 

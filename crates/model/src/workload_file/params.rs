@@ -36,7 +36,10 @@ impl<W: Default> Table<W> {
                 .unwrap_or_default();
             messages.extend(self.take(contents, key, &whole).err());
         }
-        WorkloadError::unless_none("--params", messages)
+        if messages.is_empty() {
+            return Ok(());
+        }
+        Err(WorkloadError::new("--params", messages))
     }
 
     fn set_param(

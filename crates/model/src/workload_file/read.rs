@@ -50,12 +50,15 @@ impl<W: Default> Table<W> {
     ) -> Result<Contents, WorkloadError> {
         let mut contents = self.read_file(text, source_name)?;
         self.set_params(&mut contents, params)?;
-        let messages = self.keys.iter().filter_map(|key| {
+        let faults = self.keys.iter().filter_map(|key| {
             let set = key.set(workload, contents.values.get(key.path())?);
             set.err().map(|why| format!("`{}`{why}", key.path()))
         });
-        WorkloadError::unless_none(source_name, messages.collect())?;
-        Ok(contents)
+        let faults: Vec<String> = faults.collect();
+        if faults.is_empty() {
+            return Ok(contents);
+        }
+        Err(WorkloadError::new(source_name, faults))
     }
 
     fn read_file(&self, text: &str, source_name: &str) -> Result<Contents, WorkloadError> {
