@@ -174,7 +174,7 @@ const ACCELERATORS: usize = 8;
 fn drive_machine() -> u64 {
     let loader = Loader::Workers(Workers::new(WorkersConfig {
         read_threads: 4,
-        prefetch_size: 2,
+        batches_outstanding: 4,
         batch_size: 7,
         leftover: Leftover::Drop,
         group_window: 1,

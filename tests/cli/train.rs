@@ -19,11 +19,12 @@ pub(crate) fn folder() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// `stormlp train` with `words` in `folder`.
+/// `stormlp train` with `words` in `folder`, without any libcufile.
 pub(crate) fn train(folder: &Path, words: &str) -> Command {
     let mut command = stormlp();
     command
         .current_dir(folder)
+        .env("STORMLP_LIBCUFILE", "/nonexistent/libcufile.so.0")
         .arg("train")
         .args(words.split_whitespace());
     command

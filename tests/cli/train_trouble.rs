@@ -51,6 +51,30 @@ fn saved(folder: &Path) -> Value {
 }
 
 #[test]
+fn what_this_machine_lacks_is_4_before_a_byte_is_written_and_in_a_dry_run() {
+    for (words, said) in [
+        ("--path gds", "path gds cannot run here: "),
+        ("--device cuda:99", "there is no cuda:99"),
+        ("--path cpu-gpu --device cuda:99", "there is no cuda:99"),
+    ] {
+        let folder = folder();
+        for dry in ["", " --dry-run"] {
+            check(
+                folder.path(),
+                &format!("unet3d --generate --files 28 {words}{dry} {SMALL}"),
+                4,
+                &[said, "help: "],
+            );
+            assert_eq!(
+                fs::read_dir(folder.path()).unwrap().count(),
+                0,
+                "{words}{dry}"
+            );
+        }
+    }
+}
+
+#[test]
 fn wrong_words_are_2() {
     let folder = folder();
     for (words, said) in [
@@ -140,12 +164,7 @@ fn what_this_machine_lacks_is_4() {
     );
     check(folder.path(), "no-such.yaml", 4, &["no-such.yaml"]);
     let words = format!("retinanet --files 48 {SMALL} --path cpu-gpu --device cuda:7");
-    check(
-        folder.path(),
-        &words,
-        4,
-        &["no device cuda:7", "stormlp doctor"],
-    );
+    check(folder.path(), &words, 4, &["no cuda:7", "stormlp doctor"]);
     let words = "unet3d --storage null --memory-limit 1M";
     check(folder.path(), words, 4, &["1 MiB"]);
     assert!(!folder.path().join("stormlp-results").exists());

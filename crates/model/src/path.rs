@@ -117,6 +117,11 @@ impl PathKind {
         )
     }
 
+    /// Whether the CPU moves the bytes, so that an I/O engine lies under it.
+    pub fn has_engine(self) -> bool {
+        !self.needs_cufile() && self != Self::Null
+    }
+
     /// Whether the bytes pass through the page cache by design.
     pub fn uses_page_cache(self) -> bool {
         matches!(self, Self::Buffered | Self::PageCache)

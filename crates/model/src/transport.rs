@@ -11,7 +11,7 @@ use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 use crate::facts::{Availability, HostFacts};
 use crate::names::{Named, unknown};
-use crate::path::{EngineKind, MemoryKind, PathKind};
+use crate::path::{EngineKind, MemoryKind, PathKind, buffers_needed};
 use crate::problem::Problems;
 use crate::units::counted;
 use crate::warning::{Warning, WarningKind};
@@ -47,24 +47,69 @@ pub struct Transport {
     pub streams: usize,
 }
 
-/// The engine that `asked` comes to on `host`; a problem when one was named that cannot run there.
-pub fn engine(asked: EngineChoice, host: &HostFacts, problems: &mut Problems) -> EngineKind {
-    let wanted = match asked {
-        EngineChoice::Psync => return EngineKind::Psync,
-        EngineChoice::TokioUring => EngineKind::TokioUring,
-        EngineChoice::Auto | EngineChoice::Uring => EngineKind::Uring,
-    };
-    match host.engine(wanted) {
-        Availability::Available => wanted,
-        Availability::Unavailable { .. } if asked == EngineChoice::Auto => EngineKind::Psync,
-        Availability::Unavailable { reason, remedy } => {
-            problems.machine(
-                format!("engine {wanted} cannot run here: {reason}"),
-                format!("{remedy}; or use --engine psync"),
-            );
-            wanted
+impl Transport {
+    /// Host memory that all buffers take, those that stand in for an accelerator's among them.
+    pub fn buffer_bytes(&self) -> u64 {
+        let (host, accelerator) = buffers_needed(self.path, self.queue_depth);
+        let on_device = matches!(self.device, Some(DeviceId::Cuda(_)));
+        let buffers = host + if on_device { 0 } else { accelerator };
+        (self.threads as u64).saturating_mul(buffers as u64 * self.chunk_bytes)
+    }
+
+    /// The threads and what each has in flight.
+    pub fn layout_in_words(&self) -> String {
+        format!(
+            "{} I/O threads, up to {} chunks of {} KiB in flight in each, and one for compute",
+            self.threads,
+            self.queue_depth,
+            self.chunk_bytes >> 10
+        )
+    }
+}
+
+/// For tests, of this crate and of others.
+#[cfg(any(test, feature = "fixtures"))]
+impl Transport {
+    /// Two threads that move 64 KiB at a time through host memory.
+    #[must_use]
+    pub fn fixture(path: PathKind, engine: EngineKind) -> Self {
+        Self {
+            path,
+            engine,
+            engine_asked: EngineChoice::Auto,
+            device: path.ends_in_accelerator().then_some(DeviceId::Host),
+            memory: MemoryKind::Host,
+            emulated: path.ends_in_accelerator(),
+            threads: 2,
+            queue_depth: if engine == EngineKind::Psync { 1 } else { 4 },
+            chunk_bytes: 64 << 10,
+            window: 1,
+            submit_batch: 5,
+            register_buffers: true,
+            streams: 24,
         }
     }
+}
+
+/// The engine that `asked` comes to on `host`; a problem when one was named that cannot run there.
+pub fn engine(asked: EngineChoice, host: &HostFacts, problems: &mut Problems) -> EngineKind {
+    let Some(named) = asked.named() else {
+        let has_ring = host.engine(EngineKind::Uring).is_available();
+        return if has_ring {
+            EngineKind::Uring
+        } else {
+            EngineKind::Psync
+        };
+    };
+    if named != EngineKind::Psync
+        && let Availability::Unavailable { reason, remedy } = host.engine(named)
+    {
+        problems.machine(
+            format!("engine {named} cannot run here: {reason}"),
+            format!("{remedy}; or use --engine psync"),
+        );
+    }
+    named
 }
 
 /// The accelerator that transfers on `path` end in, if they end in one: the one that was asked
@@ -161,6 +206,16 @@ impl EngineChoice {
     pub fn name(self) -> &'static str {
         self.into()
     }
+
+    /// The engine, where one was named.
+    pub fn named(self) -> Option<EngineKind> {
+        match self {
+            Self::Auto => None,
+            Self::Uring => Some(EngineKind::Uring),
+            Self::TokioUring => Some(EngineKind::TokioUring),
+            Self::Psync => Some(EngineKind::Psync),
+        }
+    }
 }
 
 /// Where the accelerator memory is.
@@ -171,6 +226,16 @@ pub enum DeviceId {
     Host,
     /// The CUDA device of this index.
     Cuda(u32),
+}
+
+impl DeviceId {
+    /// Its index as CUDA counts; `None` for host memory.
+    pub fn cuda_index(self) -> Option<u32> {
+        match self {
+            Self::Host => None,
+            Self::Cuda(index) => Some(index),
+        }
+    }
 }
 
 impl fmt::Display for DeviceId {

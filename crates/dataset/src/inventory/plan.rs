@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use stormlp_model::facts::Availability;
 use stormlp_model::training::inventory as plan;
 
 use super::{FoundSplit, Inventory, dlio_order, inspect};
@@ -32,9 +33,24 @@ pub fn planned(folder: &Path, dataset: &Dataset) -> plan::Inventory {
         valid: files(Split::Valid),
         foreign: Vec::new(),
         samples_per_file: Some(dataset.recipe().samples_per_file),
-        manifest_files: Some(dataset.recipe().train_files),
+        files: Some(dataset.recipe().train_files),
         unfinished: false,
-        free_bytes: None,
+        direct: Availability::Available,
+    }
+}
+
+impl Dataset {
+    /// Whether the files that were made are those that were planned, to the byte where sizes are
+    /// known beforehand.
+    #[must_use]
+    pub fn is_as_planned(&self, planned: &plan::Inventory, made: &plan::Inventory) -> bool {
+        let exact = self.sizes_are_exact();
+        let same = |planned: &[plan::DataFile], made: &[plan::DataFile]| {
+            let pairs = planned.iter().zip(made);
+            let mut alike = pairs.map(|(a, b)| a.name == b.name && (!exact || a.bytes == b.bytes));
+            planned.len() == made.len() && alike.all(|alike| alike)
+        };
+        same(&planned.train, &made.train) && same(&planned.valid, &made.valid)
     }
 }
 
@@ -60,15 +76,13 @@ impl Inventory {
             valid: files(&self.valid),
             foreign: foreign.take(MAX_FOREIGN).cloned().collect(),
             samples_per_file: self.samples_per_file(dataset),
-            manifest_files: self
+            files: self
                 .record
                 .as_ref()
                 .filter(|record| record.finished)
                 .map(|record| record.head.train_files),
             unfinished: self.is_unfinished(),
-            free_bytes: stormlp_transfer::storage::space(&self.folder)
-                .ok()
-                .map(|space| space.free_bytes),
+            direct: Availability::Available,
         }
     }
 

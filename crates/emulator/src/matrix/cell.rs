@@ -11,7 +11,6 @@ use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
 use stormlp_model::pattern::Pattern;
 use stormlp_model::stop::StopToken;
-use stormlp_model::transport::DeviceId;
 use stormlp_transfer::accelerator::{self, Accelerator};
 use stormlp_transfer::crew::{self, Start, Watch};
 use stormlp_transfer::paths::BuildPath;
@@ -119,7 +118,7 @@ impl Bench<'_> {
         index: usize,
         region: &mut Region,
     ) -> Result<Supplies<'w>, TransferError> {
-        let accelerator = accelerator::open(cuda_index(worker.device))?;
+        let accelerator = accelerator::open(worker.device.cuda_index())?;
         accelerator.bind_thread()?;
         let buffers = PathBuffers::allocate(
             cell.path,
@@ -298,14 +297,6 @@ struct Watched {
     cpu: CpuTimes,
     device: Option<DeviceCounters>,
     device_bytes: Option<Vec<u64>>,
-}
-
-/// The CUDA index of a device; `None` for the host stand-in.
-fn cuda_index(device: DeviceId) -> Option<u32> {
-    match device {
-        DeviceId::Host => None,
-        DeviceId::Cuda(index) => Some(index),
-    }
 }
 
 /// The distinct names of the accelerators of a cell.

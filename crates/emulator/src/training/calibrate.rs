@@ -1,7 +1,7 @@
 //! The ceiling of this host: the same workload on storage that takes no time.
 
 use stormlp_model::event::Silent;
-use stormlp_model::path::PathKind;
+use stormlp_model::facts::HostFacts;
 use stormlp_model::report::Ending;
 use stormlp_model::training::inventory::Inventory;
 use stormlp_model::training::plan::TrainPlan;
@@ -9,26 +9,26 @@ use stormlp_model::training::report::Measures;
 use stormlp_model::training::request::StorageKind;
 
 use super::epochs;
-use super::prepare::{self, Means};
+use super::prepare;
+use super::run::Course;
 use crate::Surroundings;
 
 /// It is looked for so long.
 const SECONDS: f64 = 3.0;
 
-/// What this host reaches for the workload of `plan` on storage that takes no time, over a few
+/// What this host reaches for the workload of a plan on storage that takes no time, over a few
 /// seconds; `None` when the user stopped it, or no epoch came to its end.
 pub(super) fn ceiling(
-    plan: &TrainPlan,
-    means: &Means,
+    course: &Course<'_>,
     surroundings: &Surroundings<'_>,
 ) -> Result<Option<Measures>, String> {
-    let plan = on_null_storage(plan);
+    let plan = on_null_storage(&course.plan, &course.head.host);
     let orders = prepare::orders(&plan, &Inventory::default());
     let silent = Surroundings {
         observer: &Silent,
         ..*surroundings
     };
-    let measured = epochs::run(&plan, &orders, means, &silent, &mut |_| {});
+    let measured = epochs::run(&plan, &orders, &course.accelerator, &silent, &mut |_| {});
     let measured = measured.map_err(|error| error.to_string())?;
     match measured.ending {
         Ending::Complete => {}
@@ -41,12 +41,12 @@ pub(super) fn ceiling(
 }
 
 /// One epoch of `plan` without storage, of as many steps as there is time for.
-fn on_null_storage(plan: &TrainPlan) -> TrainPlan {
+fn on_null_storage(plan: &TrainPlan, host: &HostFacts) -> TrainPlan {
     let step = plan.compute.mean_seconds().max(1e-4);
     let most = (SECONDS / step).ceil() as u64;
     TrainPlan {
         storage: StorageKind::Null,
-        path: PathKind::Null,
+        transport: plan.transport_without_storage(host),
         epochs: 1,
         runs: 1,
         steps_per_epoch: plan.steps_per_epoch.min(most.max(4)),

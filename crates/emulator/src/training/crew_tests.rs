@@ -5,7 +5,8 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
+use stormlp_model::path::{EngineKind, PathKind};
+use stormlp_model::transport::Transport;
 use stormlp_transfer::crew::Panicked;
 use stormlp_transfer::paths::BuildPath;
 use stormlp_transfer::{HostStandIn, build_path, engine};
@@ -113,7 +114,7 @@ fn phase(accelerators: usize, steps: u64) -> PhaseSpec {
 fn whole_files() -> Loader {
     Loader::Workers(Workers::new(WorkersConfig {
         read_threads: 4,
-        prefetch_size: 2,
+        batches_outstanding: 4,
         batch_size: 2,
         leftover: Leftover::Drop,
         group_window: 1,
@@ -139,13 +140,8 @@ fn run(path: PathKind, engine: EngineKind, loader: &Loader, files: Files) -> Out
 
 fn spec(path: PathKind, engine: EngineKind) -> CrewSpec {
     CrewSpec {
-        path,
-        engine,
+        transport: Transport::fixture(path, engine),
         accelerator: Arc::new(HostStandIn),
-        memory: MemoryKind::Host,
-        concurrent_reads: 8,
-        streams: 24,
-        threads: None,
     }
 }
 

@@ -11,18 +11,18 @@ use stormlp_model::path::PathKind;
 use stormlp_model::report::{Ending, Series};
 use stormlp_model::training::plan::{EvaluationPlan, TrainPlan};
 use stormlp_model::training::report::{RunReport, StepLists, WaitingSeconds, WrittenCheckpoint};
-use stormlp_transfer::Backing;
 use stormlp_transfer::crew::guarded;
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes};
+use stormlp_transfer::{Accelerator, Backing};
 
 use super::attribution::{self, Reading};
 use super::cache::{self, Cached};
 use super::checkpoint::Writer;
-use super::crew::{Crew, Layout};
+use super::crew::{Crew, CrewSpec};
 use super::error::TrainError;
 use super::machine::{Halt, Loader, Pace, PhaseSpec, StepHistograms};
 use super::measure::{self, PhaseMeasured};
-use super::prepare::{self, EpochOrder, Means, Orders};
+use super::prepare::{self, EpochOrder, Orders};
 use super::source::Source;
 use crate::Surroundings;
 use crate::sampler::{Counters, Sampler};
@@ -62,7 +62,6 @@ pub(super) struct RunMeasured {
     pub(super) series: Series,
     /// What ran, by the first I/O thread's account.
     pub(super) evidence: Option<Evidence>,
-    pub(super) layout: Layout,
     pub(super) backing: Backing,
     /// Block devices behind the files.
     pub(super) devices: Vec<String>,
@@ -76,13 +75,17 @@ pub(super) struct RunMeasured {
 pub(super) fn run(
     plan: &TrainPlan,
     orders: &Orders,
-    means: &Means,
+    accelerator: &Arc<dyn Accelerator>,
     surroundings: &Surroundings<'_>,
     on_epoch: &mut dyn FnMut(&RunMeasured),
 ) -> Result<RunMeasured, TrainError> {
     let writer = plan.checkpoint.as_ref().map(Writer::new).transpose()?;
     let loaders = prepare::loaders(plan, plan.batch_size);
-    let crew = Crew::start(&prepare::crew(plan, means), loaders, plan.keep_step_times)?;
+    let spec = CrewSpec {
+        transport: plan.transport.clone(),
+        accelerator: Arc::clone(accelerator),
+    };
+    let crew = Crew::start(&spec, loaders, plan.keep_step_times)?;
     let watched = plan.data.folder.as_ref().filter(|_| !moves_nothing(plan));
     let devices = BlockDevices::behind(watched.map(|location| location.folder()));
     let measured = RunMeasured {
@@ -96,7 +99,6 @@ pub(super) fn run(
         reads: LatencyHistogram::new(),
         series: Series::default(),
         evidence: None,
-        layout: crew.layout,
         backing: crew.backing,
         devices: devices.names(),
     };
@@ -129,7 +131,7 @@ pub(super) fn run(
 
 /// Whether no storage is touched at all.
 fn moves_nothing(plan: &TrainPlan) -> bool {
-    prepare::path(plan) == PathKind::Null
+    plan.transport.path == PathKind::Null
 }
 
 struct Runner<'a> {
@@ -437,7 +439,7 @@ impl Runner<'_> {
     }
 
     fn divide(&self, before: &Reading, after: &Reading) -> WaitingSeconds {
-        let threads = self.crew.layout.threads;
+        let threads = self.crew.threads;
         attribution::divide(before, after, threads, moves_nothing(self.plan))
     }
 

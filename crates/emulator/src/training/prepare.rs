@@ -3,16 +3,13 @@
 use std::sync::Arc;
 
 use stormlp_model::location::Location;
-use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
 use stormlp_model::training::distribution::Distribution;
 use stormlp_model::training::inventory::{DataFile as Found, Inventory};
 use stormlp_model::training::plan::{EvaluationPlan, LoaderPlan, ReadPattern, TrainPlan};
 use stormlp_model::training::profile::BlockEnd;
 use stormlp_model::training::request::StorageKind;
 use stormlp_model::training::workload::{DataFormat, Shuffle};
-use stormlp_transfer::Accelerator;
 
-use super::crew::CrewSpec;
 use super::dataset::{DatasetSource, EpochIndex, Framing, Pattern};
 use super::draw;
 use super::machine::{
@@ -25,17 +22,6 @@ use super::source::{self, DataFile, Source};
 const FRAMING_FILES_PER_WORKER: usize = 2;
 /// Bytes of framing around a tfrecord's payload: length, CRC, CRC (and the Example's own).
 const RECORD_FRAMING_BYTES: f64 = 16.0;
-
-/// Where bytes end and what moves them there: what the plan leaves to this machine.
-#[derive(Clone)]
-pub struct Means {
-    /// The engine under the paths that the CPU drives.
-    pub engine: EngineKind,
-    /// The accelerator, or its stand-in.
-    pub accelerator: Arc<dyn Accelerator>,
-    /// Which of its memory.
-    pub memory: MemoryKind,
-}
 
 /// A dataset's order, epoch by epoch.
 pub trait Order: Send + Sync {
@@ -74,38 +60,6 @@ pub(super) fn orders(plan: &TrainPlan, inventory: &Inventory) -> Orders {
     }
 }
 
-/// The path bytes really take.
-pub(super) fn path(plan: &TrainPlan) -> PathKind {
-    match plan.storage {
-        StorageKind::Null => PathKind::Null,
-        StorageKind::Real => plan.path,
-    }
-}
-
-/// What the threads of `plan` are to be set up for.
-pub(super) fn crew(plan: &TrainPlan, means: &Means) -> CrewSpec {
-    let (reads, streams) = match plan.loader {
-        LoaderPlan::Workers {
-            read_threads,
-            row_groups_in_flight,
-            ..
-        } => (read_threads.max(1) * row_groups_in_flight.max(1), 0),
-        // The cycle, and twice its length opened ahead.
-        LoaderPlan::Interleave { read_threads, .. } => {
-            (read_threads.max(1), 3 * read_threads.max(1))
-        }
-    };
-    CrewSpec {
-        path: path(plan),
-        engine: means.engine,
-        accelerator: Arc::clone(&means.accelerator),
-        memory: means.memory,
-        concurrent_reads: (reads * plan.accelerators) as usize,
-        streams: (streams * plan.accelerators) as usize,
-        threads: plan.threads.map(|threads| threads as usize),
-    }
-}
-
 fn real_files(folder: &Location, found: &[Found], count: u64) -> Vec<DataFile> {
     let files = found.iter().take(count as usize).map(|file| DataFile {
         path: folder.join(&file.name),
@@ -130,13 +84,13 @@ pub(super) fn loaders(plan: &TrainPlan, batch_size: u32) -> Vec<Loader> {
     let loader = match plan.loader {
         LoaderPlan::Workers {
             read_threads,
-            prefetch_size,
+            batches_outstanding,
             persistent,
             row_groups_in_flight,
             ..
         } => Loader::Workers(Workers::new(WorkersConfig {
             read_threads,
-            prefetch_size,
+            batches_outstanding,
             batch_size,
             leftover: if persistent {
                 Leftover::Finish
@@ -244,7 +198,7 @@ impl PlannedOrder {
         }
         if self.plan.profile.reshuffles() {
             let shuffle = (self.plan.shuffle.files != Shuffle::Off).then(|| Reshuffle {
-                seed: self.seed(),
+                seed: self.plan.shuffle.file_seed,
                 change_epoch: self.plan.shuffle.seed_change_epoch,
             });
             let order = Resharded::new(files, samples_per_file, accelerators, shuffle, epoch);
@@ -259,14 +213,6 @@ impl PlannedOrder {
         };
         let shares = ranks.map(|rank| self.share(order.samples(rank))).collect();
         (Arc::new(order), shares)
-    }
-
-    fn seed(&self) -> u64 {
-        match self.plan.shuffle.files {
-            // A random shuffle differs from run to run.
-            Shuffle::Random => u64::from(std::process::id()) ^ self.plan.shuffle.seed,
-            _ => self.plan.shuffle.seed,
-        }
     }
 
     /// What `samples` samples are to a loader: batches, or row groups for each worker.
@@ -363,7 +309,7 @@ impl Order for PlannedOrder {
             self.pattern.clone(),
             index,
             Arc::clone(&self.framing),
-            self.plan.path.wants_direct(),
+            self.plan.transport.path.wants_direct(),
         );
         EpochOrder {
             source: Arc::new(source),

@@ -1,5 +1,7 @@
 //! All runs of a plan, one after the other, and their report.
 
+use std::sync::Arc;
+
 use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::report::{Ending, Head, NamedEvidence, NamedSeries};
 use stormlp_model::training::inventory::Inventory;
@@ -10,13 +12,13 @@ use stormlp_model::training::report::{
 };
 use stormlp_model::training::request::StorageKind;
 use stormlp_model::warning::{Warning, WarningKind};
-use stormlp_transfer::Backing;
 use stormlp_transfer::telemetry::peak_rss_bytes;
+use stormlp_transfer::{Accelerator, Backing};
 
 use super::epochs::{self, RunMeasured};
 use super::error::TrainError;
 use super::machine::StepHistograms;
-use super::prepare::{self, Means};
+use super::prepare;
 use super::{calibrate, measure, verdict, warnings};
 use crate::Surroundings;
 use crate::surroundings::now;
@@ -31,8 +33,8 @@ pub struct Course<'a> {
     pub warnings: Vec<Warning>,
     /// The files there are; null storage does not look at them.
     pub inventory: &'a Inventory,
-    /// What moves the bytes on this machine.
-    pub means: Means,
+    /// Where bytes end, for the paths that end in accelerator memory.
+    pub accelerator: Arc<dyn Accelerator>,
 }
 
 /// Runs the plan, all its runs, and tells `on_unit` after each epoch what was measured until then.
@@ -59,7 +61,13 @@ pub fn run(
             let so_far: Vec<&RunMeasured> = runs.iter().chain([measured]).collect();
             on_unit(&report(course, &so_far));
         };
-        match epochs::run(plan, &orders, &course.means, surroundings, &mut on_epoch) {
+        match epochs::run(
+            plan,
+            &orders,
+            &course.accelerator,
+            surroundings,
+            &mut on_epoch,
+        ) {
             Ok(done) => {
                 let complete = done.ending == Ending::Complete;
                 runs.push(done);
@@ -132,7 +140,7 @@ fn report(course: &Course<'_>, runs: &[&RunMeasured]) -> TrainReport {
         },
         checkpoints: shown.map_or_else(Vec::new, |run| run.checkpoints.clone()),
         devices: last.map_or_else(Vec::new, |run| run.devices.clone()),
-        layout: last.map_or_else(String::new, |run| run.layout.to_string()),
+        layout: plan.transport.layout_in_words(),
         verdict: verdict::verdict(plan, &epochs, &mean, None),
         calibration: None,
         started_unix_seconds: reports.first().map_or(0.0, |run| run.started_unix_seconds),
@@ -203,7 +211,7 @@ fn find_ceiling(course: &Course<'_>, report: &mut TrainReport, surroundings: &Su
         return;
     }
     surroundings.note("AU was missed: looking for the ceiling of this host, about 3 s");
-    match calibrate::ceiling(plan, &course.means, surroundings) {
+    match calibrate::ceiling(course, surroundings) {
         Ok(Some(mean)) => {
             report.results.calibration = Some(Calibration {
                 au_percent: mean.au_percent,

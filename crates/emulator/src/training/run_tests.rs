@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use stormlp_model::event::Silent;
 use stormlp_model::facts::HostFacts;
-use stormlp_model::path::{EngineKind, MemoryKind};
 use stormlp_model::report::{Ending, FailureCause};
 use stormlp_model::stop::StopToken;
 use stormlp_model::training::catalog;
@@ -17,12 +16,13 @@ use stormlp_model::training::plan::{CheckpointPlan, EvaluationPlan, LoaderPlan, 
 use stormlp_model::training::profile::BlockEnd;
 use stormlp_model::training::report::AcceleratorEpoch;
 use stormlp_model::training::request::{StorageKind, TrainRequest};
-use stormlp_transfer::HostStandIn;
+use stormlp_model::transport::Transport;
+use stormlp_transfer::{Accelerator, HostStandIn};
 
 use super::epochs::{RunMeasured, run};
 use super::error::TrainError;
 use super::machine::{Landed, ReadRequest, Share, Unit};
-use super::prepare::{EpochOrder, Means, Order, Orders};
+use super::prepare::{EpochOrder, Order, Orders};
 use super::source::{DataFile, Extent, Extents, ReadPlan, Reads, Source};
 use crate::Surroundings;
 
@@ -108,7 +108,6 @@ fn plan() -> TrainPlan {
         },
         block_end: BlockEnd::AfterNextFetch,
         prewarm: false,
-        threads: Some(2),
         ..resolved.unwrap().plan
     }
 }
@@ -139,16 +138,12 @@ fn told(
         training: Box::new(order),
         evaluation: Some(Box::new(SOUND)),
     };
-    let means = Means {
-        engine: EngineKind::Psync,
-        accelerator: Arc::new(HostStandIn),
-        memory: MemoryKind::Host,
-    };
+    let accelerator: Arc<dyn Accelerator> = Arc::new(HostStandIn);
     let surroundings = Surroundings {
         observer: &Silent,
         stop,
     };
-    run(plan, &orders, &means, &surroundings, on_epoch).unwrap()
+    run(plan, &orders, &accelerator, &surroundings, on_epoch).unwrap()
 }
 
 /// Steps of each block, by epoch and accelerator.
@@ -229,7 +224,10 @@ fn a_failure_between_epochs_does_not_report_the_last_one_twice() {
         steps_per_epoch: 2,
         block_end: BlockEnd::AfterLastBarrier,
         // Every worker may be held up without holding up the others.
-        threads: Some(4),
+        transport: Transport {
+            threads: 4,
+            ..plan().transport
+        },
         ..plan()
     };
     let order = FailingBetween(Arc::default());

@@ -52,8 +52,57 @@ fn matrix(fields: &mut Map<String, Value>) {
 }
 
 fn training(fields: &mut Map<String, Value>) {
+    let said = |key: &str| fields.get(key).and_then(Value::as_str).unwrap_or_default();
+    let layout = said("layout").to_string();
+    let engine = fields
+        .get("evidence")
+        .and_then(|evidence| evidence.get("engine"));
+    let engine = engine.and_then(|engine| engine.get("engine")).cloned();
+    let warnings = fields.get("warnings").and_then(Value::as_array);
+    let is_emulated = |warning: &Value| warning.get("kind") == Some(&"emulated".into());
+    let emulated = warnings.is_some_and(|warnings| warnings.iter().any(is_emulated));
+    if let Some(plan) = fields.get_mut("plan").and_then(Value::as_object_mut) {
+        training_plan(plan, &layout, engine, emulated);
+    }
     let evidence = [named("reads", fields.remove("evidence"))];
     fields.insert("evidence".into(), evidence.into_iter().flatten().collect());
+}
+
+/// How bytes travel was decided while it ran, and told in a sentence: "2 I/O threads, up to 2
+/// chunks of 256 KiB in flight in each".
+fn training_plan(
+    plan: &mut Map<String, Value>,
+    layout: &str,
+    engine: Option<Value>,
+    emulated: bool,
+) {
+    let numbers: Vec<u64> = layout
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let number = |index: usize| numbers.get(index).copied().unwrap_or(1);
+    let path = plan.remove("path").unwrap_or_default();
+    plan.remove("threads");
+    let transport = json!({
+        "path": path,
+        "engine": engine.unwrap_or_else(|| "psync".into()),
+        "engine_asked": "auto",
+        "device": emulated.then_some("host"),
+        "memory": "host",
+        "emulated": emulated,
+        "threads": number(0),
+        "queue_depth": number(1),
+        "chunk_bytes": number(2) << 10,
+        "window": 1,
+        "submit_batch": number(1) + 1,
+        "register_buffers": true,
+        "streams": 1,
+    });
+    plan.insert("transport".into(), transport);
+    if let Some(shuffle) = plan.get_mut("shuffle").and_then(Value::as_object_mut) {
+        let seed = shuffle.get("seed").cloned().unwrap_or_default();
+        shuffle.insert("file_seed".into(), seed);
+    }
 }
 
 /// The plan's fields stood among the others, and the end had words of its own.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::facts::Availability;
 use crate::location::Location;
 
 /// A file of a dataset, by its name relative to the dataset folder.
@@ -26,12 +27,14 @@ pub struct Inventory {
     pub foreign: Vec<String>,
     /// Samples in a file as the manifest says or the first file shows; `None` when unknown.
     pub samples_per_file: Option<u64>,
-    /// Training files that a finished manifest of stormlp lists; it wins over the workload.
-    pub manifest_files: Option<u64>,
+    /// Training files that a run reads unless it is told otherwise: those that a finished manifest
+    /// of stormlp lists, or that are there; it wins over the workload.
+    pub files: Option<u64>,
     /// Whether a manifest of stormlp says that generation was cut short.
     pub unfinished: bool,
-    /// Free bytes of the file system; `None` when unknown.
-    pub free_bytes: Option<u64>,
+    /// Whether its file system lets files be read with O_DIRECT, as far as that was tried.
+    #[serde(default)]
+    pub direct: Availability,
 }
 
 impl Inventory {

@@ -8,13 +8,6 @@ use crate::units::ByteSize;
 
 /// The program itself, its threads and what it keeps of the plan.
 const BASE_BYTES: u64 = 24 << 20;
-/// Buffers of one read in flight: four chunks of 1 MiB, and as many in the accelerator's stand-in.
-const READ_BYTES: u64 = 8 << 20;
-/// Buffers of one I/O thread at least: two chunks, and as many beside them.
-const THREAD_BYTES: u64 = 4 << 20;
-/// Buffers of a run that chooses its threads itself, however many reads are in flight: payload is
-/// dropped as it lands.
-const POOL_BYTES: u64 = 256 << 20;
 /// Loader, recorder and deadlines of one accelerator, generously.
 const ACCELERATOR_BYTES: u64 = 256 << 10;
 /// A batch that is read ahead, or the worker that reads it.
@@ -31,9 +24,6 @@ const STEP_TIME_BYTES: u64 = 8;
 /// About as many bytes as a run by `plan` needs.
 pub(super) fn estimate(plan: &TrainPlan) -> u64 {
     let accelerators = u64::from(plan.accelerators);
-    let reads = accelerators.saturating_mul(reads_in_flight(plan));
-    let pool = POOL_BYTES.min(reads.saturating_mul(READ_BYTES));
-    let pool = pool.max(u64::from(plan.threads.unwrap_or(0)) * THREAD_BYTES);
     let tasks = match plan.loader {
         LoaderPlan::Workers {
             read_threads,
@@ -61,19 +51,10 @@ pub(super) fn estimate(plan: &TrainPlan) -> u64 {
         epochs.saturating_mul(each_epoch),
     ]
     .into_iter()
-    .fold(BASE_BYTES + pool, u64::saturating_add)
-}
-
-/// Reads that one accelerator has in flight at most.
-fn reads_in_flight(plan: &TrainPlan) -> u64 {
-    match plan.loader {
-        LoaderPlan::Workers {
-            read_threads,
-            row_groups_in_flight,
-            ..
-        } => u64::from(read_threads.max(1)) * u64::from(row_groups_in_flight.max(1)),
-        LoaderPlan::Interleave { read_threads, .. } => u64::from(read_threads.max(1)),
-    }
+    .fold(
+        BASE_BYTES + plan.transport.buffer_bytes(),
+        u64::saturating_add,
+    )
 }
 
 /// Finds a problem when that is more than may be used.

@@ -19,6 +19,7 @@ pub mod report;
 pub mod request;
 pub mod resolve;
 pub mod steps;
+mod transport;
 pub mod warnings;
 pub mod workload;
 mod write;

@@ -3,11 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::distribution::Distribution;
+use super::inventory::Inventory;
 use super::profile::{BlockEnd, Profile};
 use super::request::StorageKind;
 use super::workload::{DataFormat, ParquetColumn, Shuffle};
 use crate::location::Location;
-use crate::path::PathKind;
+use crate::transport::Transport;
 
 /// A training run with every number decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,14 +51,12 @@ pub struct TrainPlan {
     pub evaluation: Option<EvaluationPlan>,
     /// Checkpoints that training writes.
     pub checkpoint: Option<CheckpointPlan>,
-    /// The path bytes take.
-    pub path: PathKind,
+    /// How the bytes travel.
+    pub transport: Transport,
     /// Where they come from.
     pub storage: StorageKind,
     /// Whether the files are dropped from the page cache before each epoch.
     pub cold: bool,
-    /// I/O threads; `None` lets the emulator choose by the number of CPUs.
-    pub threads: Option<u32>,
     /// Whether the times of every step are kept.
     pub keep_step_times: bool,
     /// Estimated bytes of memory the run needs.
@@ -119,6 +118,15 @@ impl DataPlan {
         self.files.saturating_mul(self.samples_per_file)
     }
 
+    /// Takes the sizes of the files as they lie there: of a dataset that had to be made, some
+    /// formats' are known only then.
+    pub fn take_sizes(&mut self, inventory: &Inventory) {
+        if self.folder.is_some() {
+            self.bytes = inventory.train_bytes(self.files);
+            self.eval_bytes = inventory.valid_bytes(self.eval_files);
+        }
+    }
+
     /// Mean bytes of a training file.
     pub fn mean_file_bytes(&self) -> f64 {
         self.bytes as f64 / self.files.max(1) as f64
@@ -158,12 +166,46 @@ pub enum LoaderPlan {
 }
 
 impl LoaderPlan {
+    /// Batches that PyTorch's workers may have outstanding: W × ceil(prefetch / W), torch's factor
+    /// 2 where that is 0, and one when reading inline.
+    pub fn outstanding(read_threads: u32, prefetch_size: u32) -> u32 {
+        if read_threads == 0 {
+            return 1;
+        }
+        let factor = match prefetch_size.div_ceil(read_threads) {
+            0 => 2,
+            factor => factor,
+        };
+        read_threads.saturating_mul(factor)
+    }
+
     /// Workers, or files read at a time.
     pub fn read_threads(&self) -> u32 {
         match *self {
             Self::Workers { read_threads, .. } | Self::Interleave { read_threads, .. } => {
                 read_threads
             }
+        }
+    }
+
+    /// Reads that one such loader has in flight at most.
+    pub fn concurrent_reads(&self) -> usize {
+        match *self {
+            Self::Workers {
+                read_threads,
+                row_groups_in_flight,
+                ..
+            } => read_threads.max(1) as usize * row_groups_in_flight.max(1) as usize,
+            Self::Interleave { read_threads, .. } => read_threads.max(1) as usize,
+        }
+    }
+
+    /// Files that one such loader holds open from one read to the next at most.
+    pub fn streams(&self) -> usize {
+        match *self {
+            Self::Workers { .. } => 0,
+            // The cycle, and twice its length opened ahead.
+            Self::Interleave { read_threads, .. } => 3 * read_threads.max(1) as usize,
         }
     }
 
@@ -217,6 +259,9 @@ pub struct ShufflePlan {
     pub samples: Shuffle,
     /// The seed.
     pub seed: u64,
+    /// What the order of files is drawn with: the seed, mixed with a drawn one where the shuffle
+    /// is to differ from run to run.
+    pub file_seed: u64,
     /// Whether the epoch is added to the seed.
     pub seed_change_epoch: bool,
 }

@@ -6,6 +6,7 @@ use super::distribution::Distribution;
 use super::profile::Profile;
 use crate::location::Location;
 use crate::path::PathKind;
+use crate::transport::{DeviceId, EngineChoice};
 
 /// Reading workers that one accelerator may have: more than any host has CPUs for.
 pub const MAX_READ_THREADS: u32 = 1024;
@@ -54,10 +55,16 @@ pub struct TrainRequest {
     pub accelerator: Option<String>,
     /// `--seed`.
     pub seed: Option<u64>,
+    /// What a shuffle that differs from run to run is seeded with: drawn when the request is made.
+    pub drawn_seed: u64,
     /// `--data-dir`: the dataset folder itself.
     pub data_dir: Option<Location>,
     /// `--path`; default `buffered`, or `cpu` where the workload sets `reader.odirect`.
     pub path: Option<PathKind>,
+    /// `--engine`.
+    pub engine: EngineChoice,
+    /// `--device`; `None` takes the first accelerator, else the stand-in.
+    pub device: Option<DeviceId>,
     /// `--cold`.
     pub cold: bool,
     /// `--storage`.
@@ -66,7 +73,7 @@ pub struct TrainRequest {
     pub transfer_size: Option<u64>,
     /// `--runs`: above 1 the first is a warm-up that is not scored.
     pub runs: Option<u32>,
-    /// `--threads`: I/O threads; `None` lets the emulator choose.
+    /// `--threads`: I/O threads; `None` takes as many as the path and the CPUs want.
     pub threads: Option<u32>,
     /// Whether the times of every step are to be kept (`--mlperf-output`).
     pub keep_step_times: bool,

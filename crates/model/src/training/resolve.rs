@@ -11,9 +11,10 @@ use super::plan::{
 use super::profile::Profile;
 use super::request::{StorageKind, TrainRequest};
 use super::steps::{Split, steps};
+use super::transport;
 use super::warnings;
 use super::workload::{DataFormat, MetricSpec, Shuffle, Workload};
-use crate::facts::HostFacts;
+use crate::facts::{Availability, HostFacts};
 use crate::location::Location;
 use crate::path::PathKind;
 use crate::problem::Problems;
@@ -74,6 +75,7 @@ impl TrainPlan {
         let mut resolver = Resolver {
             workload,
             request,
+            host,
             inventory,
             problems: Problems::default(),
         };
@@ -95,6 +97,7 @@ pub(super) fn steps_needed(profile: Profile, metric: &MetricSpec) -> u64 {
 struct Resolver<'a> {
     workload: &'a Workload,
     request: &'a TrainRequest,
+    host: &'a HostFacts,
     inventory: &'a Inventory,
     problems: Problems,
 }
@@ -137,6 +140,17 @@ impl Resolver<'_> {
             "--compute-time",
             request.compute.unwrap_or(workload.train.computation_time),
         );
+        let loader = self.loader(profile, data.format, read_threads, accelerators, data.files);
+        let transport = transport::decide(
+            request,
+            path,
+            &loader,
+            accelerators,
+            self.host,
+            &mut self.problems,
+        );
+        self.check_direct(path);
+        let seed = request.seed.unwrap_or(workload.train.seed);
         let mut plan = TrainPlan {
             workload: workload.name.clone(),
             accelerator: request
@@ -149,7 +163,7 @@ impl Resolver<'_> {
             steps_per_epoch,
             epochs,
             runs,
-            loader: self.loader(profile, data.format, read_threads, accelerators, data.files),
+            loader,
             reads: self.reads(profile, data.format, path),
             compute,
             preprocess: self.time("reader.preprocess_time", workload.reader.preprocess_time),
@@ -163,15 +177,18 @@ impl Resolver<'_> {
             shuffle: ShufflePlan {
                 files: workload.reader.file_shuffle,
                 samples: workload.reader.sample_shuffle,
-                seed: request.seed.unwrap_or(workload.train.seed),
+                seed,
+                file_seed: match workload.reader.file_shuffle {
+                    Shuffle::Random => request.drawn_seed ^ seed,
+                    Shuffle::Off | Shuffle::Seed => seed,
+                },
                 seed_change_epoch: workload.train.seed_change_epoch,
             },
             evaluation: self.evaluation(&split, data.eval_files, storage),
             checkpoint: self.checkpoint(profile),
-            path,
+            transport,
             storage,
             cold: request.cold && storage == StorageKind::Real,
-            threads: request.threads,
             keep_step_times: request.keep_step_times,
             memory_bytes: 0,
             data,
@@ -229,6 +246,23 @@ impl Resolver<'_> {
             );
         }
         (StorageKind::Real, path)
+    }
+
+    /// A file system that refuses O_DIRECT: a run through the page cache instead would measure
+    /// something else. cuFile has its own way around it, which the evidence shows.
+    fn check_direct(&mut self, path: PathKind) {
+        if let Availability::Unavailable { reason, .. } = &self.inventory.direct
+            && path.wants_direct()
+            && !path.needs_cufile()
+        {
+            self.problems.machine(
+                format!(
+                    "the file system of {} refuses O_DIRECT, which path {path} reads with: {reason}",
+                    self.inventory.folder
+                ),
+                "use --path buffered, or put the dataset on a file system that has it",
+            );
+        }
     }
 
     fn steps(&mut self, split: &Split) -> u64 {
@@ -337,18 +371,10 @@ impl Resolver<'_> {
                 },
             };
         }
-        // W x ceil(prefetch / W), torch's factor 2 where that is 0, one when reading inline.
-        let factor = match prefetch.div_ceil(read_threads.max(1)) {
-            0 => 2,
-            factor => factor,
-        };
         LoaderPlan::Workers {
             read_threads,
             prefetch_size: prefetch,
-            batches_outstanding: match read_threads {
-                0 => 1,
-                workers => workers.saturating_mul(factor),
-            },
+            batches_outstanding: LoaderPlan::outstanding(read_threads, prefetch),
             persistent: !profile.reshuffles(),
             row_groups_in_flight: if format == DataFormat::Parquet {
                 ROW_GROUPS_IN_FLIGHT

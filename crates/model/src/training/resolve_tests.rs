@@ -56,7 +56,7 @@ fn unet3d_on_h100_is_v2s_run() {
         (24, 5, 7)
     );
     assert_eq!(plan.profile, Profile::V2);
-    assert_eq!(plan.path, PathKind::Buffered);
+    assert_eq!(plan.transport.path, PathKind::Buffered);
     assert_eq!(plan.reads, ReadPattern::NumpyLoad);
     assert_eq!(
         plan.loader,
@@ -87,14 +87,14 @@ fn each_edition_decides_what_it_decided() {
     assert!(plan.prewarm && plan.checkpoint.is_none());
     let request = TrainRequest {
         profile: Some(Profile::Native),
-        path: Some(PathKind::Gds),
+        path: Some(PathKind::Cpu),
         ..TrainRequest::default()
     };
     let h100 = workload("unet3d", "h100");
     let plan = resolve(&h100, &request, &data).unwrap().plan;
     assert_eq!(
-        (plan.path, &plan.reads),
-        (PathKind::Gds, &ReadPattern::WholeFile)
+        (plan.transport.path, &plan.reads),
+        (PathKind::Cpu, &ReadPattern::WholeFile)
     );
     assert_eq!(plan.checkpoint.unwrap().bytes, 499_153_191);
 }
@@ -157,10 +157,45 @@ fn null_storage_needs_no_files() {
         let got = resolve(&workload, &request, &Inventory::default()).unwrap();
         assert_eq!(got.plan.steps_per_epoch, 100, "{}", entry.full_name());
         assert_eq!(
-            (got.plan.path, got.plan.data.folder.clone()),
+            (got.plan.transport.path, got.plan.data.folder.clone()),
             (PathKind::Null, None)
         );
     }
+}
+
+#[test]
+fn a_random_shuffle_has_a_seed_of_its_own_in_the_plan() {
+    let mut unet3d = workload("unet3d", "b200");
+    let request = TrainRequest {
+        drawn_seed: 77,
+        ..TrainRequest::default()
+    };
+    let data = folder(7200, 146_600_628);
+    let mut seeds = |shuffle| {
+        unet3d.reader.file_shuffle = shuffle;
+        let shuffle = resolve(&unet3d, &request, &data).unwrap().plan.shuffle;
+        (shuffle.seed, shuffle.file_seed)
+    };
+    let (seed, of_files) = seeds(Shuffle::Seed);
+    assert_eq!(of_files, seed);
+    assert_eq!(seeds(Shuffle::Random), (seed, 77 ^ seed));
+}
+
+#[test]
+fn a_file_system_without_direct_reads_is_found_before_the_run() {
+    let unet3d = workload("unet3d", "h100");
+    let mut data = folder(168, 146_600_628);
+    data.direct = Availability::unavailable("open with O_DIRECT: EINVAL", "");
+    let request = |path| TrainRequest {
+        path: Some(path),
+        ..TrainRequest::default()
+    };
+    let told = only(resolve(&unet3d, &request(PathKind::Cpu), &data));
+    assert!(
+        told.contains("/data/set refuses O_DIRECT, which path cpu reads with"),
+        "{told}"
+    );
+    assert!(resolve(&unet3d, &request(PathKind::Buffered), &data).is_ok());
 }
 
 #[test]
@@ -193,7 +228,7 @@ fn all_problems_are_told_at_once() {
       - /data/set has 10 training files, the workload says 12
         help: set --files 10, or make more with `stormlp datagen`
       - --compute-time: value is -1, it must be 0 or more
-      - the run needs about 56.26 MiB of memory, 1 MiB may be used
+      - the run needs about 25.26 MiB of memory, 1 MiB may be used
         help: use fewer accelerators, files or steps, or raise --memory-limit
     ");
 }

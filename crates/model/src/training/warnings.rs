@@ -8,6 +8,7 @@ use super::request::{StorageKind, TrainRequest};
 use super::resolve::steps_needed;
 use super::workload::{DataLoader, Workload};
 use crate::facts::HostFacts;
+use crate::transport;
 use crate::units::{ByteSize, counted};
 use crate::warning::{Warning, WarningKind};
 
@@ -22,6 +23,10 @@ pub(super) fn of(
     if plan.storage == StorageKind::Real {
         warnings.extend(memory(plan, host));
     }
+    if plan.transport.path.has_engine() {
+        warnings.extend(transport::engine_warning(request.engine, host));
+    }
+    warnings.extend(plan.transport.emulated.then(transport::emulated_warning));
     warnings.extend(edition(workload, request.profile));
     warnings.extend(few_steps(plan, request));
     warnings.extend(checkpoint_size(plan, workload));

@@ -35,13 +35,13 @@ impl Workload {
         reader.read_threads = plan.loader.read_threads();
         reader.prefetch_size = plan.loader.prefetch_size();
         if let ReadPattern::Records { transfer_size } = plan.reads {
-            let usual = || default_transfer_bytes(plan.path);
+            let usual = || default_transfer_bytes(plan.transport.path);
             if reader.transfer_size.unwrap_or_else(usual) != transfer_size {
                 reader.transfer_size = Some(transfer_size);
             }
         }
         if plan.storage == StorageKind::Real {
-            reader.odirect = !plan.path.uses_page_cache();
+            reader.odirect = !plan.transport.path.uses_page_cache();
         }
         let train = &mut planned.train;
         train.epochs = plan.epochs;

@@ -164,7 +164,11 @@ fn path(plan: &TrainPlan) -> String {
     } else {
         ""
     };
-    format!("{} ({}){cold}", plan.path, plan.path.route())
+    format!(
+        "{} ({}){cold}",
+        plan.transport.path,
+        plan.transport.path.route()
+    )
 }
 
 fn metric(plan: &TrainPlan) -> String {

@@ -161,7 +161,10 @@ fn setup(report: &TrainReport, facts: &mut Facts) {
     let path = report
         .evidence_of("reads")
         .map(|evidence| evidence.summary.clone());
-    facts.add("path", path.unwrap_or_else(|| plan.path.to_string()));
+    facts.add(
+        "path",
+        path.unwrap_or_else(|| plan.transport.path.to_string()),
+    );
 }
 
 /// What is emulated, by which edition.

@@ -9,9 +9,9 @@ use stormlp_dataset::manifest::ManifestError;
 use stormlp_dataset::spec::{self, DEFAULT_SEED, Making};
 use stormlp_model::event::{Event, Observer as _, Unit};
 use stormlp_model::training::profile::Profile;
+use stormlp_model::transport::EngineChoice;
 use stormlp_report::dataset as text;
 
-use crate::commands::engine::Engine;
 use crate::commands::workloads;
 use crate::exit::Failure;
 use crate::output::Format;
@@ -77,8 +77,12 @@ pub(crate) struct Args {
     threads: Option<u16>,
 
     /// How writes reach the kernel.
-    #[arg(long, value_enum, default_value_t = Engine::Auto)]
-    engine: Engine,
+    #[arg(
+        long,
+        value_name = "auto|uring|tokio-uring|psync",
+        default_value = "auto"
+    )]
+    engine: EngineChoice,
 
     /// A key of the workload to set, as mlpstorage takes them: dataset.num_files_eval=10.
     #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]

@@ -7,7 +7,6 @@ pub(crate) mod completions;
 pub(crate) mod datagen;
 pub(crate) mod datasize;
 pub(crate) mod doctor;
-mod engine;
 pub(crate) mod gds;
 pub(crate) mod gdsio;
 pub(crate) mod report;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use proptest::prelude::*;
 use stormlp_model::training::distribution::Distribution;
+use stormlp_model::training::plan::LoaderPlan;
 
 use super::drive::{self, Device, DeviceModel, DriveError, ModelledDevice, VirtualClock};
 use super::*;
@@ -92,7 +93,7 @@ fn run(machine: &mut Machine, device: &mut impl Device, spec: PhaseSpec, clock: 
 fn workers(read_threads: u32, prefetch_size: u32, batch_size: u64) -> Loader {
     Loader::Workers(Workers::new(WorkersConfig {
         read_threads,
-        prefetch_size,
+        batches_outstanding: LoaderPlan::outstanding(read_threads, prefetch_size),
         batch_size,
         leftover: Leftover::Drop,
         group_window: 1,
@@ -237,7 +238,7 @@ fn an_aborted_run_keeps_what_was_measured() {
 fn persistent_workers_finish_what_an_epoch_left_behind() {
     let config = WorkersConfig {
         read_threads: 2,
-        prefetch_size: 2,
+        batches_outstanding: 2,
         batch_size: 3,
         leftover: Leftover::Finish,
         group_window: 1,
@@ -276,7 +277,7 @@ fn preprocessing_holds_the_worker() {
 fn row_groups_are_cut_into_batches_within_the_window() {
     let config = WorkersConfig {
         read_threads: 2,
-        prefetch_size: 0,
+        batches_outstanding: 4,
         batch_size: 25,
         leftover: Leftover::Drop,
         group_window: 4,
@@ -510,7 +511,7 @@ proptest! {
         picks in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 1..300),
     ) {
         let config = WorkersConfig {
-            read_threads, prefetch_size: prefetch, batch_size,
+            read_threads, batches_outstanding: LoaderPlan::outstanding(read_threads, prefetch), batch_size,
             leftover: Leftover::Drop, group_window: 1,
         };
         let mut loader = Workers::new(config);
@@ -534,7 +535,7 @@ proptest! {
             prop_assert!(flying.len() <= read_threads as usize);
             for read in &flying {
                 let Unit::Sample(sample) = read.unit else { panic!("samples only") };
-                let bound = fetched + config.outstanding_batches();
+                let bound = fetched + u64::from(config.batches_outstanding);
                 prop_assert!(sample / batch_size < bound);
             }
         }

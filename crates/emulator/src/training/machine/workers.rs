@@ -23,8 +23,8 @@ pub enum Leftover {
 pub struct WorkersConfig {
     /// `read_threads`; 0 reads inline: no batch is read before it is asked for.
     pub read_threads: u32,
-    /// `prefetch_size`.
-    pub prefetch_size: u32,
+    /// Batches that may be outstanding.
+    pub batches_outstanding: u32,
     /// Samples in a batch.
     pub batch_size: u64,
     /// What becomes of unfetched batches at the end of an epoch.
@@ -37,19 +37,6 @@ impl WorkersConfig {
     /// How many workers there are: inline reading has the main thread as its only one.
     pub fn workers(&self) -> usize {
         self.read_threads.max(1) as usize
-    }
-
-    /// Batches that may be outstanding: W × ceil(prefetch / W), torch's default factor 2 for
-    /// a prefetch size of 0, and 1 when reading inline.
-    pub fn outstanding_batches(&self) -> u64 {
-        if self.read_threads == 0 {
-            return 1;
-        }
-        let factor = match self.prefetch_size.div_ceil(self.read_threads) {
-            0 => 2,
-            factor => factor,
-        };
-        u64::from(self.read_threads) * u64::from(factor)
     }
 }
 
@@ -131,7 +118,7 @@ impl Workers {
             self.total = self.begin_groups(&share.groups);
         }
         if self.config.read_threads > 0 {
-            for _ in 0..self.config.outstanding_batches() {
+            for _ in 0..self.config.batches_outstanding {
                 self.deal(out);
             }
         }

@@ -44,13 +44,6 @@ impl Resolver<'_> {
         } else {
             0
         };
-        let (bytes, eval_bytes) = match storage {
-            StorageKind::Null => (nominal(files), nominal(eval_files)),
-            StorageKind::Real => (
-                self.inventory.train_bytes(files),
-                self.inventory.valid_bytes(eval_files),
-            ),
-        };
         let columns = &spec.parquet.columns;
         let read: u64 = columns
             .iter()
@@ -58,7 +51,7 @@ impl Resolver<'_> {
             .map(|c| c.row_bytes())
             .sum();
         let parquet = spec.format == DataFormat::Parquet;
-        DataPlan {
+        let mut data = DataPlan {
             folder: (storage == StorageKind::Real).then(|| self.inventory.folder.clone()),
             format: spec.format,
             files,
@@ -70,15 +63,17 @@ impl Resolver<'_> {
             } else {
                 sample_bytes
             },
-            bytes,
-            eval_bytes,
+            bytes: nominal(files),
+            eval_bytes: nominal(eval_files),
             columns: columns.clone(),
             row_group_rows: if parquet {
                 spec.parquet.row_group_size.max(1)
             } else {
                 0
             },
-        }
+        };
+        data.take_sizes(self.inventory);
+        data
     }
 
     /// Files of a run without a dataset: as many as `--steps` asks for.
@@ -152,7 +147,7 @@ impl Resolver<'_> {
         let wanted = self
             .request
             .files
-            .or(inventory.manifest_files)
+            .or(inventory.files)
             .unwrap_or(self.workload.dataset.num_files_train);
         if wanted == 0 {
             self.problems.plan("--files is 0", "it must be 1 or more");

@@ -141,10 +141,7 @@ fn emulate(
     host: HostFacts,
     session: &Session,
 ) -> Result<CheckpointReport, Failure> {
-    let index = match plan.device {
-        Some(DeviceId::Cuda(index)) => Some(index),
-        Some(DeviceId::Host) | None => None,
-    };
+    let index = plan.device.and_then(DeviceId::cuda_index);
     let accelerator = accelerator::open(index).map_err(Failure::machine)?;
     let head = Head::new(
         ReportKind::Checkpoint,

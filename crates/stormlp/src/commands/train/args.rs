@@ -1,5 +1,7 @@
 //! The options of `stormlp train`, the workload they name and the request they make.
 
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,9 +15,9 @@ use stormlp_model::training::request::{
     MAX_EPOCHS, MAX_PREFETCH, MAX_READ_THREADS, MAX_RUNS, StorageKind, TrainRequest,
 };
 use stormlp_model::training::workload::Workload;
+use stormlp_model::transport::{DeviceId, EngineChoice};
 use stormlp_model::units::{ByteSize, parse_duration};
 
-use crate::commands::engine::Engine;
 use crate::commands::workloads::{self, parse_folder, parse_some_bytes};
 use crate::exit::Failure;
 
@@ -120,7 +122,7 @@ pub(crate) struct ReadArgs {
     /// Where accelerator memory is: cuda:0, or host, which stands in and is named emulated
     /// [default: the first GPU, else host]
     #[arg(long, value_name = "DEVICE")]
-    pub(crate) device: Option<String>,
+    device: Option<DeviceId>,
 
     /// null reads nothing and needs no dataset: the ceiling of this host for the workload
     #[arg(long, value_name = "real|null", default_value = "real")]
@@ -146,7 +148,7 @@ pub(crate) struct ReadArgs {
 
     /// I/O engine: auto, uring, tokio-uring, psync
     #[arg(long, value_name = "NAME", default_value = "auto")]
-    pub(crate) engine: Engine,
+    engine: EngineChoice,
 
     /// I/O threads of this process [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -238,8 +240,12 @@ pub(crate) fn request(
         samples_per_file: data.samples_per_file,
         compute: workload.compute_time,
         seed: workload.seed,
+        // 32 bits, which every reader of JSON keeps exactly.
+        drawn_seed: RandomState::new().build_hasher().finish() >> 32,
         data_dir: data.data_dir.clone().map(Into::into),
         path: read.path,
+        engine: read.engine,
+        device: read.device,
         cold: read.cold,
         storage: match read.storage {
             Storage::Real => StorageKind::Real,

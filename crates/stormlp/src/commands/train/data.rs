@@ -7,15 +7,18 @@ use stormlp_dataset::generate::{self, Existing, GenerateError, GeneratePlan};
 use stormlp_dataset::inventory::{self, Finding, FindingKind, Inventory, ScanError};
 use stormlp_dataset::manifest::{ManifestError, ManifestHead};
 use stormlp_dataset::spec::{self, DEFAULT_SEED, Making};
-use stormlp_model::facts::HostFacts;
+use stormlp_model::facts::{Availability, HostFacts};
+use stormlp_model::machine::Fact;
+use stormlp_model::path::PathKind;
 use stormlp_model::shell::shell_word;
 use stormlp_model::training::datasize::{SizeRequest, datasize};
 use stormlp_model::training::inventory::Inventory as PlanInventory;
 use stormlp_model::training::profile::Profile;
 use stormlp_model::training::request::TrainRequest;
-use stormlp_model::training::workload::Workload;
+use stormlp_model::training::workload::{DatasetSpec, Workload};
 use stormlp_model::units::{ByteSize, counted, format_duration};
 use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_transfer::probe;
 
 use super::args::DataArgs;
 use super::starter;
@@ -27,13 +30,27 @@ const WRITE_BYTES_PER_SECOND: f64 = 1e9;
 /// What each file takes besides: made, synced and listed.
 const FILE_SECONDS: f64 = 1e-4;
 
-/// The dataset as the plan and the report want it.
-#[derive(Default)]
+/// A dataset as it was found, or as it will be.
 pub(crate) struct Data {
+    /// Its files.
     pub(crate) inventory: PlanInventory,
+    /// Its numbers, in the workload's own terms.
+    pub(crate) spec: DatasetSpec,
     pub(crate) warnings: Vec<Warning>,
     /// What has to be made before the inventory is there.
     pub(crate) to_make: Option<ToMake>,
+}
+
+impl Data {
+    /// That of null storage, which has no files.
+    pub(crate) fn none(workload: &Workload) -> Self {
+        Self {
+            inventory: PlanInventory::default(),
+            spec: workload.dataset.clone(),
+            warnings: Vec::new(),
+            to_make: None,
+        }
+    }
 }
 
 /// A dataset that is to be made, or to be gone on with.
@@ -59,32 +76,34 @@ struct Place {
     is_default: bool,
 }
 
-/// Finds the dataset, or decides on a starter set, and holds it against the workload, whose number
-/// of files becomes what the run will use. Nothing is made: a plan comes first. `name` is what the
-/// user called the workload.
+/// Finds the dataset, or decides on a starter set, and holds it against the workload. Nothing is
+/// made: a plan comes first. `name` is what the user called the workload.
 ///
 /// # Errors
 /// With exit code 4 when there is no dataset, 5 when it is damaged, 3 when it does not fit the
 /// workload.
 pub(crate) fn find(
-    workload: &mut Workload,
-    request: &mut TrainRequest,
+    as_asked: &Workload,
+    request: &TrainRequest,
     args: &DataArgs,
     name: &str,
     facts: &HostFacts,
     session: &Session,
 ) -> Result<Data, Failure> {
-    let place = place(workload, args);
-    let profile = request.profile.unwrap_or(workload.edition);
+    let place = place(as_asked, request);
+    let profile = request.profile.unwrap_or(as_asked.edition);
+    let mut workload = as_asked.clone();
     if let Some(samples) = request.samples_per_file {
         workload.dataset.num_samples_per_file = samples;
     }
+    let workload = &mut workload;
     let datagen = datagen_command(name, &place);
     let found = scan(&place.folder, workload, &datagen)?;
     let may_generate = place.is_default || args.generate || args.full;
     let begun = found.as_ref().and_then(|found| found.record.as_ref());
     let begun = begun.map(|record| record.head.clone());
     let as_asked = workload.clone();
+    let direct = direct_support(workload, request, &place.folder, found.as_ref());
     if let Some(head) = &begun {
         take_for_starter(workload, head, profile);
     }
@@ -101,24 +120,24 @@ pub(crate) fn find(
             Some(head) => (Kind::Rest, head.train_files),
             None => files_to_make(workload, request, args, facts, &place.folder)?,
         };
-        if let Some(warning) = unused_folder(workload, &place, name).filter(|_| !session.quiet) {
+        let warning = unused_folder(workload, &place, name);
+        if let Some(warning) = warning.as_ref().filter(|_| !session.quiet) {
             // Told before anything is made there.
             eprintln!("warning: {warning}");
         }
-        // Of a set that is gone on with, no more is read than was asked for.
-        let asked = request.files.filter(|asked| *asked < files);
-        request.files = Some(asked.unwrap_or(files));
-        request.data_dir = Some((&place.folder).into());
         if kind == Kind::Starter {
             starter::shape(workload, files);
         }
-        return to_make(workload, files, profile, kind, place.folder, session);
+        let mut data = to_make(workload, files, profile, kind, place.folder, session)?;
+        data.inventory.direct = direct;
+        data.warnings.extend(warning);
+        return Ok(data);
     };
     let options = match begun {
         Some(head) => made_with(&head, &found, &as_asked),
         None => asked_for(request),
     };
-    take_what_is_there(workload, request, &found, may_generate);
+    let files = take_what_is_there(workload, request, &found, may_generate);
     let dataset = dataset(&as_read(workload), profile)?;
     let mut warnings: Vec<_> = unused_folder(workload, &place, name).into_iter().collect();
     for finding in inventory::check(&found, &dataset, &format!("{datagen}{options}")) {
@@ -131,9 +150,14 @@ pub(crate) fn find(
             finding.advice,
         ));
     }
-    request.data_dir = Some(place.folder.into());
+    let inventory = found.for_plan(&dataset);
     Ok(Data {
-        inventory: found.for_plan(&dataset),
+        inventory: PlanInventory {
+            files: files.or(inventory.files),
+            direct,
+            ..inventory
+        },
+        spec: workload.dataset.clone(),
         warnings,
         to_make: None,
     })
@@ -156,6 +180,7 @@ fn to_make(
     let dataset = Dataset::new(recipe).map_err(Failure::no_plan)?;
     Ok(Data {
         inventory: inventory::planned(&folder, &dataset),
+        spec: workload.dataset.clone(),
         warnings: Vec::new(),
         to_make: Some(ToMake {
             plan: GeneratePlan {
@@ -168,15 +193,33 @@ fn to_make(
 }
 
 impl ToMake {
-    /// Makes the dataset, or goes on with one that was cut short.
+    /// Makes the dataset, or goes on with one that was cut short, and tells its files, which are
+    /// those that were `planned`.
     ///
     /// # Errors
     /// With exit code 4 when it does not fit, 5 when storage fails, 130 when the user stops.
-    pub(crate) fn make(&self, session: &Session) -> Result<(), Failure> {
+    pub(crate) fn make(
+        &self,
+        planned: &PlanInventory,
+        session: &Session,
+    ) -> Result<PlanInventory, Failure> {
         self.announce("making", session);
+        let GeneratePlan {
+            folder, dataset, ..
+        } = &self.plan;
         generate::run(&self.plan, &session.progress(), &session.stop)
-            .map(|_| ())
-            .map_err(|error| generation(error, session))
+            .map_err(|error| generation(error, session))?;
+        let made = inventory::scan(folder, dataset.recipe().format.name());
+        let made = made.map_err(Failure::storage)?.for_plan(dataset);
+        if dataset.is_as_planned(planned, &made) {
+            return Ok(made);
+        }
+        let error = anyhow::anyhow!(
+            "the dataset that was made in {} is not the one that was planned",
+            folder.display()
+        );
+        let folder = shell_word(&folder.to_string_lossy());
+        Err(Failure::bug(error).with_help(format!("remove it with `stormlp clean {folder}`")))
     }
 
     /// Says what `verb` is done to: how many files and bytes, and about how long it takes.
@@ -283,14 +326,15 @@ fn made_with(head: &ManifestHead, found: &Inventory, workload: &Workload) -> Str
     options
 }
 
-/// Sets the workload's numbers of files to what the run will use. What stormlp made is the
-/// dataset, whatever numbers the workload's file has: all of it, so that a missing file is missed.
+/// Sets the workload's numbers of files to what the run will use, and tells how many are for
+/// training where the workload does not decide. What stormlp made is the dataset, whatever numbers
+/// the workload's file has: all of it, so that a missing file is missed.
 fn take_what_is_there(
     workload: &mut Workload,
-    request: &mut TrainRequest,
+    request: &TrainRequest,
     found: &Inventory,
     may_generate: bool,
-) {
+) -> Option<u64> {
     let spec = &mut workload.dataset;
     let made = found.record.as_ref().map(|record| &record.head);
     if let Some(head) = made.filter(|head| head.valid_files > 0) {
@@ -298,20 +342,46 @@ fn take_what_is_there(
     }
     if let Some(files) = request.files {
         spec.num_files_train = files;
-        return;
+        return None;
     }
     let there = found.train.files.len() as u64;
     let files = made.map_or(there, |head| head.train_files.max(there));
     if made.is_some() || may_generate && files >= spec.num_files_train {
         spec.num_files_train = files;
-        request.files = Some(files);
+        return Some(files);
+    }
+    None
+}
+
+/// Whether files in `folder` can be read with O_DIRECT: tried on the first of them, or in the
+/// folder that it will lie in, if the run is to read so. Any other trouble is the run's to tell.
+fn direct_support(
+    workload: &Workload,
+    request: &TrainRequest,
+    folder: &Path,
+    found: Option<&Inventory>,
+) -> Availability {
+    let by_default = workload.reader.odirect;
+    if !request.path.map_or(by_default, PathKind::wants_direct) {
+        return Availability::Available;
+    }
+    let first = found.and_then(|found| found.train.files.first());
+    let tried = match first {
+        Some(first) => folder.join(&first.name),
+        None => generate::existing_part(folder).to_path_buf(),
+    };
+    match probe::direct_io(&tried) {
+        Fact::Known(support) if !support.honoured => {
+            Availability::unavailable(support.tried, "use --path buffered")
+        }
+        Fact::Known(_) | Fact::Unknown(_) => Availability::Available,
     }
 }
 
-fn place(workload: &Workload, args: &DataArgs) -> Place {
-    if let Some(folder) = &args.data_dir {
+fn place(workload: &Workload, request: &TrainRequest) -> Place {
+    if let Some(folder) = &request.data_dir {
         return Place {
-            folder: folder.clone(),
+            folder: folder.folder().to_path_buf(),
             is_default: false,
         };
     }

@@ -4,7 +4,6 @@
 mod args;
 mod data;
 mod finish;
-mod means;
 mod starter;
 
 use std::path::PathBuf;
@@ -20,8 +19,9 @@ use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::request::{StorageKind, TrainRequest};
 use stormlp_model::training::resolve::Resolved;
 use stormlp_model::training::workload::Workload;
-use stormlp_transfer::probe;
+use stormlp_model::transport::DeviceId;
 use stormlp_transfer::storage::{FolderLock, LockError};
+use stormlp_transfer::{accelerator, probe};
 
 use self::data::Data;
 use crate::exit::Failure;
@@ -89,50 +89,44 @@ enum Format {
 }
 
 /// Runs the workload.
-pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
+pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let mut workload = args::workload(&args.workload)?;
     check_phases(&workload, &args.workload.workload)?;
     let mut request = args::request(&args.workload, &args.data, &args.read)?;
     request.keep_step_times = args.output.mlperf_output.is_some();
-    if args.data.data_dir.is_none() && args.workload.sets("dataset.data_folder") {
+    if request.data_dir.is_none() && args.workload.sets("dataset.data_folder") {
         // Named on the command line, it is meant.
-        args.data.data_dir = workload.dataset.data_folder.clone().map(PathBuf::from);
+        request.data_dir = workload.dataset.data_folder.as_ref().map(Location::from);
     }
     let facts = facts(&request, session)?;
     let name = &args.workload.workload;
-    let find = |workload: &mut Workload, request: &mut TrainRequest| match is_null(request) {
-        true => Ok(Data::default()),
-        false => data::find(workload, request, &args.data, name, &facts, session),
+    let data = match is_null(&request) {
+        true => Data::none(&workload),
+        false => data::find(&workload, &request, &args.data, name, &facts, session)?,
     };
-    let mut data = find(&mut workload, &mut request)?;
-    let mut resolved = resolve(&workload, &request, &facts, &data)?;
+    workload.dataset = data.spec;
+    let Resolved {
+        mut plan,
+        warnings: of_plan,
+    } = TrainPlan::resolve(&workload, &request, &facts, &data.inventory)?;
     if args.dry_run {
         if let Some(dataset) = &data.to_make {
             dataset.announce("a run would first make", session);
         }
-        return print_plan(&resolved.plan, args.output.format);
+        return print_plan(&plan, args.output.format);
     }
     finish::check_folders(&args.output)?;
-    if let Some(dataset) = &data.to_make {
-        // Only a dataset with which there is a plan is worth its time and space.
-        dataset.make(session)?;
-        data = find(&mut workload, &mut request)?;
-        resolved = resolve(&workload, &request, &facts, &data)?;
-    }
-    let Data {
-        inventory,
-        mut warnings,
-        ..
-    } = data;
-    let Resolved {
-        plan,
-        warnings: of_plan,
-    } = resolved;
-    warnings.extend(of_plan);
+    // Only a dataset with which there is a plan is worth its time and space.
+    let inventory = match &data.to_make {
+        Some(dataset) => dataset.make(&data.inventory, session)?,
+        None => data.inventory,
+    };
+    plan.data.take_sizes(&inventory);
     let _lock = lock(&plan)?;
-    let (means, of_means) = means::choose(&args.read, &plan, &facts)?;
-    warnings.extend(of_means);
-    means::check_direct(&plan, &inventory)?;
+    let device = plan.transport.device;
+    let accelerator = accelerator::open(device.and_then(DeviceId::cuda_index));
+    let mut warnings = data.warnings;
+    warnings.extend(of_plan);
     let course = Course {
         head: Head::new(
             ReportKind::Train,
@@ -143,7 +137,7 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         plan,
         warnings,
         inventory: &inventory,
-        means,
+        accelerator: accelerator.map_err(Failure::machine)?,
     };
     let progress = session.progress();
     let surroundings = Surroundings {
@@ -156,20 +150,6 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         Failure::machine(error).with_help(help)
     })?;
     finish::finish(&report, &workload, &args.output, session)
-}
-
-fn resolve(
-    workload: &Workload,
-    request: &TrainRequest,
-    facts: &HostFacts,
-    data: &Data,
-) -> Result<Resolved, Failure> {
-    Ok(TrainPlan::resolve(
-        workload,
-        request,
-        facts,
-        &data.inventory,
-    )?)
 }
 
 /// A file of DLIO's may only make a dataset, or only write checkpoints.
@@ -200,13 +180,15 @@ fn is_null(request: &TrainRequest) -> bool {
 
 /// The facts a run needs; GPU libraries are asked only for paths that use them.
 fn facts(request: &TrainRequest, session: &Session) -> Result<HostFacts, Failure> {
-    match request.path {
-        Some(path) if path.ends_in_accelerator() => {
+    let uses_gpu = request.path.is_some_and(PathKind::ends_in_accelerator)
+        || matches!(request.device, Some(DeviceId::Cuda(_)));
+    match uses_gpu {
+        true => {
             let folder = request.data_dir.as_ref().map(Location::folder);
             let folder = folder.filter(|folder| folder.is_dir());
             session.host_facts(folder)
         }
-        _ => Ok(probe::host_facts()),
+        false => Ok(probe::host_facts()),
     }
 }
 

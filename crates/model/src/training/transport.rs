@@ -1,0 +1,248 @@
+//! How a training run reads: path, engine, device, I/O threads and their buffers.
+
+use super::plan::{LoaderPlan, TrainPlan};
+use super::request::TrainRequest;
+use crate::facts::HostFacts;
+use crate::path::{EngineKind, MemoryKind, PathKind, buffers_needed};
+use crate::problem::Problems;
+use crate::transport::{self, DeviceId, Transport};
+
+/// A buffer that stays in a core's cache makes reads from the page cache a third cheaper than
+/// one that does not, and is as large as the kernel's readahead.
+const CACHED_CHUNK_BYTES: u64 = 256 << 10;
+/// Direct reads want few, large requests.
+const DIRECT_CHUNK_BYTES: u64 = 1 << 20;
+/// Chunks of one file in flight under direct I/O: a reader's one large `readv` is many requests
+/// to the device, too.
+const DIRECT_WINDOW: usize = 4;
+/// All buffers of a run together.
+const POOL_BYTES: u64 = 256 << 20;
+/// Blocking paths need a thread for each read in flight, up to this many.
+const BLOCKING_THREADS: usize = 64;
+/// Open files of a thread beside its reads and streams.
+const OTHER_FILES: usize = 8;
+
+/// Decides how `accelerators` loaders read by `path`, and finds what this host cannot do.
+pub(super) fn decide(
+    request: &TrainRequest,
+    path: PathKind,
+    loader: &LoaderPlan,
+    accelerators: u32,
+    host: &HostFacts,
+    problems: &mut Problems,
+) -> Transport {
+    transport::check_path(path, host, problems);
+    let engine = transport::engine(request.engine, host, problems);
+    let device = transport::device(request.device, path, host, problems);
+    let reads = (loader.concurrent_reads() * accelerators as usize).max(1);
+    let threads = request.threads.map(|threads| threads.max(1) as usize);
+    let sizes = Sizes::of(path, engine, reads, threads, host);
+    // A thread attaches its streams beside the files it reads whole.
+    let open_files = usize::try_from(host.open_files_limit).unwrap_or(usize::MAX);
+    let room = (open_files / 2 / sizes.threads).saturating_sub(sizes.queue_depth + OTHER_FILES);
+    let streams = loader.streams() * accelerators as usize;
+    let transport = Transport {
+        path,
+        engine,
+        engine_asked: request.engine,
+        device,
+        memory: match device {
+            Some(DeviceId::Cuda(_)) => MemoryKind::Device,
+            Some(DeviceId::Host) | None => MemoryKind::Host,
+        },
+        emulated: device == Some(DeviceId::Host),
+        threads: 0,
+        queue_depth: 0,
+        chunk_bytes: 0,
+        window: 0,
+        submit_batch: 0,
+        register_buffers: true,
+        streams: streams.clamp(1, room.max(1)),
+    };
+    sizes.within(transport)
+}
+
+impl TrainPlan {
+    /// How the same loaders read on `host` from storage that takes no time.
+    pub fn transport_without_storage(&self, host: &HostFacts) -> Transport {
+        let reads = self.loader.concurrent_reads() * self.accelerators as usize;
+        let sizes = Sizes::of(PathKind::Null, self.transport.engine, reads, None, host);
+        sizes.within(Transport {
+            path: PathKind::Null,
+            device: None,
+            emulated: false,
+            ..self.transport.clone()
+        })
+    }
+}
+
+/// Threads and their buffers.
+struct Sizes {
+    threads: usize,
+    queue_depth: usize,
+    window: usize,
+    chunk_bytes: u64,
+}
+
+impl Sizes {
+    /// Those for so many `reads` in flight.
+    fn of(
+        path: PathKind,
+        engine: EngineKind,
+        reads: usize,
+        threads: Option<usize>,
+        host: &HostFacts,
+    ) -> Self {
+        let reads = reads.max(1);
+        let direct = path.wants_direct();
+        let chunk_bytes = if direct {
+            DIRECT_CHUNK_BYTES
+        } else {
+            CACHED_CHUNK_BYTES
+        };
+        if path.needs_cufile() || (engine == EngineKind::Psync && path != PathKind::Null) {
+            return Self {
+                threads: threads.unwrap_or(reads.min(BLOCKING_THREADS)),
+                queue_depth: 1,
+                window: 1,
+                chunk_bytes,
+            };
+        }
+        let threads = threads.unwrap_or(reads.min(host.cpus.max(1) as usize));
+        let window = if direct { DIRECT_WINDOW } else { 1 };
+        let (host, accelerator) = buffers_needed(path, 1);
+        let slot_bytes = chunk_bytes * (host + accelerator).max(1) as u64;
+        let most = ((POOL_BYTES / slot_bytes) as usize / threads).max(2);
+        Self {
+            threads,
+            queue_depth: (reads * window).div_ceil(threads).clamp(2, most),
+            window,
+            chunk_bytes,
+        }
+    }
+
+    /// `transport` with these.
+    fn within(self, transport: Transport) -> Transport {
+        Transport {
+            threads: self.threads,
+            queue_depth: self.queue_depth,
+            window: self.window,
+            chunk_bytes: self.chunk_bytes,
+            // Submissions go to the kernel with the poll that follows each.
+            submit_batch: self.queue_depth + 1,
+            ..transport
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::{Availability, PathSupport};
+    use crate::problem::ProblemKind;
+    use crate::transport::EngineChoice;
+
+    fn loader(read_threads: u32) -> LoaderPlan {
+        LoaderPlan::Workers {
+            read_threads,
+            prefetch_size: 2,
+            batches_outstanding: 2 * read_threads,
+            persistent: true,
+            row_groups_in_flight: 1,
+        }
+    }
+
+    fn decided(request: &TrainRequest, path: PathKind, host: &HostFacts) -> (Transport, Problems) {
+        let mut problems = Problems::default();
+        let transport = decide(request, path, &loader(8), 128, host, &mut problems);
+        (transport, problems)
+    }
+
+    #[test]
+    fn many_accelerators_need_few_threads_and_bounded_memory() {
+        let request = TrainRequest::default();
+        for path in [PathKind::Buffered, PathKind::Cpu, PathKind::PageCache] {
+            let (got, problems) = decided(&request, path, &HostFacts::fixture());
+            assert!(problems.is_empty(), "{problems}");
+            assert_eq!(got.threads, 2);
+            let (host, accelerator) = buffers_needed(path, got.queue_depth);
+            let bytes = (got.threads * (host + accelerator)) as u64 * got.chunk_bytes;
+            assert!(bytes <= POOL_BYTES, "{path}: {bytes}");
+        }
+    }
+
+    #[test]
+    fn a_blocking_engine_gets_a_thread_for_each_read() {
+        let mut host = HostFacts::fixture();
+        host.io_uring = Availability::unavailable("seccomp forbids it", "allow it");
+        let mut problems = Problems::default();
+        let request = TrainRequest::default();
+        let got = decide(
+            &request,
+            PathKind::Buffered,
+            &loader(4),
+            1,
+            &host,
+            &mut problems,
+        );
+        assert!(problems.is_empty(), "{problems}");
+        assert_eq!(got.engine, EngineKind::Psync);
+        assert_eq!((got.threads, got.queue_depth), (4, 1));
+    }
+
+    #[test]
+    fn streams_leave_room_for_other_files() {
+        let mut host = HostFacts::fixture();
+        host.open_files_limit = 1024;
+        let loader = LoaderPlan::Interleave {
+            read_threads: 8,
+            shuffle_records: 0,
+            prefetch_batches: 2,
+            computation_threads: 1,
+            keep_every: 1,
+        };
+        let mut problems = Problems::default();
+        let request = TrainRequest::default();
+        let got = decide(
+            &request,
+            PathKind::Buffered,
+            &loader,
+            8,
+            &host,
+            &mut problems,
+        );
+        assert!(got.streams > 100, "{got:?}");
+        assert!(
+            got.threads * (got.streams + got.queue_depth) < 1024,
+            "{got:?}"
+        );
+    }
+
+    #[test]
+    fn what_this_host_lacks_is_told_whatever_the_path() {
+        let mut host = HostFacts::fixture();
+        host.io_uring = Availability::unavailable("seccomp forbids it", "allow it");
+        host.paths = vec![PathSupport {
+            path: PathKind::Gds,
+            availability: Availability::unavailable("libcufile is not there", "install it"),
+        }];
+        let request = TrainRequest {
+            engine: EngineChoice::Uring,
+            device: Some(DeviceId::Cuda(9)),
+            ..TrainRequest::default()
+        };
+        let (_, problems) = decided(&request, PathKind::Gds, &host);
+        assert_eq!(problems.kind(), ProblemKind::Machine);
+        let messages: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
+        assert_eq!(
+            messages,
+            [
+                "path gds cannot run here: libcufile is not there",
+                "engine uring cannot run here: seccomp forbids it",
+                "there is no cuda:9: CUDA shows 0 devices on this machine",
+            ]
+        );
+        let (_, problems) = decided(&request, PathKind::Buffered, &host);
+        assert_eq!(problems.len(), 2, "{problems}");
+    }
+}
