@@ -144,8 +144,8 @@ fn a_data_folder_belongs_to_one_run_at_a_time() {
         !text.contains("to measure"),
         "announced, then refused: {text}"
     );
-    let left = fs::read_dir(folder.path().join("other")).unwrap().count();
-    assert_eq!(left, 0, "a run that was refused has no report");
+    let other = folder.path().join("other");
+    assert!(!other.exists(), "a run that was refused leaves nothing");
     assert_eq!(interrupt(child).0, Some(130));
     gds(folder.path(), second).assert().success();
 }
@@ -170,7 +170,7 @@ fn a_saved_report_can_be_shown_listed_and_compared() {
         printed
     );
     let list = stdout(in_folder(folder.path(), "report").assert().success());
-    assert!(list.contains("matrix: 1 of 1 cells"), "{list}");
+    assert!(list.contains("gds, complete: buffered moved "), "{list}");
     let line = stdout(
         in_folder(folder.path(), &format!("{again} --format gdsio"))
             .assert()
@@ -224,9 +224,6 @@ fn reports_of_newer_versions_and_other_files_are_refused() {
             .code(3),
     );
     assert!(text.contains("use a newer stormlp"), "{text}");
-    let mut json = in_folder(folder.path(), "report train.json --format json");
-    let json = stdout(json.assert().success());
-    assert!(json.contains("\"kind\": \"train\""), "{json}");
     in_folder(folder.path(), "report train.json")
         .assert()
         .code(3);

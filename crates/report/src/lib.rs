@@ -15,6 +15,45 @@ pub mod records;
 pub mod text;
 pub mod training;
 
+use stormlp_model::report::{AnyReport, Ending, ReportKind};
+
+use self::document::Document;
+use self::matrix::Columns;
+
+/// A report of any command as a document; `columns` are those of a matrix.
+pub fn document(report: &AnyReport, columns: Columns) -> Document {
+    match report {
+        AnyReport::Gds(report) => matrix::document(report, columns),
+        AnyReport::Train(report) => training::document(report),
+        AnyReport::Checkpoint(report) => checkpoint::document(report),
+    }
+}
+
+/// The columns of the records of a command.
+pub fn record_columns(kind: ReportKind) -> Vec<&'static str> {
+    let places = match kind {
+        ReportKind::Gds => &matrix::RECORDS[..],
+        ReportKind::Train => &training::RECORDS[..],
+        ReportKind::Checkpoint => &checkpoint::RECORDS[..],
+    };
+    places.iter().map(|(name, _)| *name).collect()
+}
+
+/// How the run of a report ended, in one word.
+pub fn status(report: &AnyReport) -> &'static str {
+    let ending = match report {
+        AnyReport::Gds(report) => &report.ending,
+        AnyReport::Train(report) => &report.ending,
+        AnyReport::Checkpoint(report) => &report.ending,
+    };
+    match ending {
+        Ending::Unfinished => "unfinished",
+        Ending::Complete => "complete",
+        Ending::Stopped => "stopped",
+        Ending::Failed { .. } => "failed",
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;

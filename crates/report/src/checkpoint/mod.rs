@@ -9,6 +9,7 @@ mod run;
 
 pub use mlperf::{per_epoch_stats, summary as mlperf_summary};
 pub use plan::{DryRun, dry_run, opening};
+pub(crate) use run::RECORDS;
 pub use run::document;
 
 use stormlp_model::checkpoint::CheckpointPlan;

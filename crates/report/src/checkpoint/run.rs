@@ -13,7 +13,7 @@ use crate::document::{Cell, Column, Document, Facts, Quantity, Table, ended};
 use crate::records::Records;
 
 /// Where the columns of the records stand: with `/` in the save or restore, else in the report.
-const RECORDS: [(&str, &str); 33] = [
+pub(crate) const RECORDS: [(&str, &str); 33] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),

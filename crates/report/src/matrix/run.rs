@@ -25,7 +25,7 @@ pub enum Columns {
 }
 
 /// Where the columns of the records stand: with `/` in the cell, else in the report.
-const RECORDS: [(&str, &str); 40] = [
+pub(crate) const RECORDS: [(&str, &str); 40] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -70,11 +70,6 @@ const RECORDS: [(&str, &str); 40] = [
     ("evidence", "/evidence/summary"),
     ("interrupted", "/interrupted"),
 ];
-
-/// The columns of the records.
-pub fn columns() -> Vec<&'static str> {
-    RECORDS.map(|(name, _)| name).to_vec()
-}
 
 /// What a matrix came to: which path won, on what, a row for each combination.
 pub fn document(report: &MatrixReport, columns: Columns) -> Document {

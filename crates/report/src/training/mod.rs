@@ -17,5 +17,6 @@ pub(crate) mod tests;
 
 pub use datasize::{SizeAnswer, datasize};
 pub use plan::plan;
+pub(crate) use run::RECORDS;
 pub use run::document;
 pub use workloads::workloads;

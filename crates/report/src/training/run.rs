@@ -11,7 +11,7 @@ use crate::numbers::percent;
 use crate::records::Records;
 
 /// Where the columns of the records stand: with `/` in the epoch, else in the report.
-const RECORDS: [(&str, &str); 30] = [
+pub(crate) const RECORDS: [(&str, &str); 30] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),

@@ -6,7 +6,8 @@ use std::path::Path;
 use anyhow::Context;
 use stormlp_model::matrix::gdsio::{GdsioArgs, GdsioRun, parse_args, parse_job_file};
 
-use super::gds::{self, Outputs};
+use super::deliver::Delivery;
+use super::gds;
 use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
@@ -87,9 +88,9 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         }
         None => failure,
     })?;
-    let outputs = Outputs::gdsio(run.per_job);
-    let run = gds::start(plan, facts, &outputs, session)?;
-    gds::execute(run, &outputs, session)
+    let delivery = Delivery::gdsio(run.per_job);
+    let run = gds::start(plan, facts, &delivery, session)?;
+    gds::execute(run, &delivery, session)
 }
 
 fn job_file(path: &Path) -> Result<(String, GdsioRun), Failure> {

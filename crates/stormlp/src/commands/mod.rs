@@ -6,6 +6,7 @@ pub(crate) mod clean;
 pub(crate) mod completions;
 pub(crate) mod datagen;
 pub(crate) mod datasize;
+mod deliver;
 pub(crate) mod doctor;
 pub(crate) mod gds;
 pub(crate) mod gdsio;

@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use stormlp_model::matrix::CellStatus;
-use stormlp_model::report::AnyReport;
-use stormlp_report::{checkpoint, csv, markdown, training};
+use serde_json::{Value, json};
+use stormlp_report::document::Document;
+use stormlp_report::markdown;
+use stormlp_report::matrix::Columns;
+use stormlp_report::records::Records;
 
-use super::gds::{Format, OutputArgs};
+use super::deliver::{self, ColumnsArg, Format, ShowArgs};
 use super::saved;
 use crate::exit::Failure;
 use crate::output;
@@ -26,79 +28,98 @@ pub(crate) struct Args {
     place: PathBuf,
 
     #[command(flatten)]
-    output: OutputArgs,
+    output: ShowArgs,
+
+    #[command(flatten)]
+    columns: ColumnsArg,
 }
+
+/// Where the columns of the list stand in its entries.
+const RECORDS: [(&str, &str); 6] = [
+    ("started_at", "/started_at"),
+    ("kind", "/kind"),
+    ("status", "/status"),
+    ("headline", "/headline"),
+    ("command", "/command"),
+    ("file", "/file"),
+];
 
 /// Shows the report, or lists the folder.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     let inside = args.place.join("report.json");
     let file = match (args.place.is_dir(), inside.is_file()) {
-        (true, false) => return list(&args.place),
+        (true, false) => return list(&args.place, args.output, args.columns.columns),
         (true, true) => inside,
         (false, _) => args.place,
     };
-    let outputs = args.output.open()?;
     let report = saved::any(&file)?;
-    let document = match &report {
-        AnyReport::Gds(report) => return outputs.write(report),
-        AnyReport::Train(report) => training::document(report),
-        AnyReport::Checkpoint(report) => checkpoint::document(report),
-    };
-    match outputs.format() {
-        Format::Json => output::print(&output::json(&report)?),
-        Format::Text => output::show(&document),
-        Format::Markdown => output::print(&markdown::render(&document)),
-        Format::Csv => output::print(
-            &csv::render(&document, true)
-                .map_err(|error| Failure::bug(anyhow::Error::new(error)))?,
-        ),
-        Format::Gdsio => Err(Failure::usage(
-            "only a report of `stormlp gds` has gdsio's line",
-        )),
-    }
+    let kind = report.head().kind;
+    args.output.open(kind, args.columns.columns)?.write(&report)
 }
 
-/// A line for each report of a folder.
-fn list(folder: &Path) -> Result<(), Failure> {
-    let mut reports: Vec<PathBuf> = fs::read_dir(folder)
+/// When, by which command, how it ended and what it came to, for each report of a folder.
+fn list(folder: &Path, output: ShowArgs, columns: Columns) -> Result<(), Failure> {
+    if columns != Columns::Standard {
+        return Err(Failure::usage(
+            "--columns goes with one report, not with a folder of them",
+        ));
+    }
+    let format = output.of_list()?;
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
         .map_err(|error| Failure::machine(anyhow::Error::new(error)))?
         .flatten()
         .map(|entry| entry.path().join("report.json"))
         .filter(|path| path.is_file())
         .collect();
-    reports.sort();
-    if reports.is_empty() {
+    files.sort();
+    if files.is_empty() {
         return Err(
             Failure::machine(anyhow::anyhow!("{} holds no reports", folder.display()))
-                .with_help("`stormlp gds` saves one after every run"),
+                .with_help("`stormlp gds`, `train` and `checkpoint` save one in every run"),
         );
     }
-    let lines: Vec<String> = reports.iter().map(|path| line(path)).collect();
-    output::print(&lines.join("\n"))
+    let reports: Vec<Value> = files.iter().map(|path| summary(path)).collect();
+    match format {
+        Format::Json => output::print(&output::json(&reports)?),
+        Format::Text => output::show(&document(folder, &reports)),
+        Format::Markdown => output::print(&markdown::render(&document(folder, &reports))),
+        Format::Csv => output::print(&deliver::rows(&document(folder, &reports), true)?),
+        Format::Gdsio => Err(Failure::usage("a list of reports has no gdsio lines")),
+    }
 }
 
-/// When, what, how much of it, and where.
-fn line(path: &Path) -> String {
+/// What the list says of a report.
+fn summary(path: &Path) -> Value {
     match saved::any(path) {
-        Err(failure) => format!("unreadable  {}: {:#}", path.display(), failure.error),
         Ok(report) => {
-            let detail = match &report {
-                AnyReport::Gds(report) => {
-                    let cells = report.results.cells.iter();
-                    let ok = cells.filter(|cell| cell.status == CellStatus::Ok).count();
-                    let planned = report.plan.cells.len();
-                    format!("{}: {ok} of {planned} cells", report.plan.name)
-                }
-                AnyReport::Train(report) => report.results.workload.clone(),
-                AnyReport::Checkpoint(report) => report.plan.model.clone(),
-            };
             let head = report.head();
-            format!(
-                "{}  {:<10}  {detail}  {}",
-                head.started_at,
-                head.kind.name(),
-                path.display()
-            )
+            json!({
+                "started_at": head.started_at,
+                "kind": head.kind,
+                "status": stormlp_report::status(&report),
+                "headline": stormlp_report::document(&report, Columns::Standard).headline,
+                "command": head.command,
+                "file": path,
+            })
         }
+        Err(failure) => json!({
+            "status": "unreadable",
+            "headline": format!("{:#}", failure.error),
+            "file": path,
+        }),
     }
+}
+
+fn document(folder: &Path, reports: &[Value]) -> Document {
+    let mut document = Document::new(format!("{} reports in {}", reports.len(), folder.display()));
+    for report in reports {
+        let text = |key: &str| report[key].as_str().unwrap_or("-").to_string();
+        let (kind, status, headline) = (text("kind"), text("status"), text("headline"));
+        document
+            .facts
+            .add(text("started_at"), format!("{kind}, {status}: {headline}"));
+        document.facts.add("", text("file"));
+    }
+    document.records = Records::new(&(), reports, &RECORDS);
+    document
 }

@@ -4,8 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
-use stormlp_model::matrix::MatrixReport;
-use stormlp_model::report::AnyReport;
+use stormlp_model::report::{AnyReport, ReportKind};
 
 use crate::exit::Failure;
 
@@ -24,17 +23,19 @@ pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
         .map_err(Failure::no_plan)
 }
 
-/// Reads a saved report of a matrix.
+/// Reads a saved report of one command.
 ///
 /// # Errors
 /// As [`any`], and when it is the report of another command.
-pub(crate) fn matrix(path: &Path) -> Result<MatrixReport, Failure> {
-    match any(path)? {
-        AnyReport::Gds(report) => Ok(report),
-        other => Err(Failure::no_plan(anyhow::anyhow!(
-            "{} is the report of `stormlp {}`, and the one of a matrix is needed",
+pub(crate) fn of_kind(path: &Path, kind: ReportKind) -> Result<AnyReport, Failure> {
+    let report = any(path)?;
+    match report.head().kind {
+        found if found == kind => Ok(report),
+        found => Err(Failure::no_plan(anyhow::anyhow!(
+            "{} is the report of `stormlp {}`, and one of `stormlp {}` is needed",
             path.display(),
-            other.head().kind.name()
+            found.name(),
+            kind.name()
         ))),
     }
 }

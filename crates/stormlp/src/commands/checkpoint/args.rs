@@ -13,16 +13,8 @@ use stormlp_model::path::PathKind;
 use stormlp_model::transport::{DeviceId, EngineChoice};
 use stormlp_model::units::{ByteSize, parse_duration};
 
+use crate::commands::deliver::OutputArgs;
 use crate::exit::Failure;
-
-/// How to print what came out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Format {
-    /// For people.
-    Text,
-    /// The whole report, for scripts.
-    Json,
-}
 
 /// Arguments of `stormlp checkpoint`.
 #[derive(Debug, clap::Args)]
@@ -59,6 +51,10 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(super) output: OutputArgs,
+
+    /// Also write MLPerf's summary.json and 0_per_epoch_stats.json into this folder
+    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    pub(super) mlperf_output: Option<PathBuf>,
 }
 
 /// How large the job is.
@@ -162,23 +158,6 @@ struct MoveArgs {
     /// Seed of the content [default: another for each run]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-}
-
-/// Where results go.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Results")]
-pub(super) struct OutputArgs {
-    /// What is printed
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(super) format: Format,
-
-    /// Also write MLPerf's summary.json and 0_per_epoch_stats.json into this folder
-    #[arg(long, value_name = "DIR")]
-    pub(super) mlperf_output: Option<PathBuf>,
-
-    /// Folder for saved reports
-    #[arg(long, value_name = "DIR", default_value = "stormlp-results")]
-    pub(super) results_dir: PathBuf,
 }
 
 /// A seed of its own for each run, so that storage has seen none of its content before; always

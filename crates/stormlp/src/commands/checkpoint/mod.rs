@@ -1,29 +1,32 @@
 //! `stormlp checkpoint`: a model and its parallelism become a plan; the plan is printed or run.
 
 mod args;
-mod outputs;
 
+use std::path::Path;
+
+use anyhow::Context;
 use stormlp_emulator::checkpoint::{Cleaned, Disk, Look, Surroundings, clean, scan, write_rate};
 use stormlp_model::checkpoint::{
     CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, Resolution, ScaleChoice,
     resolve,
 };
 use stormlp_model::facts::HostFacts;
-use stormlp_model::report::{Ending, FailureCause, Head, ReportKind};
+use stormlp_model::report::{AnyReport, Ending, FailureCause, Head, ReportKind};
 use stormlp_model::transport::DeviceId;
 use stormlp_model::units::ByteSize;
 use stormlp_model::warning::{Warning, WarningKind};
-use stormlp_report::checkpoint::{self, DryRun, mark, opening};
+use stormlp_report::checkpoint::{self, DryRun, mark, mlperf_summary, opening, per_epoch_stats};
+use stormlp_report::matrix::Columns;
 use stormlp_report::text;
-use stormlp_transfer::accelerator;
+use stormlp_transfer::{accelerator, storage};
+
+use super::deliver::OutputArgs;
 
 use crate::exit::{Code, Failure};
 use crate::output;
 use crate::session::Session;
 
 pub(crate) use args::Args;
-use args::Format;
-use outputs::Outputs;
 
 /// Prints the plan, runs it, or removes what earlier runs left.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
@@ -33,7 +36,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     }
     let host = host_facts(&request, session)?;
     if request.dry_run {
-        return dry_run(&request, &host, args.output.format);
+        return dry_run(&request, &host, &args.output);
     }
     let mut facts = scan(&request.folders, Look::AndTry).map_err(Failure::machine)?;
     facts.trial_bytes_per_second = trial(&request, &facts);
@@ -46,7 +49,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         return Err(refusal(resolution));
     };
     let mark = mark(&plan);
-    carry_out(&args, plan, host, session).map_err(|failure| match &mark {
+    carry_out(args, plan, host, session).map_err(|failure| match &mark {
         Some(mark) => failure.marked(mark),
         None => failure,
     })
@@ -54,12 +57,20 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 
 /// Runs the plan and writes what came out.
 fn carry_out(
-    args: &Args,
+    args: Args,
     plan: CheckpointPlan,
     host: HostFacts,
     session: &Session,
 ) -> Result<(), Failure> {
-    let outputs = Outputs::open(&args.output, &plan, session)?;
+    let delivery = args
+        .output
+        .open(ReportKind::Checkpoint, Columns::Standard)?;
+    if let Some(folder) = &args.mlperf_output {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))
+            .map_err(Failure::machine)?;
+    }
+    let saver = delivery.saver(&plan.model, session)?;
     if !session.quiet {
         // What is about to go is said before it does; the report says it again.
         let earlier = |note: &&Warning| note.kind == WarningKind::EarlierCheckpoints;
@@ -68,14 +79,33 @@ fn carry_out(
         eprint!("{}", text::render(&opening, output::width()));
     }
     if plan.path.needs_cufile() {
-        // Before the first thread. Where the answer is another place, the user chose it, or
-        // cuFile takes its own: the current directory.
-        let log = outputs.report_path().with_file_name("cufile.log");
-        let _ = stormlp_transfer::cufile::send_log_to(&log);
+        saver.take_cufile_log();
     }
     let report = emulate(plan, host, session)?;
-    outputs.write(&report)?;
-    ending(&report, &outputs)
+    let for_mlperf = match &args.mlperf_output {
+        Some(folder) => write_mlperf(folder, &report),
+        None => Ok(()),
+    };
+    let shown = AnyReport::Checkpoint(report);
+    delivery.finish(saver, &shown, session, |saved| {
+        let AnyReport::Checkpoint(report) = &shown else {
+            return Ok(());
+        };
+        ending(report, saved).and(for_mlperf)
+    })
+}
+
+/// MLPerf's files.
+fn write_mlperf(folder: &Path, report: &CheckpointReport) -> Result<(), Failure> {
+    let files = [
+        ("summary.json", mlperf_summary(report)),
+        ("0_per_epoch_stats.json", per_epoch_stats(report)),
+    ];
+    for (name, value) in files {
+        storage::write_atomically(&folder.join(name), output::json(&value)?.as_bytes())
+            .map_err(Failure::storage)?;
+    }
+    Ok(())
 }
 
 /// The facts a request needs; the GPU libraries are asked only for paths that use them.
@@ -105,7 +135,11 @@ fn trial(request: &CheckpointRequest, facts: &CheckpointFacts) -> Option<f64> {
     write_rate(nearest).ok()
 }
 
-fn dry_run(request: &CheckpointRequest, host: &HostFacts, format: Format) -> Result<(), Failure> {
+fn dry_run(
+    request: &CheckpointRequest,
+    host: &HostFacts,
+    output: &OutputArgs,
+) -> Result<(), Failure> {
     // Storage is looked at as far as it can be; a dry run needs none of it.
     let facts = scan(&request.folders, Look::Only).unwrap_or_default();
     let resolution = resolve(request, host, &facts);
@@ -120,10 +154,7 @@ fn dry_run(request: &CheckpointRequest, host: &HostFacts, format: Format) -> Res
         plan,
         problems: &resolution.problems,
     };
-    match format {
-        Format::Text => output::show(&checkpoint::dry_run(&dry_run)),
-        Format::Json => output::print(&output::json(&dry_run)?),
-    }
+    output.print_plan(&dry_run, checkpoint::dry_run)
 }
 
 /// Everything that keeps a run from starting, as one failure that says what was scaled.
@@ -164,12 +195,15 @@ fn emulate(
 }
 
 /// How a run ended, as an exit code.
-fn ending(report: &CheckpointReport, outputs: &Outputs) -> Result<(), Failure> {
+fn ending(report: &CheckpointReport, saved: Option<&Path>) -> Result<(), Failure> {
     match &report.ending {
         Ending::Complete => Ok(()),
         Ending::Stopped | Ending::Unfinished => Err(Failure::stopped(format!(
-            "stopped; what was measured is in {}",
-            outputs.report_path().display()
+            "stopped; what was measured {}",
+            saved.map_or("could not be saved".to_string(), |path| format!(
+                "is in {}",
+                path.display()
+            ))
         ))),
         Ending::Failed {
             cause,

@@ -1,16 +1,16 @@
 //! Runs a plan, saves after every cell, and says in the end how it went.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use stormlp_emulator::matrix::{self, MatrixError};
 use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport, result_warnings};
-use stormlp_model::report::Ending;
+use stormlp_model::report::{AnyReport, Ending};
 use stormlp_model::units::{ByteSize, format_duration};
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
 
 use super::names_paths;
-use super::outputs::{Format, Outputs, save};
+use crate::commands::deliver::{Delivery, Format, Saver};
 use crate::exit::{Code, Failure};
 use crate::session::Session;
 
@@ -18,65 +18,35 @@ use crate::session::Session;
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) report: MatrixReport,
-    pub(crate) save_to: PathBuf,
+    pub(crate) saver: Saver,
 }
 
 /// Runs the matrix, saves it, writes the results, and turns what went wrong into an exit code.
 ///
 /// # Errors
 /// With the exit code that the README gives for it.
-pub(crate) fn execute(run: Run, outputs: &Outputs, session: &Session) -> Result<(), Failure> {
-    let save_to = run.save_to;
-    let is_new = !save_to.exists();
-    let locked = matrix::lock(run.report).map_err(|error| {
-        if is_new {
-            remove_empty(&save_to);
-        }
-        matrix_failure(error)
-    })?;
+pub(crate) fn execute(run: Run, delivery: &Delivery, session: &Session) -> Result<(), Failure> {
+    let mut saver = run.saver;
+    let locked = matrix::lock(run.report).map_err(matrix_failure)?;
     let report = locked.report();
     announce(report, session);
-    let mut has_cells = !report.results.cells.is_empty();
-    save(report, &save_to).map_err(|error| not_saved(&save_to, error))?;
-    let mut unsaved = None;
+    saver.begin(report)?;
     if (report.plan.cells.iter()).any(|cell| cell.path.needs_cufile()) {
-        // Before the progress starts a thread. Where the answer is another place, the user chose
-        // it, or cuFile takes its own: the current directory.
-        let _ = stormlp_transfer::cufile::send_log_to(&save_to.with_file_name("cufile.log"));
+        saver.take_cufile_log();
     }
     let report = matrix::run(locked, &session.progress(), &session.stop, &mut |report| {
-        has_cells |= !report.results.cells.is_empty();
-        if let Err(error) = save(report, &save_to) {
-            unsaved = Some(error);
-        }
+        saver.save(report);
     });
-    if report.is_err() && is_new && !has_cells {
-        remove_empty(&save_to);
-    }
-    let report = report.map_err(matrix_failure)?;
-    let report = reviewed(report);
-    let saved = save(&report, &save_to);
-    outputs.write(&report)?;
-    if outputs.format() == Format::Gdsio {
-        // gdsio's line has no room for what the table says below itself.
-        explain(&report);
-    }
-    if let Some(error) = unsaved.or(saved.err()) {
-        return Err(not_saved(&save_to, error));
-    }
-    if !session.quiet {
-        eprintln!("report: {}", save_to.display());
-    }
-    verdict(&report, &save_to)
-}
-
-/// Removes the report of a run that ended before its first cell, and its folder when nothing
-/// else lies in it. What stays when that fails is a report without cells, which harms nobody.
-fn remove_empty(report: &Path) {
-    let _ = std::fs::remove_file(report);
-    if let Some(folder) = report.parent() {
-        let _ = std::fs::remove_dir(folder);
-    }
+    let report = reviewed(report.map_err(matrix_failure)?);
+    let path = saver.path().to_path_buf();
+    let shown = AnyReport::Gds(report.clone());
+    delivery.finish(saver, &shown, session, |_| {
+        if delivery.format() == Format::Gdsio {
+            // gdsio's line has no room for what the table says below itself.
+            explain(&report);
+        }
+        verdict(&report, &path)
+    })
 }
 
 /// Adds what the cells say about each other, once all of them are there.
@@ -210,14 +180,6 @@ fn verdict(report: &MatrixReport, save_to: &Path) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
-}
-
-fn not_saved(path: &Path, error: anyhow::Error) -> Failure {
-    Failure::machine(error.context(format!(
-        "the report could not be saved as {}",
-        path.display()
-    )))
-    .with_help("name a folder that you may write to: --results-dir DIR")
 }
 
 /// Whose fault it is that the matrix could not run at all.

@@ -2,7 +2,6 @@
 
 mod args;
 mod finish;
-mod outputs;
 mod resume;
 pub(crate) mod scan;
 
@@ -14,14 +13,13 @@ use stormlp_model::matrix::{
 };
 use stormlp_model::path::PathKind;
 use stormlp_model::report::{Head, ReportKind};
-use stormlp_report::{markdown, matrix};
+use stormlp_report::matrix;
 
+use super::deliver::{ColumnsArg, Delivery, OutputArgs};
 use crate::exit::Failure;
-use crate::output;
 use crate::session::Session;
 
 pub(crate) use finish::{Run, execute};
-pub(crate) use outputs::{Format, OutputArgs, Outputs};
 
 /// Arguments of `stormlp gds`.
 #[derive(Debug, clap::Args)]
@@ -47,6 +45,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     output: OutputArgs,
 
+    #[command(flatten)]
+    columns: ColumnsArg,
+
     /// Print the plan and stop
     #[arg(long)]
     dry_run: bool,
@@ -65,22 +66,23 @@ pub(crate) struct Args {
 
 /// Runs the matrix.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    let outputs = args.output.open()?;
+    let columns = args.columns.columns;
     if let Some(saved) = args.resume {
         let run = resume::open(&saved, session)?;
         return match args.dry_run {
-            true => print_plan(&run.report.plan, outputs.format()),
-            false => execute(run, &outputs, session),
+            true => args.output.print_plan(&run.report.plan, matrix::plan),
+            false => execute(run, &args.output.open(ReportKind::Gds, columns)?, session),
         };
     }
     let request = args::request(args.matrix, args.files, args.devices)?;
     let facts = host_facts(&request, session)?;
     let plan = plan(&request, &facts)?;
     if args.dry_run {
-        return print_plan(&plan, outputs.format());
+        return args.output.print_plan(&plan, matrix::plan);
     }
-    let run = start(plan, facts, &outputs, session)?;
-    execute(run, &outputs, session)
+    let delivery = args.output.open(ReportKind::Gds, columns)?;
+    let run = start(plan, facts, &delivery, session)?;
+    execute(run, &delivery, session)
 }
 
 /// The facts a request needs; the GPU libraries are asked only for paths that use them.
@@ -110,10 +112,10 @@ pub(crate) fn plan(request: &MatrixRequest, facts: &HostFacts) -> Result<MatrixP
 pub(crate) fn start(
     plan: MatrixPlan,
     facts: HostFacts,
-    outputs: &Outputs,
+    delivery: &Delivery,
     session: &Session,
 ) -> Result<Run, Failure> {
-    let save_to = outputs.report_path(&plan.name, session)?;
+    let saver = delivery.saver(&plan.name, session)?;
     let head = Head::new(
         ReportKind::Gds,
         session.command_line(),
@@ -122,15 +124,7 @@ pub(crate) fn start(
     );
     let mut report = MatrixReport::new(head, plan, MatrixResults::default());
     report.warnings.clone_from(&report.plan.warnings);
-    Ok(Run { report, save_to })
-}
-
-fn print_plan(plan: &MatrixPlan, format: Format) -> Result<(), Failure> {
-    match format {
-        Format::Json => output::print(&output::json(plan)?),
-        Format::Markdown => output::print(&markdown::render(&matrix::plan(plan))),
-        Format::Text | Format::Gdsio | Format::Csv => output::show(&matrix::plan(plan)),
-    }
+    Ok(Run { report, saver })
 }
 
 /// Whether the user named the paths of a plan, so that one that cannot run is an error.

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use stormlp_model::facts::HostFacts;
 use stormlp_model::matrix::Target;
-use stormlp_model::report::Ending;
+use stormlp_model::report::{AnyReport, Ending, ReportKind};
 use stormlp_model::warning::{Warning, WarningKind};
 
 use super::finish::Run;
 use super::scan;
+use crate::commands::deliver::Saver;
 use crate::commands::saved;
 use crate::exit::Failure;
 use crate::session::Session;
@@ -18,7 +19,11 @@ use crate::session::Session;
 /// # Errors
 /// When it cannot be read, or another machine wrote it.
 pub(crate) fn open(path: &Path, session: &Session) -> Result<Run, Failure> {
-    let mut report = saved::matrix(path)?;
+    let AnyReport::Gds(mut report) = saved::of_kind(path, ReportKind::Gds)? else {
+        return Err(Failure::usage(
+            "--resume goes on with a report of `stormlp gds`",
+        ));
+    };
     let here = session.host_facts(None)?;
     let there = &report.head.host;
     if here.hostname != there.hostname {
@@ -53,10 +58,8 @@ pub(crate) fn open(path: &Path, session: &Session) -> Result<Run, Failure> {
     let inventory = scan::inventory(&targets);
     report.plan.skip_finished_files(&inventory);
     report.ending = Ending::Unfinished;
-    Ok(Run {
-        report,
-        save_to: path.to_path_buf(),
-    })
+    let saver = Saver::resume(path);
+    Ok(Run { report, saver })
 }
 
 /// What differs between the machine that began a matrix and the one that goes on with it: the

@@ -1,0 +1,376 @@
+//! What becomes of a result, alike for every command: its folder, in which it is saved after every
+//! unit that was measured; stdout; exported files; an earlier report beside it.
+
+mod saver;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use stormlp_model::report::{AnyReport, ReportKind};
+use stormlp_report::document::Document;
+use stormlp_report::matrix::{Columns, gdsio_lines};
+use stormlp_report::{csv, markdown, text};
+
+use super::saved;
+use crate::exit::Failure;
+use crate::output;
+use crate::session::Session;
+
+pub(crate) use saver::Saver;
+
+/// How a result is written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people, as wide as the terminal
+    #[value(alias = "table")]
+    Text,
+    /// The whole report, for scripts
+    Json,
+    /// A line for each cell, epoch or checkpoint
+    Csv,
+    /// For a README or a ticket
+    Markdown,
+    /// gdsio's result lines, of `stormlp gds` alone
+    Gdsio,
+}
+
+/// What is shown, and where else it is written.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Results")]
+pub(crate) struct ShowArgs {
+    /// What is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    /// Write the result to a file too; .json, .csv (appended to), .md, .txt or .gdsio; repeatable
+    #[arg(long, value_name = "FILE")]
+    export: Vec<PathBuf>,
+
+    /// An earlier report of the same command to compare with, in text and markdown
+    #[arg(long, value_name = "REPORT")]
+    baseline: Option<PathBuf>,
+}
+
+/// The same for a command that runs something.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Results")]
+pub(crate) struct OutputArgs {
+    #[command(flatten)]
+    show: ShowArgs,
+
+    /// Folder for saved reports [default: $STORMLP_RESULTS_DIR, else stormlp-results]
+    #[arg(long, value_name = "DIR")]
+    results_dir: Option<PathBuf>,
+}
+
+/// Which columns the table of a matrix has.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Results")]
+pub(crate) struct ColumnsArg {
+    /// Columns of a matrix in text and markdown: standard, study-a, study-b
+    #[arg(long, value_name = "SET", default_value = "standard", value_parser = parse_columns)]
+    pub(crate) columns: Columns,
+}
+
+/// The options, checked: what is wrong shows before the run.
+#[derive(Debug)]
+pub(crate) struct Delivery {
+    kind: ReportKind,
+    format: Format,
+    columns: Columns,
+    per_job: bool,
+    exports: Vec<(PathBuf, Format)>,
+    baseline: Option<AnyReport>,
+    results_dir: Option<PathBuf>,
+}
+
+impl OutputArgs {
+    /// Reads the baseline and makes sure that every export can be written.
+    ///
+    /// # Errors
+    /// When an option has no effect, or a file cannot be used.
+    pub(crate) fn open(self, kind: ReportKind, columns: Columns) -> Result<Delivery, Failure> {
+        let delivery = self.show.open(kind, columns)?;
+        Ok(Delivery {
+            results_dir: self.results_dir,
+            ..delivery
+        })
+    }
+
+    /// Prints a plan in place of a result.
+    ///
+    /// # Errors
+    /// When an option has no effect on a plan.
+    pub(crate) fn print_plan<T: serde::Serialize>(
+        &self,
+        plan: &T,
+        document: impl FnOnce(&T) -> Document,
+    ) -> Result<(), Failure> {
+        let vain = [
+            ("--export", !self.show.export.is_empty()),
+            ("--baseline", self.show.baseline.is_some()),
+            ("--results-dir", self.results_dir.is_some()),
+        ];
+        if let Some((option, _)) = vain.into_iter().find(|(_, given)| *given) {
+            return Err(Failure::usage(format!(
+                "{option} has no effect with --dry-run: leave out one of them"
+            )));
+        }
+        match self.show.format {
+            Format::Text => output::show(&document(plan)),
+            Format::Markdown => output::print(&markdown::render(&document(plan))),
+            Format::Json => output::print(&output::json(plan)?),
+            Format::Csv | Format::Gdsio => Err(Failure::usage(
+                "a plan has the formats text, markdown and json: no row of it was measured",
+            )),
+        }
+    }
+}
+
+impl ShowArgs {
+    /// As [`OutputArgs::open`], for a report that is there already.
+    pub(crate) fn open(self, kind: ReportKind, columns: Columns) -> Result<Delivery, Failure> {
+        let exports = (self.export.into_iter())
+            .map(|path| of_file(&path).map(|format| (path, format)))
+            .collect::<Result<Vec<_>, Failure>>()?;
+        let mut formats = exports
+            .iter()
+            .map(|(_, format)| *format)
+            .chain([self.format]);
+        if formats.clone().any(|format| format == Format::Gdsio) && kind != ReportKind::Gds {
+            let name = kind.name();
+            return Err(Failure::usage(format!(
+                "gdsio's result lines are of `stormlp gds` alone, not of `stormlp {name}`"
+            )));
+        }
+        let drawn = formats.any(|format| matches!(format, Format::Text | Format::Markdown));
+        if columns != Columns::Standard && kind != ReportKind::Gds {
+            return Err(Failure::usage(
+                "--columns goes with a report of `stormlp gds`",
+            ));
+        }
+        if columns != Columns::Standard && !drawn {
+            return Err(Failure::usage(
+                "--columns study-a and study-b go with --format text and markdown",
+            ));
+        }
+        if self.baseline.is_some() && !drawn {
+            return Err(Failure::usage(
+                "--baseline shows in --format text and markdown only",
+            ));
+        }
+        for (path, format) in &exports {
+            check_folder(path)?;
+            if *format == Format::Csv {
+                check_header(path, &stormlp_report::record_columns(kind))?;
+            }
+        }
+        let baseline = self.baseline.as_deref();
+        Ok(Delivery {
+            kind,
+            format: self.format,
+            columns,
+            per_job: false,
+            exports,
+            baseline: baseline
+                .map(|path| saved::of_kind(path, kind))
+                .transpose()?,
+            results_dir: None,
+        })
+    }
+
+    /// Refuses the options that a list of reports has no use for.
+    pub(crate) fn of_list(self) -> Result<Format, Failure> {
+        match self.export.is_empty() && self.baseline.is_none() {
+            true => Ok(self.format),
+            false => Err(Failure::usage(
+                "--export and --baseline go with one report, not with a folder of them",
+            )),
+        }
+    }
+}
+
+impl Delivery {
+    /// What `stormlp gdsio` prints: its result line, and a line for each job with `-J`.
+    pub(crate) fn gdsio(per_job: bool) -> Self {
+        Self {
+            kind: ReportKind::Gds,
+            format: Format::Gdsio,
+            columns: Columns::Standard,
+            per_job,
+            exports: Vec::new(),
+            baseline: None,
+            results_dir: None,
+        }
+    }
+
+    /// The format of stdout.
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Makes the folder in which the run called `name` is saved.
+    ///
+    /// # Errors
+    /// With exit code 4 when it cannot be made.
+    pub(crate) fn saver(&self, name: &str, session: &Session) -> Result<Saver, Failure> {
+        Saver::create(self.results_dir.as_deref(), self.kind, name, session)
+    }
+
+    /// Saves the finished report, prints it and writes the exports; then `outcome` says how the
+    /// run went. What was measured is printed even where it cannot be saved.
+    ///
+    /// # Errors
+    /// Those of `outcome`, or that something could not be written.
+    pub(crate) fn finish(
+        &self,
+        mut saver: Saver,
+        report: &AnyReport,
+        session: &Session,
+        outcome: impl FnOnce(Option<&Path>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        saver.save(report);
+        let written = self.write(report);
+        let saved = saver.finish();
+        if let (Ok(path), false) = (&saved, session.quiet) {
+            eprintln!("report: {}", path.display());
+        }
+        let outcome = outcome(saved.as_deref().ok());
+        match (outcome, saved.map(drop).and(written)) {
+            (outcome, Ok(())) => outcome,
+            // Why the run did not end tells more than that its report has no place.
+            (Err(outcome), Err(unwritten)) if stormlp_report::status(report) != "complete" => {
+                unwritten.report();
+                Err(outcome)
+            }
+            (_, Err(unwritten)) => Err(unwritten),
+        }
+    }
+
+    /// Prints a report and writes the exports.
+    ///
+    /// # Errors
+    /// When stdout or a file cannot be written.
+    pub(crate) fn write(&self, report: &AnyReport) -> Result<(), Failure> {
+        let printed = self
+            .text(self.format, output::width(), report)
+            .and_then(|text| output::print(&text));
+        for (path, format) in &self.exports {
+            match format {
+                Format::Csv => append_csv(path, &self.document(report))?,
+                _ => fs::write(path, self.text(*format, None, report)?)
+                    .map_err(|error| cannot_write(path, error))?,
+            }
+        }
+        printed
+    }
+
+    fn text(
+        &self,
+        format: Format,
+        width: Option<usize>,
+        report: &AnyReport,
+    ) -> Result<String, Failure> {
+        match (format, report) {
+            (Format::Json, _) => output::json(report),
+            (Format::Gdsio, AnyReport::Gds(report)) => Ok(gdsio_lines(report, self.per_job)),
+            (Format::Markdown, _) => Ok(markdown::render(&self.document(report))),
+            (Format::Csv, _) => rows(&self.document(report), true),
+            (Format::Text | Format::Gdsio, _) => Ok(text::render(&self.document(report), width)),
+        }
+    }
+
+    fn document(&self, report: &AnyReport) -> Document {
+        let mut document = stormlp_report::document(report, self.columns);
+        if let Some(baseline) = &self.baseline {
+            let earlier = stormlp_report::document(baseline, self.columns);
+            document.compare(&earlier, report.head(), baseline.head());
+        }
+        document
+    }
+}
+
+fn parse_columns(text: &str) -> Result<Columns, String> {
+    match text {
+        "standard" => Ok(Columns::Standard),
+        "study-a" => Ok(Columns::StudyA),
+        "study-b" => Ok(Columns::StudyB),
+        _ => Err(format!(
+            "`{text}` is not a set of columns: use standard, study-a or study-b"
+        )),
+    }
+}
+
+/// The format that a file's extension names.
+fn of_file(path: &Path) -> Result<Format, Failure> {
+    let extension = path.extension().and_then(|text| text.to_str());
+    match extension.map(str::to_ascii_lowercase).as_deref() {
+        Some("json") => Ok(Format::Json),
+        Some("csv") => Ok(Format::Csv),
+        Some("md" | "markdown") => Ok(Format::Markdown),
+        Some("gdsio" | "log") => Ok(Format::Gdsio),
+        Some("txt") => Ok(Format::Text),
+        _ => Err(Failure::usage(format!(
+            "{}: the extension names no format: use .json, .csv, .md, .txt or .gdsio",
+            path.display()
+        ))),
+    }
+}
+
+/// The records of a document as CSV.
+///
+/// # Errors
+/// When a row has too many fields, which would be a fault of stormlp.
+pub(crate) fn rows(document: &Document, with_header: bool) -> Result<String, Failure> {
+    csv::render(document, with_header)
+        .context("rows and columns do not match")
+        .map_err(Failure::bug)
+}
+
+/// Adds the records to a CSV file, below a header when the file is new.
+fn append_csv(path: &Path, document: &Document) -> Result<(), Failure> {
+    let is_new = fs::metadata(path).map_or(true, |metadata| metadata.len() == 0);
+    let rows = rows(document, is_new)?;
+    fs::File::options()
+        .create(true)
+        .append(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(rows.as_bytes()))
+        .map_err(|error| cannot_write(path, error))
+}
+
+/// A CSV file that is there is added to, so its columns must be these.
+fn check_header(path: &Path, columns: &[&str]) -> Result<(), Failure> {
+    let Ok(text) = fs::read_to_string(path) else {
+        return Ok(());
+    };
+    match text.lines().next() {
+        Some(header) if header != columns.join(",") => Err(Failure::machine(anyhow::anyhow!(
+            "--export {}: the file has other columns, so nothing can be added to it",
+            path.display()
+        ))
+        .with_help("name another file, or remove this one")),
+        _ => Ok(()),
+    }
+}
+
+fn check_folder(path: &Path) -> Result<(), Failure> {
+    let parent = path.parent().filter(|parent| *parent != Path::new(""));
+    match parent {
+        Some(parent) if !parent.is_dir() => Err(Failure::machine(anyhow::anyhow!(
+            "--export {}: there is no folder {}",
+            path.display(),
+            parent.display()
+        ))
+        .with_help(format!("mkdir -p {}", parent.display()))),
+        _ => Ok(()),
+    }
+}
+
+fn cannot_write(path: &Path, error: std::io::Error) -> Failure {
+    Failure::machine(anyhow::Error::new(error).context(format!("cannot write {}", path.display())))
+        .with_help("name a file that you may write to with --export")
+}

@@ -1,0 +1,152 @@
+//! The folder of a run: made before the first byte moves, its report saved after every unit.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::Serialize;
+use stormlp_model::report::ReportKind;
+use stormlp_transfer::storage;
+
+use crate::exit::Failure;
+use crate::session::Session;
+
+/// What to do when a report has no place.
+const RESULTS_HELP: &str =
+    "name a folder that you may write to: --results-dir DIR or STORMLP_RESULTS_DIR";
+/// Where reports are saved when nothing is said.
+const DEFAULT_RESULTS: &str = "stormlp-results";
+
+/// Saves the report of one run. A run that ends before anything was measured leaves nothing.
+#[derive(Debug)]
+pub(crate) struct Saver {
+    path: PathBuf,
+    /// The folders that were made for it, the innermost first.
+    made: Vec<PathBuf>,
+    keep: bool,
+    unsaved: Option<anyhow::Error>,
+}
+
+impl Saver {
+    /// Makes a new folder under the results, named after command, run and time.
+    pub(super) fn create(
+        results: Option<&Path>,
+        kind: ReportKind,
+        name: &str,
+        session: &Session,
+    ) -> Result<Self, Failure> {
+        let told = || std::env::var_os("STORMLP_RESULTS_DIR").map(PathBuf::from);
+        let results = results.map(Path::to_path_buf).or_else(told);
+        let results = results.unwrap_or_else(|| PathBuf::from(DEFAULT_RESULTS));
+        let stem = format!("{}-{}-{}", kind.name(), safe(name), session.file_stamp());
+        let missing = results.ancestors().take_while(|part| !part.exists());
+        let mut made: Vec<PathBuf> = missing.map(Path::to_path_buf).collect();
+        let cannot = |folder: &Path, error| {
+            let what = format!("cannot make the folder {}", folder.display());
+            Failure::machine(anyhow::Error::new(error).context(what)).with_help(RESULTS_HELP)
+        };
+        fs::create_dir_all(&results).map_err(|error| cannot(&results, error))?;
+        for attempt in 1..1000 {
+            let folder = match attempt {
+                1 => results.join(&stem),
+                again => results.join(format!("{stem}-{again}")),
+            };
+            match fs::create_dir(&folder) {
+                Ok(()) => {
+                    made.insert(0, folder.clone());
+                    return Ok(Self {
+                        path: folder.join("report.json"),
+                        made,
+                        keep: false,
+                        unsaved: None,
+                    });
+                }
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(cannot(&folder, error)),
+            }
+        }
+        Err(Failure::machine(anyhow::anyhow!(
+            "{} is full of reports of this second",
+            results.display()
+        )))
+    }
+
+    /// Goes on with a report that is there.
+    pub(crate) fn resume(path: &Path) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            made: Vec::new(),
+            keep: true,
+            unsaved: None,
+        }
+    }
+
+    /// Where the report is saved.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Has cuFile write its log beside the report; to be called before the first thread. Where the
+    /// answer is another place, the user chose it, or cuFile takes its own: the current directory.
+    pub(crate) fn take_cufile_log(&self) {
+        let _ = stormlp_transfer::cufile::send_log_to(&self.path.with_file_name("cufile.log"));
+    }
+
+    /// Saves the report of a run that begins, so that it can be gone on with; it is removed again
+    /// unless something is measured.
+    ///
+    /// # Errors
+    /// With exit code 4 when it cannot be written.
+    pub(crate) fn begin(&mut self, report: &impl Serialize) -> Result<(), Failure> {
+        self.written(report).map_err(|error| self.not_saved(error))
+    }
+
+    /// Saves what was measured so far, whole at any moment. That it cannot be saved is told in the
+    /// end: the run goes on.
+    pub(crate) fn save(&mut self, report: &impl Serialize) {
+        self.keep = true;
+        self.unsaved = self.written(report).err();
+    }
+
+    /// Where the last report lies.
+    pub(super) fn finish(mut self) -> Result<PathBuf, Failure> {
+        match self.unsaved.take() {
+            Some(error) => Err(self.not_saved(error)),
+            None => Ok(self.path.clone()),
+        }
+    }
+
+    fn written(&self, report: &impl Serialize) -> anyhow::Result<()> {
+        let json = serde_json::to_vec_pretty(report).context("a report is plain data")?;
+        Ok(storage::write_atomically(&self.path, &json)?)
+    }
+
+    fn not_saved(&self, error: anyhow::Error) -> Failure {
+        let path = self.path.display();
+        let what = format!("the report could not be saved as {path}");
+        Failure::machine(error.context(what)).with_help(RESULTS_HELP)
+    }
+}
+
+impl Drop for Saver {
+    fn drop(&mut self) {
+        if self.keep {
+            return;
+        }
+        // What stays when this fails, or when somebody else began to use a folder, harms nobody.
+        let _ = fs::remove_file(&self.path);
+        for folder in &self.made {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+/// A name that is one folder's name everywhere.
+fn safe(name: &str) -> String {
+    let safe = |c: char| match c.is_ascii_alphanumeric() || "-_.".contains(c) {
+        true => c,
+        false => '_',
+    };
+    name.chars().map(safe).collect()
+}
