@@ -6,6 +6,7 @@
 mod checkpoint;
 mod checkpoint_trouble;
 mod datagen;
+mod deliver;
 mod doctor;
 mod frame;
 mod gds;

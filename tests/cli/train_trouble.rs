@@ -469,6 +469,22 @@ fn an_interrupted_run_saves_what_it_measured() {
 }
 
 #[test]
+fn a_killed_run_loses_no_more_than_its_last_epoch() {
+    let folder = folder();
+    let words = format!("unet3d --files 21 --epochs 100000 --compute-time 100ms {SMALL}");
+    let mut child = run_past(folder.path(), &words, "epoch 2 of ");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let report = saved(folder.path());
+    assert_eq!(report["ending"]["status"], "unfinished");
+    assert!(!report["epochs"].as_array().unwrap().is_empty());
+    let mut list = stormlp();
+    let list = list.current_dir(folder.path()).arg("report").assert();
+    let list = crate::stdout(list.success());
+    assert!(list.contains("train, unfinished: "), "{list}");
+}
+
+#[test]
 fn a_run_that_was_stopped_says_so_even_if_its_report_cannot_be_saved() {
     let folder = folder();
     let mut child = long_run(folder.path());

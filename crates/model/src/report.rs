@@ -244,6 +244,24 @@ pub enum ReportError {
     },
 }
 
+impl From<MatrixReport> for AnyReport {
+    fn from(report: MatrixReport) -> Self {
+        Self::Gds(report)
+    }
+}
+
+impl From<TrainReport> for AnyReport {
+    fn from(report: TrainReport) -> Self {
+        Self::Train(report)
+    }
+}
+
+impl From<CheckpointReport> for AnyReport {
+    fn from(report: CheckpointReport) -> Self {
+        Self::Checkpoint(report)
+    }
+}
+
 impl AnyReport {
     /// Reads a saved report: the version first, then the rest. Reports of format version 1 are
     /// brought to the current form.

@@ -21,6 +21,9 @@ use crate::session::Session;
 
 pub(crate) use saver::Saver;
 
+/// What to do when MLPerf's files have no place.
+pub(crate) const MLPERF_HELP: &str = "name a folder that you may write to: --mlperf-output DIR";
+
 /// How a result is written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -228,10 +231,11 @@ impl Delivery {
     pub(crate) fn finish(
         &self,
         mut saver: Saver,
-        report: &AnyReport,
+        report: &(impl Clone + Into<AnyReport>),
         session: &Session,
         outcome: impl FnOnce(Option<&Path>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
+        let report: &AnyReport = &report.clone().into();
         saver.save(report);
         let written = self.write(report);
         let saved = saver.finish();
@@ -302,6 +306,19 @@ fn parse_columns(text: &str) -> Result<Columns, String> {
             "`{text}` is not a set of columns: use standard, study-a or study-b"
         )),
     }
+}
+
+/// Makes the folder of `--mlperf-output` before the run, so that a wrong one shows then.
+///
+/// # Errors
+/// With exit code 4 when it cannot be made.
+pub(crate) fn make_mlperf_folder(folder: Option<&Path>) -> Result<(), Failure> {
+    let Some(folder) = folder else {
+        return Ok(());
+    };
+    fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))
+        .map_err(|error| Failure::machine(error).with_help(MLPERF_HELP))
 }
 
 /// The format that a file's extension names.

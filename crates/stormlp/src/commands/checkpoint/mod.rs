@@ -4,14 +4,13 @@ mod args;
 
 use std::path::Path;
 
-use anyhow::Context;
 use stormlp_emulator::checkpoint::{Cleaned, Disk, Look, Surroundings, clean, scan, write_rate};
 use stormlp_model::checkpoint::{
     CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, Resolution, ScaleChoice,
     resolve,
 };
 use stormlp_model::facts::HostFacts;
-use stormlp_model::report::{AnyReport, Ending, FailureCause, Head, ReportKind};
+use stormlp_model::report::{Ending, FailureCause, Head, ReportKind};
 use stormlp_model::transport::DeviceId;
 use stormlp_model::units::ByteSize;
 use stormlp_model::warning::{Warning, WarningKind};
@@ -20,7 +19,7 @@ use stormlp_report::matrix::Columns;
 use stormlp_report::text;
 use stormlp_transfer::{accelerator, storage};
 
-use super::deliver::OutputArgs;
+use super::deliver::{self, OutputArgs};
 
 use crate::exit::{Code, Failure};
 use crate::output;
@@ -65,11 +64,7 @@ fn carry_out(
     let delivery = args
         .output
         .open(ReportKind::Checkpoint, Columns::Standard)?;
-    if let Some(folder) = &args.mlperf_output {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make the folder {}", folder.display()))
-            .map_err(Failure::machine)?;
-    }
+    deliver::make_mlperf_folder(args.mlperf_output.as_deref())?;
     let saver = delivery.saver(&plan.model, session)?;
     if !session.quiet {
         // What is about to go is said before it does; the report says it again.
@@ -86,13 +81,8 @@ fn carry_out(
         Some(folder) => write_mlperf(folder, &report),
         None => Ok(()),
     };
-    let shown = AnyReport::Checkpoint(report);
-    delivery.finish(saver, &shown, session, |saved| {
-        let AnyReport::Checkpoint(report) = &shown else {
-            return Ok(());
-        };
-        ending(report, saved).and(for_mlperf)
-    })
+    let ended = |saved: Option<&Path>| ending(&report, saved).and(for_mlperf);
+    delivery.finish(saver, &report, session, ended)
 }
 
 /// MLPerf's files.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde::Serialize;
@@ -26,6 +27,8 @@ pub(crate) struct Saver {
     made: Vec<PathBuf>,
     keep: bool,
     unsaved: Option<anyhow::Error>,
+    /// When the last save was over, and how long it took.
+    last: Option<(Instant, Duration)>,
 }
 
 impl Saver {
@@ -60,6 +63,7 @@ impl Saver {
                         made,
                         keep: false,
                         unsaved: None,
+                        last: None,
                     });
                 }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -79,6 +83,7 @@ impl Saver {
             made: Vec::new(),
             keep: true,
             unsaved: None,
+            last: None,
         }
     }
 
@@ -102,11 +107,24 @@ impl Saver {
         self.written(report).map_err(|error| self.not_saved(error))
     }
 
-    /// Saves what was measured so far, whole at any moment. That it cannot be saved is told in the
-    /// end: the run goes on.
+    /// Saves what was measured so far after a cell, an epoch or a checkpoint; not when that would
+    /// take more than a twentieth of the run.
+    pub(crate) fn unit(&mut self, report: &impl Serialize) {
+        if self
+            .last
+            .is_none_or(|(since, took)| since.elapsed() >= took * 19)
+        {
+            self.save(report);
+        }
+    }
+
+    /// Saves the report, whole at any moment. That it cannot be saved is told in the end: the run
+    /// goes on.
     pub(crate) fn save(&mut self, report: &impl Serialize) {
+        let begun = Instant::now();
         self.keep = true;
         self.unsaved = self.written(report).err();
+        self.last = Some((Instant::now(), begun.elapsed()));
     }
 
     /// Where the last report lies.

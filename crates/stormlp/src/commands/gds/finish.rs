@@ -4,7 +4,7 @@ use std::path::Path;
 
 use stormlp_emulator::matrix::{self, MatrixError};
 use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport, result_warnings};
-use stormlp_model::report::{AnyReport, Ending};
+use stormlp_model::report::Ending;
 use stormlp_model::units::{ByteSize, format_duration};
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
@@ -35,12 +35,11 @@ pub(crate) fn execute(run: Run, delivery: &Delivery, session: &Session) -> Resul
         saver.take_cufile_log();
     }
     let report = matrix::run(locked, &session.progress(), &session.stop, &mut |report| {
-        saver.save(report);
+        saver.unit(report);
     });
     let report = reviewed(report.map_err(matrix_failure)?);
     let path = saver.path().to_path_buf();
-    let shown = AnyReport::Gds(report.clone());
-    delivery.finish(saver, &shown, session, |_| {
+    delivery.finish(saver, &report, session, |_| {
         if delivery.format() == Format::Gdsio {
             // gdsio's line has no room for what the table says below itself.
             explain(&report);

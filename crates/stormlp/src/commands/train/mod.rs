@@ -6,9 +6,8 @@ mod data;
 mod finish;
 mod starter;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use stormlp_emulator::Surroundings;
 use stormlp_emulator::training::Course;
 use stormlp_model::facts::HostFacts;
@@ -23,9 +22,11 @@ use stormlp_model::transport::DeviceId;
 use stormlp_transfer::storage::{FolderLock, LockError};
 use stormlp_transfer::{accelerator, probe};
 
+use stormlp_report::matrix::Columns;
+
 use self::data::Data;
+use super::deliver::{self, OutputArgs};
 use crate::exit::Failure;
-use crate::output;
 use crate::session::Session;
 
 /// Arguments of `stormlp train`.
@@ -57,35 +58,13 @@ pub(crate) struct Args {
     #[command(flatten)]
     output: OutputArgs,
 
+    /// Write the files of DLIO and mlpstorage too: summary.json, per-epoch files, configuration
+    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    mlperf_output: Option<PathBuf>,
+
     /// Print the plan and stop: nothing is read and no dataset is made
     #[arg(long)]
     dry_run: bool,
-}
-
-/// What becomes of the result.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Results")]
-struct OutputArgs {
-    /// What is printed
-    #[arg(long, value_name = "text|json", default_value = "text")]
-    format: Format,
-
-    /// Folder for saved reports
-    #[arg(long, value_name = "DIR", default_value = "stormlp-results")]
-    results_dir: PathBuf,
-
-    /// Write the files of DLIO and mlpstorage too: summary.json, per-epoch files, configuration
-    #[arg(long, value_name = "DIR")]
-    mlperf_output: Option<PathBuf>,
-}
-
-/// The forms of the result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people.
-    Text,
-    /// For scripts.
-    Json,
 }
 
 /// Runs the workload.
@@ -93,7 +72,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let mut workload = args::workload(&args.workload)?;
     check_phases(&workload, &args.workload.workload)?;
     let mut request = args::request(&args.workload, &args.data, &args.read)?;
-    request.keep_step_times = args.output.mlperf_output.is_some();
+    request.keep_step_times = args.mlperf_output.is_some();
     if request.data_dir.is_none() && args.workload.sets("dataset.data_folder") {
         // Named on the command line, it is meant.
         request.data_dir = workload.dataset.data_folder.as_ref().map(Location::from);
@@ -113,9 +92,13 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         if let Some(dataset) = &data.to_make {
             dataset.announce("a run would first make", session);
         }
-        return print_plan(&plan, args.output.format);
+        return args
+            .output
+            .print_plan(&plan, stormlp_report::training::plan);
     }
-    finish::check_folders(&args.output)?;
+    let delivery = args.output.open(ReportKind::Train, Columns::Standard)?;
+    let mut saver = delivery.saver(&plan.workload, session)?;
+    deliver::make_mlperf_folder(args.mlperf_output.as_deref())?;
     // Only a dataset with which there is a plan is worth its time and space.
     let inventory = match &data.to_make {
         Some(dataset) => dataset.make(&data.inventory, session)?,
@@ -144,12 +127,19 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         observer: &progress,
         stop: &session.stop,
     };
-    let report = stormlp_emulator::training::run(&course, &surroundings, &mut |_| {});
+    let report = stormlp_emulator::training::run(&course, &surroundings, &mut |report| {
+        saver.unit(report);
+    });
     let report = report.map_err(|error| {
         let help = error.remedy(&course.plan);
         Failure::machine(error).with_help(help)
     })?;
-    finish::finish(&report, &workload, &args.output, session)
+    let for_mlperf = match &args.mlperf_output {
+        Some(folder) => finish::write_mlperf(folder, &report, &workload),
+        None => Ok(()),
+    };
+    let ended = |saved: Option<&Path>| finish::ended(&report, saved).and(for_mlperf);
+    delivery.finish(saver, &report, session, ended)
 }
 
 /// A file of DLIO's may only make a dataset, or only write checkpoints.
@@ -189,13 +179,6 @@ fn facts(request: &TrainRequest, session: &Session) -> Result<HostFacts, Failure
             session.host_facts(folder)
         }
         false => Ok(probe::host_facts()),
-    }
-}
-
-fn print_plan(plan: &TrainPlan, format: Format) -> Result<(), Failure> {
-    match format {
-        Format::Json => output::print(&finish::json(plan)?),
-        Format::Text => output::show(&stormlp_report::training::plan(plan)),
     }
 }
 
