@@ -126,10 +126,10 @@ fn a_run_has_the_keys_that_scripts_rely_on() {
     ];
     let report = json(&mut tiny(folder.path(), &arguments));
     assert_eq!(
-        (&report["kind"], &report["scale"]),
+        (&report["kind"], &report["plan"]["scale"]),
         (&"checkpoint".into(), &1.0.into())
     );
-    assert_eq!(report["total_bytes"], 62_377_984);
+    assert_eq!(report["plan"]["total_bytes"], 62_377_984);
     assert_eq!(report["verified_bytes"], 2 * 62_377_984u64);
     for phase in ["saves", "restores"] {
         let results = report[phase].as_array().unwrap();
@@ -169,8 +169,8 @@ fn saving_and_restoring_can_be_two_runs() {
     // The scale is that of what is there.
     let report = json(&mut tiny(folder.path(), &["--writes", "0", "--verify"]));
     assert_eq!(report["restores"].as_array().unwrap().len(), 1);
-    assert_eq!(report["verified_bytes"], report["total_bytes"]);
-    assert!(report["scale"].as_f64().unwrap() < 0.3);
+    assert_eq!(report["verified_bytes"], report["plan"]["total_bytes"]);
+    assert!(report["plan"]["scale"].as_f64().unwrap() < 0.3);
 }
 
 #[test]

@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use crate::gds::{QUICK, folder};
+use crate::checkpoint::folder;
+use crate::gds::QUICK;
 use crate::{stderr, stdout, stormlp};
 
 const GDS: &str = "gds --path buffered";
 const TRAIN: &str = "train unet3d --storage null --steps 4 --compute-time 2ms --epochs 2";
-const CHECKPOINT: &str = "checkpoint llama3-8b --scale 0.001 --writes 1 --reads 1";
+const CHECKPOINT: &str = "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --pause 0";
 
 fn run(folder: &Path, words: &str) -> assert_cmd::assert::Assert {
     let mut command = stormlp();
@@ -30,7 +31,7 @@ fn every_command_exports_compares_and_shows_in_every_format() {
         let folder = folder();
         let folder = folder.path();
         let words = format!("{command} --format csv --export a.csv --export a.md");
-        let printed = stdout(run(folder, &words));
+        let printed = stdout(run(folder, &words).success());
         assert!(
             printed.starts_with("format_version,started_at,"),
             "{printed}"
@@ -46,6 +47,7 @@ fn every_command_exports_compares_and_shows_in_every_format() {
         let compared = stdout(run(folder, &format!("report {report} --baseline {report}")));
         assert!(compared.contains("× baseline"), "{compared}");
         let narrow = stormlp()
+            .current_dir(folder)
             .args(["report", &report])
             .env("COLUMNS", "80")
             .assert();
@@ -59,7 +61,7 @@ fn every_command_exports_compares_and_shows_in_every_format() {
 #[test]
 fn options_without_effect_and_reports_of_another_command_are_refused() {
     let folder = folder();
-    run(folder.path(), TRAIN).code(6);
+    run(folder.path(), TRAIN).success();
     let report = saved(folder.path());
     let refused = |words: &str, code: i32, said: &str| {
         let text = stderr(run(folder.path(), words).code(code));

@@ -71,14 +71,14 @@ fn list(folder: &Path, output: ShowArgs, columns: Columns) -> Result<(), Failure
         .map(|entry| entry.path().join("report.json"))
         .filter(|path| path.is_file())
         .collect();
-    files.sort();
     if files.is_empty() {
         return Err(
             Failure::machine(anyhow::anyhow!("{} holds no reports", folder.display()))
                 .with_help("`stormlp gds`, `train` and `checkpoint` save one in every run"),
         );
     }
-    let reports: Vec<Value> = files.iter().map(|path| summary(path)).collect();
+    let mut reports: Vec<Value> = files.iter().map(|path| summary(path)).collect();
+    reports.sort_by_key(|report| report["started_at"].to_string());
     match format {
         Format::Json => output::print(&output::json(&reports)?),
         Format::Text => output::show(&document(folder, &reports)),
