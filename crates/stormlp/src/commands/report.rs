@@ -65,7 +65,7 @@ fn list(folder: &Path, output: ShowArgs, columns: Columns) -> Result<(), Failure
         ));
     }
     let format = output.of_list()?;
-    let mut files: Vec<PathBuf> = fs::read_dir(folder)
+    let files: Vec<PathBuf> = fs::read_dir(folder)
         .map_err(|error| Failure::machine(anyhow::Error::new(error)))?
         .flatten()
         .map(|entry| entry.path().join("report.json"))
