@@ -74,10 +74,14 @@ pub trait AcceleratorBuffer: Send {
     fn address(&self) -> usize;
 
     /// The bytes themselves, where the host can reach them.
-    fn host(&self) -> Option<&[u8]>;
+    fn host(&self) -> Option<&[u8]> {
+        None
+    }
 
     /// The bytes themselves to change, where the host can reach them.
-    fn host_mut(&mut self) -> Option<&mut [u8]>;
+    fn host_mut(&mut self) -> Option<&mut [u8]> {
+        None
+    }
 
     /// Copies `source` to the start of this memory and waits for the end of the copy.
     ///

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, sys};
 
-use super::failed;
 use super::stream::{Event, Stream};
+use super::{bind, failed};
 use crate::accelerator::{CopyDirection, CopyQueue, QueuedCopy};
 use crate::error::TransferError;
 
@@ -45,9 +45,7 @@ impl CudaCopies {
         );
         let device = copy.accelerator.address() as sys::CUdeviceptr;
         let host = copy.host.as_raw().cast();
-        self.context
-            .bind_to_thread()
-            .map_err(failed("cuCtxSetCurrent"))?;
+        bind(&self.context)?;
         let stream = self.stream.raw();
         // SAFETY: the copy owns both ends, both are long enough, and it stays in `in_flight` (or
         // is waited for, see `enqueue`) until the stream has come past it.

@@ -9,7 +9,7 @@ use super::copies::CudaCopies;
 use super::memory::{DeviceMemory, PinnedMemory, VirtualMemory};
 use super::pins::Pins;
 use super::stream::Stream;
-use super::{absent, failed, present};
+use super::{absent, bind, failed, present};
 use crate::accelerator::{Accelerator, AcceleratorBuffer, CopyQueue, HostStandIn};
 use crate::error::TransferError;
 use crate::region::{HostBuffer, Region};
@@ -93,9 +93,7 @@ impl Accelerator for CudaDevice {
     }
 
     fn bind_thread(&self) -> Result<(), TransferError> {
-        self.context
-            .bind_to_thread()
-            .map_err(failed("cuCtxSetCurrent"))
+        bind(&self.context)
     }
 
     fn copy_queue(&self, capacity: usize) -> Result<Box<dyn CopyQueue>, TransferError> {

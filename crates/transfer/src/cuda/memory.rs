@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, result, sys};
 
-use super::failed;
 use super::stream::{copy_to_device, copy_to_host};
+use super::{bind, failed};
 use crate::accelerator::AcceleratorBuffer;
 use crate::error::TransferError;
 
@@ -25,9 +25,7 @@ pub(super) struct DeviceMemory {
 impl DeviceMemory {
     /// At least `len` bytes from a GPU page boundary on.
     pub(super) fn new(context: &Arc<CudaContext>, len: usize) -> Result<Self, TransferError> {
-        context
-            .bind_to_thread()
-            .map_err(failed("cuCtxSetCurrent"))?;
+        bind(context)?;
         let whole = len.max(1).next_multiple_of(GPU_PAGE_BYTES);
         let allocate = |bytes| {
             // SAFETY: the context is current; the content is written before it is read, and any
@@ -78,9 +76,7 @@ impl VirtualMemory {
         len: usize,
         direct_capable: bool,
     ) -> Result<Self, TransferError> {
-        context
-            .bind_to_thread()
-            .map_err(failed("cuCtxSetCurrent"))?;
+        bind(context)?;
         let properties = properties(context, direct_capable);
         let mut granularity = 0;
         let minimum = sys::CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_MINIMUM;
@@ -181,22 +177,12 @@ macro_rules! device_buffer {
                 self.start as usize
             }
 
-            fn host(&self) -> Option<&[u8]> {
-                None
-            }
-
-            fn host_mut(&mut self) -> Option<&mut [u8]> {
-                None
-            }
-
             fn copy_from_host(&mut self, source: &[u8]) -> Result<(), TransferError> {
                 assert!(
                     source.len() <= self.len,
                     "a copy beyond the end of a buffer"
                 );
-                self.context
-                    .bind_to_thread()
-                    .map_err(failed("cuCtxSetCurrent"))?;
+                bind(&self.context)?;
                 // SAFETY: the memory belongs to `self`, is long enough, and `&mut` keeps others
                 // away; its context is current.
                 unsafe { copy_to_device(self.start, source) }
@@ -207,9 +193,7 @@ macro_rules! device_buffer {
                     target.len() <= self.len,
                     "a copy beyond the end of a buffer"
                 );
-                self.context
-                    .bind_to_thread()
-                    .map_err(failed("cuCtxSetCurrent"))?;
+                bind(&self.context)?;
                 // SAFETY: the memory belongs to `self` and is long enough, and `&self` keeps
                 // writers away; its context is current.
                 unsafe { copy_to_host(target, self.start) }
@@ -234,9 +218,7 @@ unsafe impl Send for PinnedMemory {}
 impl PinnedMemory {
     /// `len` bytes of zeroes. Not write-combined: the host reads them when verifying.
     pub(super) fn new(context: &Arc<CudaContext>, len: usize) -> Result<Self, TransferError> {
-        context
-            .bind_to_thread()
-            .map_err(failed("cuCtxSetCurrent"))?;
+        bind(context)?;
         // SAFETY: the context is current; the content is written below.
         let start =
             unsafe { result::malloc_host(len.max(1), 0) }.map_err(failed("cuMemHostAlloc"))?;

@@ -13,7 +13,7 @@ mod stream;
 
 use std::sync::OnceLock;
 
-use cudarc::driver::DriverError;
+use cudarc::driver::{CudaContext, DriverError};
 
 use crate::error::TransferError;
 
@@ -37,6 +37,11 @@ fn absent() -> TransferError {
         reason: "libcuda.so.1 cannot be opened".to_string(),
         remedy: "install the NVIDIA driver, or use --device host".to_string(),
     }
+}
+
+/// Makes the device's context current on this thread.
+fn bind(context: &CudaContext) -> Result<(), TransferError> {
+    context.bind_to_thread().map_err(failed("cuCtxSetCurrent"))
 }
 
 /// A failed call in the words of this crate.

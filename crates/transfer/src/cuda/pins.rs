@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, sys};
 
-use super::failed;
+use super::{bind, failed};
 use crate::error::TransferError;
 use crate::region::{HostBuffer, MappingShare};
 
@@ -28,9 +28,7 @@ impl Pins {
         context: &Arc<CudaContext>,
         buffers: &[HostBuffer],
     ) -> Result<Self, TransferError> {
-        context
-            .bind_to_thread()
-            .map_err(failed("cuCtxSetCurrent"))?;
+        bind(context)?;
         // Dropping the value unpins what has been pinned before a failure.
         let mut pins = Self {
             pinned: Vec::with_capacity(buffers.len()),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, DriverError, result, sys};
 
-use super::failed;
+use super::{bind, failed};
 use crate::error::TransferError;
 
 /// CUDA's handle for the calling thread's own stream (`CU_STREAM_PER_THREAD`). Copies of
@@ -68,9 +68,7 @@ impl Stream {
     /// # Errors
     /// When the device has none to spare.
     pub(super) fn new(context: &Arc<CudaContext>) -> Result<Self, TransferError> {
-        context
-            .bind_to_thread()
-            .map_err(failed("cuCtxSetCurrent"))?;
+        bind(context)?;
         let raw = result::stream::create(result::stream::StreamKind::NonBlocking)
             .map_err(failed("cuStreamCreate"))?;
         Ok(Self {
@@ -130,9 +128,7 @@ impl Event {
     /// An event without timing, whose waiter sleeps instead of spinning: the CPU seconds of a
     /// benchmark are a result.
     pub(super) fn new(context: &Arc<CudaContext>) -> Result<Self, TransferError> {
-        context
-            .bind_to_thread()
-            .map_err(failed("cuCtxSetCurrent"))?;
+        bind(context)?;
         let flags = sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32
             | sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
         let mut raw = std::ptr::null_mut();
