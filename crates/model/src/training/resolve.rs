@@ -107,11 +107,8 @@ impl Resolver<'_> {
         let (workload, request) = (self.workload, self.request);
         let profile = request.profile.unwrap_or(workload.edition);
         let (storage, path) = self.path();
-        let accelerators = self.positive("--accelerators", request.accelerators.unwrap_or(1));
-        let batch_size = self.positive(
-            "--batch-size (reader.batch_size)",
-            request.batch_size.unwrap_or(workload.reader.batch_size),
-        );
+        let of_files = self.split(profile);
+        let (accelerators, read_threads) = (of_files.accelerators, of_files.read_threads);
         let epochs = self.positive(
             "--epochs (train.epochs)",
             request.epochs.unwrap_or(workload.train.epochs),
@@ -120,16 +117,6 @@ impl Resolver<'_> {
         if let Some(threads) = request.threads {
             self.positive("--threads", threads);
         }
-        let read_threads = request.read_threads.unwrap_or(workload.reader.read_threads);
-        let of_files = Split {
-            profile,
-            format: workload.dataset.format,
-            files: 0,
-            samples_per_file: self.samples_per_file(),
-            accelerators,
-            batch_size,
-            read_threads,
-        };
         let data = self.data(storage, &of_files);
         let split = Split {
             files: data.files,
@@ -150,7 +137,6 @@ impl Resolver<'_> {
             &mut self.problems,
         );
         self.check_direct(path);
-        let seed = request.seed.unwrap_or(workload.train.seed);
         let mut plan = TrainPlan {
             workload: workload.name.clone(),
             accelerator: request
@@ -159,7 +145,7 @@ impl Resolver<'_> {
                 .unwrap_or_else(|| workload.accelerator.clone()),
             profile,
             accelerators,
-            batch_size,
+            batch_size: split.batch_size,
             steps_per_epoch,
             epochs,
             runs,
@@ -174,16 +160,7 @@ impl Resolver<'_> {
                 exclude_start_steps: workload.metric.exclude_start_steps,
                 exclude_end_steps: workload.metric.exclude_end_steps,
             },
-            shuffle: ShufflePlan {
-                files: workload.reader.file_shuffle,
-                samples: workload.reader.sample_shuffle,
-                seed,
-                file_seed: match workload.reader.file_shuffle {
-                    Shuffle::Random => request.drawn_seed ^ seed,
-                    Shuffle::Off | Shuffle::Seed => seed,
-                },
-                seed_change_epoch: workload.train.seed_change_epoch,
-            },
+            shuffle: self.shuffle(),
             evaluation: self.evaluation(&split, data.eval_files, storage),
             checkpoint: self.checkpoint(profile),
             transport,
@@ -195,6 +172,38 @@ impl Resolver<'_> {
         };
         plan.memory_bytes = memory::estimate(&plan);
         plan
+    }
+
+    /// How samples are dealt, before it is known how many files there are.
+    fn split(&mut self, profile: Profile) -> Split {
+        let (workload, request) = (self.workload, self.request);
+        let batch_size = request.batch_size.unwrap_or(workload.reader.batch_size);
+        let read_threads = request.read_threads.unwrap_or(workload.reader.read_threads);
+        Split {
+            profile,
+            format: workload.dataset.format,
+            files: 0,
+            accelerators: self.positive("--accelerators", request.accelerators.unwrap_or(1)),
+            batch_size: self.positive("--batch-size (reader.batch_size)", batch_size),
+            samples_per_file: self.samples_per_file(),
+            read_threads,
+        }
+    }
+
+    /// In which order samples are read, reproducibly.
+    fn shuffle(&self) -> ShufflePlan {
+        let (workload, request) = (self.workload, self.request);
+        let seed = request.seed.unwrap_or(workload.train.seed);
+        ShufflePlan {
+            files: workload.reader.file_shuffle,
+            samples: workload.reader.sample_shuffle,
+            seed,
+            file_seed: match workload.reader.file_shuffle {
+                Shuffle::Random => request.drawn_seed ^ seed,
+                Shuffle::Off | Shuffle::Seed => seed,
+            },
+            seed_change_epoch: workload.train.seed_change_epoch,
+        }
     }
 
     /// `value`, or a problem when it is 0.
