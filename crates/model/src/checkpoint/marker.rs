@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
-use super::moves::is_chunk;
+use super::transport::is_chunk;
 
 /// The name of the marker in the folder of a checkpoint.
 pub const MARKER_NAME: &str = ".stormlp-checkpoint.json";

@@ -18,7 +18,6 @@ mod choice;
 mod facts;
 mod layout;
 mod marker;
-mod moves;
 mod parallelism;
 mod parse;
 mod plan;
@@ -30,6 +29,7 @@ mod saved;
 mod scale;
 mod space;
 mod summary;
+mod transport;
 mod warnings;
 mod workload;
 

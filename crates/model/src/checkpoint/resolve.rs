@@ -4,13 +4,13 @@ use super::choice::ScaleChoice;
 use super::facts::CheckpointFacts;
 use super::layout::Layout;
 use super::marker::ContentFacts;
-use super::moves;
 use super::plan::{CheckpointPlan, OverlapPlan, RankPlan};
 use super::request::CheckpointRequest;
 use super::rules;
 use super::saved;
 use super::scale::{Scaling, cut};
 use super::space;
+use super::transport;
 use super::warnings;
 use super::workload::Mode;
 use crate::facts::HostFacts;
@@ -62,7 +62,7 @@ pub fn resolve(
     let mut plan = assemble(request, host, facts, &scaled, scaling, &counts);
     rules::closed_problems(request, &plan, host, &mut problems);
     size_problems(request, &layout, &plan, &mut problems);
-    moves::problems(&plan, host, &mut problems);
+    transport::problems(&plan, host, &mut problems);
     if !request.dry_run || !facts.folders.is_empty() {
         saved::problems(request, &plan, facts, &mut problems);
         // What a directory that cannot be used has free is no news.
@@ -120,7 +120,7 @@ fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
         "use --streams 1 to 256",
     );
     must(
-        chunk.is_none_or(moves::is_chunk),
+        chunk.is_none_or(transport::is_chunk),
         format!("a chunk of {}", ByteSize(chunk.unwrap_or(0))),
         "use --chunk-size with a multiple of 4K, from 4K to 1G",
     );
@@ -234,7 +234,7 @@ fn scale(
         Some(ScaleChoice::Factor(factor)) => Scaling::by_factor(layout, ranks, factor),
         None if request.dry_run => full,
         None | Some(ScaleChoice::Auto) => {
-            let open = moves::most_ranks(host);
+            let open = transport::most_ranks(host);
             let room = space::Room::of(facts, counts.writes);
             if ranks <= open && room.fits(layout, ranks, counts.peak()) {
                 return full;
@@ -316,11 +316,11 @@ fn assemble(
     let ranks = rank_plans(layout, scaling.ranks, request.folders.len().max(1));
     let total_bytes = ranks.iter().map(|rank| rank.bytes).sum();
     let counts = counts.for_scaled(scaling.is_scaled() && !request.closed);
-    let moves = moves::decide(request, host, scaling.ranks);
+    let transport = transport::decide(request, host, scaling.ranks);
     let content = ContentFacts {
         seed: request.seed,
-        source_bytes: moves.save.chunk_bytes,
-        stamped: moves.stamped,
+        source_bytes: transport.save.chunk_bytes,
+        stamped: transport.stamped,
     };
     let pause_seconds = request.pause_seconds.unwrap_or(match scaling.is_scaled() {
         true => 0.0,
@@ -349,9 +349,9 @@ fn assemble(
         keep: request.keep,
         fsync: request.fsync.unwrap_or_default(),
         path: request.path,
-        device: moves.device,
-        save: moves.save,
-        restore: moves.restore,
+        device: transport.device,
+        save: transport.save,
+        restore: transport.restore,
         content,
         overlap: request
             .overlap_step_seconds
@@ -364,7 +364,7 @@ fn assemble(
         verify: request.verify,
         free_bytes: space::free(facts),
         peak_bytes: total_bytes.saturating_mul(counts.peak()),
-        buffer_bytes: moves.buffer_bytes,
+        buffer_bytes: transport.buffer_bytes,
         warnings: Vec::new(),
     }
 }

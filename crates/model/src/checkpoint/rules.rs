@@ -5,10 +5,10 @@
 
 use super::builtin;
 use super::choice::{CheckpointProfile, FsyncPolicy, ScaleChoice};
-use super::moves;
 use super::plan::CheckpointPlan;
 use super::request::CheckpointRequest;
 use super::resolve::HOST_RANKS;
+use super::transport;
 use super::workload::{CheckpointWorkload, Mode};
 use crate::facts::HostFacts;
 use crate::path::PathKind;
@@ -174,7 +174,7 @@ fn of_transfers(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule>
         (
             request
                 .chunk_bytes
-                .is_none_or(|bytes| bytes == moves::default_chunk_bytes(plan.path)),
+                .is_none_or(|bytes| bytes == transport::default_chunk_bytes(plan.path)),
             "--chunk-size is not to be chosen".to_string(),
         ),
         (

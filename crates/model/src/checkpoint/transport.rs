@@ -20,8 +20,8 @@ const OTHER_FILES: u64 = 96;
 /// Memory of a rank beside the buffers, in bytes: its state and its list of files.
 const RANK_BYTES: u64 = 64 << 10;
 
-/// What was decided about moving bytes.
-pub(super) struct Moves {
+/// How bytes are moved.
+pub(super) struct Decided {
     pub(super) device: Option<DeviceId>,
     pub(super) save: MovePlan,
     pub(super) restore: MovePlan,
@@ -49,7 +49,7 @@ pub(super) fn is_chunk(bytes: u64) -> bool {
 }
 
 /// Decides how bytes are moved for `ranks` ranks.
-pub(super) fn decide(request: &CheckpointRequest, host: &HostFacts, ranks: u64) -> Moves {
+pub(super) fn decide(request: &CheckpointRequest, host: &HostFacts, ranks: u64) -> Decided {
     let path = request.path;
     let device = path.ends_in_accelerator().then(|| {
         request.device.unwrap_or_else(|| {
@@ -84,7 +84,7 @@ pub(super) fn decide(request: &CheckpointRequest, host: &HostFacts, ranks: u64) 
     let restore = plan(engine(false), read_streams, split);
     let of = |plan: &MovePlan| (plan.threads * plan.slots) as u64 * plan.chunk_bytes;
     let sides = if path.has_bounce_buffer() { 2 } else { 1 };
-    Moves {
+    Decided {
         device,
         save,
         restore,
