@@ -5,15 +5,13 @@
 //! dataset folder.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use stormlp_transfer::storage;
-
-use crate::generate::into_io;
+use stormlp_transfer::TransferError;
+use stormlp_transfer::storage::{Access, Durability, Storage};
 
 /// The manifest's name in the dataset folder.
 pub const MANIFEST_NAME: &str = ".stormlp-manifest.json";
@@ -93,15 +91,8 @@ pub struct Manifest {
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// It cannot be read or written.
-    #[error("{action} {path}: {source}")]
-    File {
-        /// What was tried.
-        action: &'static str,
-        /// The manifest or journal.
-        path: String,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] TransferError),
     /// It is not what stormlp writes.
     #[error("{path} is not a manifest of a dataset: {reason}")]
     Malformed {
@@ -207,14 +198,16 @@ impl Record {
     ///
     /// # Errors
     /// When one is there and cannot be read.
-    pub fn load(folder: &Path) -> Result<Option<Self>, ManifestError> {
-        let manifest = read(&folder.join(MANIFEST_NAME))?
+    pub fn load(storage: &dyn Storage, folder: &Path) -> Result<Option<Self>, ManifestError> {
+        let manifest = storage
+            .read_text(&folder.join(MANIFEST_NAME))?
             .map(|text| {
                 let unusable = |reason| unusable(folder, MANIFEST_NAME, &text, reason);
                 Manifest::parse(&text).map_err(unusable)
             })
             .transpose()?;
-        let journal = read(&folder.join(JOURNAL_NAME))?
+        let journal = storage
+            .read_text(&folder.join(JOURNAL_NAME))?
             .map(|text| {
                 let unusable = |reason| unusable(folder, JOURNAL_NAME, &text, reason);
                 parse_journal(&text).map_err(unusable)
@@ -262,23 +255,6 @@ fn origin(text: &str) -> Option<Origin> {
     parsed.ok()
 }
 
-fn file_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ManifestError {
-    let path = path.display().to_string();
-    move |source| ManifestError::File {
-        action,
-        path,
-        source,
-    }
-}
-
-fn read(path: &Path) -> Result<Option<String>, ManifestError> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(file_error("read", path)(error)),
-    }
-}
-
 /// What a journal says.
 type JournalText = (ManifestHead, Vec<ManifestFile>);
 
@@ -302,18 +278,21 @@ fn parse_journal(text: &str) -> Result<Option<JournalText>, String> {
 }
 
 /// The journal of a run that is making files.
-pub struct Journal {
-    file: Mutex<File>,
-    path: String,
+pub struct Journal<'a> {
+    storage: &'a dyn Storage,
+    path: PathBuf,
+    /// The file, and where its next line goes.
+    file: Mutex<(File, u64)>,
 }
 
-impl Journal {
+impl<'a> Journal<'a> {
     /// Begins a journal with the files that are whole already. From here on the folder counts
     /// as unfinished until [`finish`].
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn begin(
+        storage: &'a dyn Storage,
         folder: &Path,
         head: &ManifestHead,
         whole: &[ManifestFile],
@@ -323,31 +302,27 @@ impl Journal {
         for file in whole {
             text.push_str(&line(file));
         }
-        storage::write_atomically(&path, text.as_bytes())
-            .map_err(|error| file_error("write", &path)(into_io(error)))?;
-        let file = File::options()
-            .append(true)
-            .open(&path)
-            .map_err(file_error("open", &path))?;
+        storage.write(&path, text.as_bytes(), Durability::Certain)?;
+        let file = storage.open(&path, Access::ReadWrite, false)?;
         Ok(Self {
-            file: Mutex::new(file),
-            path: path.display().to_string(),
+            storage,
+            path,
+            file: Mutex::new((file, text.len() as u64)),
         })
     }
 
-    /// Notes that a file is whole: one write, so that a killed run leaves whole lines.
+    /// Adds that a file is whole: one write, so that a killed run leaves whole lines.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn add(&self, file: &ManifestFile) -> Result<(), ManifestError> {
         let mut journal = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        journal
-            .write_all(line(file).as_bytes())
-            .map_err(|source| ManifestError::File {
-                action: "write",
-                path: self.path.clone(),
-                source,
-            })
+        let (journal, end) = &mut *journal;
+        let line = line(file);
+        self.storage
+            .write_at(journal, &self.path, *end, line.as_bytes())?;
+        *end += line.len() as u64;
+        Ok(())
     }
 }
 
@@ -355,18 +330,16 @@ impl Journal {
 ///
 /// # Errors
 /// When the manifest cannot be written.
-pub fn finish(folder: &Path, manifest: &Manifest) -> Result<(), ManifestError> {
-    let path = folder.join(MANIFEST_NAME);
+pub fn finish(
+    storage: &dyn Storage,
+    folder: &Path,
+    manifest: &Manifest,
+) -> Result<(), ManifestError> {
     let text = text_of(manifest);
-    storage::write_atomically(&path, text.as_bytes())
-        .map_err(|error| file_error("write", &path)(into_io(error)))?;
-    let journal = folder.join(JOURNAL_NAME);
-    match fs::remove_file(&journal) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(file_error("remove", &journal)(error))
-        }
-        _ => Ok(()),
-    }
+    let path = folder.join(MANIFEST_NAME);
+    storage.write(&path, text.as_bytes(), Durability::Certain)?;
+    storage.remove(&folder.join(JOURNAL_NAME))?;
+    Ok(())
 }
 
 /// One line a file, so that a person can look at it and tools can grep it.
@@ -391,6 +364,8 @@ fn line<T: Serialize>(value: &T) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
+
+    use stormlp_transfer::storage::Disk;
 
     use super::*;
 
@@ -423,22 +398,21 @@ mod tests {
     #[test]
     fn a_journal_becomes_the_manifest() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(Record::load(folder.path()).unwrap(), None);
-        let journal = Journal::begin(folder.path(), &head(), &[file("train/a")]).unwrap();
+        assert_eq!(Record::load(&Disk, folder.path()).unwrap(), None);
+        let journal = Journal::begin(&Disk, folder.path(), &head(), &[file("train/a")]).unwrap();
         journal.add(&file("train/b")).unwrap();
-        let record = Record::load(folder.path()).unwrap().unwrap();
+        let record = Record::load(&Disk, folder.path()).unwrap().unwrap();
         assert!(!record.finished);
         assert_eq!(record.files.len(), 2);
         let manifest = Manifest {
             head: head(),
             files: vec![file("train/a"), file("train/b")],
         };
-        finish(folder.path(), &manifest).unwrap();
-        let record = Record::load(folder.path()).unwrap().unwrap();
+        finish(&Disk, folder.path(), &manifest).unwrap();
+        let record = Record::load(&Disk, folder.path()).unwrap().unwrap();
         assert!(record.finished && record.files.len() == 2);
         assert_eq!(Manifest::parse(&text_of(&manifest)).unwrap(), manifest);
-        let names: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
-        assert_eq!(names.len(), 1);
+        assert_eq!(Disk.list(folder.path()).unwrap().len(), 1);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use stormlp_dataset::sizes::{SizeDraw, SizeRule};
 use stormlp_model::event::Silent;
 use stormlp_model::path::EngineKind;
 use stormlp_model::stop::StopToken;
+use stormlp_transfer::storage::Disk;
 
 fn recipe(format: FormatKind) -> Recipe {
     Recipe {
@@ -64,7 +65,7 @@ fn faults(folder: &Path, recipe: Recipe) -> Vec<String> {
 fn inspect(dataset: &Dataset, folder: &Path, index: u64) -> FileLayout {
     let name = dataset.path(index);
     let bytes = fs::metadata(folder.join(&name)).unwrap().len();
-    inventory::inspect(folder, dataset, &FoundFile { name, bytes }).unwrap()
+    inventory::inspect(&Disk, folder, dataset, &FoundFile { name, bytes }).unwrap()
 }
 
 fn flip_byte(path: &Path, at: u64) {

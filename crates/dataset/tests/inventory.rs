@@ -14,6 +14,7 @@ use stormlp_dataset::manifest::{JOURNAL_NAME, MANIFEST_NAME};
 use stormlp_dataset::sizes::{SizeDraw, SizeRule};
 use stormlp_model::event::Silent;
 use stormlp_model::stop::StopToken;
+use stormlp_transfer::storage::Disk;
 
 fn recipe(format: FormatKind) -> Recipe {
     Recipe {
@@ -43,7 +44,8 @@ fn make(folder: &Path, recipe: Recipe) {
 fn findings(folder: &Path, recipe: Recipe) -> Vec<Finding> {
     let dataset = Dataset::new(recipe).unwrap();
     check(
-        &scan(folder, dataset.recipe().format.name()).unwrap(),
+        &Disk,
+        &scan(&Disk, folder, dataset.recipe().format.name()).unwrap(),
         &dataset,
         "stormlp datagen unet3d",
     )

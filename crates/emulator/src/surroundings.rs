@@ -1,14 +1,18 @@
 //! What a run needs besides its plan.
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use stormlp_model::date::DateTime;
 use stormlp_model::event::{Event, Observer};
 use stormlp_model::stop::StopToken;
+use stormlp_transfer::storage::Storage;
 
 /// Who hears of a run, and who may end it.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
+    /// What the data is on.
+    pub storage: &'a Arc<dyn Storage>,
     /// Who hears of progress.
     pub observer: &'a dyn Observer,
     /// Pulled when the user wants to end.

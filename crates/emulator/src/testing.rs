@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use stormlp_model::evidence::Evidence;
-use stormlp_transfer::paths::BuildPath;
+use stormlp_transfer::storage::BuildPath;
 use stormlp_transfer::{
     Completion, FileId, PathSpec, Rejected, Slot, Transfer, TransferError, TransferPath, build_path,
 };
@@ -11,10 +11,10 @@ use stormlp_transfer::{
 /// Builders of paths that panic: when they are built or a file is attached, before a start gate;
 /// in the third transfer, after it.
 pub(crate) const SEAMS: [(&str, BuildPath); 4] = [
-    ("build", |_| panic!("broken build")),
-    ("attach", |spec| Panicking::over(spec, "attach")),
-    ("submit", |spec| Panicking::over(spec, "submit")),
-    ("wait", |spec| Panicking::over(spec, "wait")),
+    ("build", |_, _| panic!("broken build")),
+    ("attach", |_, spec| Panicking::over(spec, "attach")),
+    ("submit", |_, spec| Panicking::over(spec, "submit")),
+    ("wait", |_, spec| Panicking::over(spec, "wait")),
 ];
 
 struct Panicking {

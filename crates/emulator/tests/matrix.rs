@@ -17,6 +17,7 @@ use stormlp_model::path::PathKind;
 use stormlp_model::report::{Ending, Head, ReportKind};
 use stormlp_model::stop::StopToken;
 use stormlp_model::warning::WarningKind;
+use stormlp_transfer::storage::Disk;
 use stormlp_transfer::storage::FolderLock;
 
 const PATHS: [PathKind; 6] = [
@@ -92,7 +93,7 @@ fn run(request: &MatrixRequest, folder: &Path, stop: &StopToken) -> MatrixReport
 }
 
 fn run_report(report: MatrixReport, observer: &dyn Observer, stop: &StopToken) -> MatrixReport {
-    let locked = matrix::lock(report).expect("folders of our own");
+    let locked = matrix::lock(std::sync::Arc::new(Disk), report).expect("folders of our own");
     matrix::run(locked, observer, stop, &mut |_| {}).expect("a run")
 }
 
@@ -294,6 +295,8 @@ fn a_folder_in_use_is_refused() {
     let plan = resolve(&request, &facts, &inventory(folder.path())).expect("a valid request");
     let head = Head::new(ReportKind::Gds, String::new(), String::new(), facts);
     let report = MatrixReport::new(head, plan, MatrixResults::default());
-    let error = matrix::lock(report).err().expect("held");
+    let error = matrix::lock(std::sync::Arc::new(Disk), report)
+        .err()
+        .expect("held");
     assert!(error.to_string().contains("in use by another"), "{error}");
 }

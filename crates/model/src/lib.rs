@@ -19,6 +19,7 @@ pub mod event;
 pub mod evidence;
 pub mod facts;
 pub mod histogram;
+pub mod impairment;
 pub mod location;
 pub mod machine;
 pub mod matrix;

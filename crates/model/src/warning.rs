@@ -46,6 +46,8 @@ pub enum WarningKind {
     EarlierCheckpoints,
     /// A setting that has no effect here.
     NoEffect,
+    /// Storage was throttled or made to fail on purpose.
+    Impaired,
     /// The kernel, a driver or a library is known to behave badly here.
     KnownIssue,
     /// A rule of a benchmark suite is not met, so the result is not comparable.

@@ -4,10 +4,12 @@
 //! lists them in the order in which `--help` shows them.
 
 use clap::{Parser, Subcommand};
+use stormlp_model::impairment::{Fault, Throttle};
 
 use crate::commands::{
     checkpoint, clean, completions, datagen, datasize, doctor, gds, gdsio, report, train, workloads,
 };
+use crate::exit::Failure;
 
 /// Can this storage keep these accelerators fed, by which path, and at what cost to the host?
 #[derive(Debug, Parser)]
@@ -17,8 +19,32 @@ pub(crate) struct Cli {
     #[arg(long, global = true)]
     pub(crate) quiet: bool,
 
+    /// Limit storage: read=500MB/s,write=200MB/s,latency=1ms,iops=4000.
+    #[arg(long, global = true, hide = true)]
+    pub(crate) throttle: Option<Throttle>,
+
+    /// Make an operation of storage fail, as in read:17:EIO; once for each.
+    #[arg(long, global = true, hide = true)]
+    pub(crate) inject_fault: Vec<Fault>,
+
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Refuses to impair storage for a command that runs nothing on it.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        let runs = matches!(
+            self.command,
+            Command::Gds(_) | Command::Train(_) | Command::Checkpoint(_)
+        );
+        if runs || (self.throttle.is_none() && self.inject_fault.is_empty()) {
+            return Ok(());
+        }
+        Err(Failure::usage(
+            "--throttle and --inject-fault are for gds, train and checkpoint".to_string(),
+        ))
+    }
 }
 
 /// The commands, as `--help` lists them.

@@ -19,6 +19,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use stormlp_transfer::cufile::probe;
+use stormlp_transfer::storage;
 
 use crate::cli::Cli;
 use crate::session::Session;
@@ -32,8 +33,11 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let cli = Cli::parse();
-    let outcome = signals::arm()
-        .map(|stop| Session::new(stop, cli.quiet))
+    let storage = storage::impaired(cli.throttle, &cli.inject_fault);
+    let outcome = cli
+        .check()
+        .and_then(|()| signals::arm())
+        .map(|stop| Session::new(stop, cli.quiet, storage))
         .and_then(|session| commands::run(cli.command, &session));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

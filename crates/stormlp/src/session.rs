@@ -2,6 +2,7 @@
 //! progress goes.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
@@ -10,26 +11,29 @@ use stormlp_model::facts::HostFacts;
 use stormlp_model::shell::shell_word;
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::probe;
+use stormlp_transfer::storage::Storage;
 
 use crate::exit::Failure;
 use crate::progress::Progress;
 
 /// The surroundings of one run of the program.
-#[derive(Debug)]
 pub(crate) struct Session {
     /// Pulled by SIGINT and SIGTERM.
     pub(crate) stop: StopToken,
     /// Whether progress is unwanted.
     pub(crate) quiet: bool,
+    /// Where runs find their files.
+    pub(crate) storage: Arc<dyn Storage>,
     started_at: SystemTime,
 }
 
 impl Session {
     /// The surroundings of a program that started now.
-    pub(crate) fn new(stop: StopToken, quiet: bool) -> Self {
+    pub(crate) fn new(stop: StopToken, quiet: bool, storage: Arc<dyn Storage>) -> Self {
         Self {
             stop,
             quiet,
+            storage,
             started_at: SystemTime::now(),
         }
     }

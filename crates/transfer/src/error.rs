@@ -1,7 +1,7 @@
 //! What can go wrong between storage and an accelerator.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A transfer, a file or a device failed. Messages say what was tried and what to do now.
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +72,39 @@ impl TransferError {
     pub fn is_permission_denied(&self) -> bool {
         matches!(self, Self::File { source, .. }
             if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+
+    /// The system's own error, so that a full disk can be told from others.
+    pub fn into_io(self) -> io::Error {
+        match self {
+            Self::File { source, .. } | Self::Io { source, .. } | Self::Memory { source, .. } => {
+                source
+            }
+            other => match other.errno() {
+                Some(code) => io::Error::from_raw_os_error(code),
+                None => io::Error::other(other.to_string()),
+            },
+        }
+    }
+
+    /// Whether there was no space left.
+    pub fn is_full(&self) -> bool {
+        self.errno() == Some(libc::ENOSPC)
+    }
+
+    /// Whether nothing was there.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// The same failure of the file or folder at `path`: the name it was to have, not the one it
+    /// had meanwhile.
+    #[must_use]
+    pub fn on(self, path: &Path) -> Self {
+        match self {
+            Self::File { action, source, .. } => Self::file(action, path, source),
+            other => other,
+        }
     }
 
     /// A failed call on the file or folder at `path`.

@@ -36,6 +36,16 @@ pub struct Residency {
 }
 
 impl Residency {
+    /// This and another file's together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            cached_bytes: self.cached_bytes + other.cached_bytes,
+            total_bytes: self.total_bytes + other.total_bytes,
+            ..self
+        }
+    }
+
     /// The share in the page cache, 0 to 1; an empty file has none.
     pub fn share(self) -> f64 {
         if self.total_bytes == 0 {

@@ -1,10 +1,12 @@
 //! Reading framing: a file as something that can be asked for bytes, and a window of a file
 //! whose fields are taken out with errors instead of panics.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use stormlp_transfer::TransferError;
+use stormlp_transfer::storage::{Access, Storage};
 
 use super::error::FormatError;
 
@@ -54,42 +56,46 @@ impl ReadAt for &[u8] {
 }
 
 /// An open file and its size.
-#[derive(Debug)]
-pub struct OpenFile {
+pub struct OpenFile<'a> {
+    storage: &'a dyn Storage,
+    path: PathBuf,
     file: File,
     bytes: u64,
 }
 
-impl OpenFile {
+impl<'a> OpenFile<'a> {
     /// Opens the file at `path`.
     ///
     /// # Errors
     /// When it cannot be opened, or is no regular file: to open a pipe is to wait for whoever
     /// writes to it.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        if !fs::metadata(path)?.is_file() {
-            return Err(io::Error::other("it is no regular file"));
-        }
-        Self::new(File::open(path)?)
-    }
-
-    /// Takes an open file.
-    ///
-    /// # Errors
-    /// When its size cannot be had.
-    pub fn new(file: File) -> io::Result<Self> {
-        let bytes = file.metadata()?.len();
-        Ok(Self { file, bytes })
+    pub fn open(storage: &'a dyn Storage, path: &Path) -> Result<Self, TransferError> {
+        let bytes = storage.regular_file(path)?;
+        Ok(Self {
+            storage,
+            path: path.to_path_buf(),
+            file: storage.open(path, Access::Read, false)?,
+            bytes,
+        })
     }
 }
 
-impl ReadAt for OpenFile {
+impl ReadAt for OpenFile<'_> {
     fn file_bytes(&self) -> u64 {
         self.bytes
     }
 
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(buffer, offset)
+        let mut filled = 0;
+        while filled < buffer.len() {
+            let (at, rest) = (offset + filled as u64, &mut buffer[filled..]);
+            let read = self.storage.read_at(&self.file, &self.path, at, rest);
+            match read.map_err(TransferError::into_io)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => filled += read,
+            }
+        }
+        Ok(())
     }
 }
 

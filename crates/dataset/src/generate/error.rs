@@ -1,6 +1,5 @@
 //! Why a dataset was not made.
 
-use std::io;
 use std::path::PathBuf;
 
 use stormlp_model::units::ByteSize;
@@ -73,15 +72,8 @@ pub enum GenerateError {
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     /// Writing or reading a file failed.
-    #[error("{action} {file}: {source}")]
-    File {
-        /// What was tried.
-        action: &'static str,
-        /// The file.
-        file: String,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] TransferError),
     /// The format could not hold a file.
     #[error("{0}")]
     Format(String),
@@ -109,14 +101,6 @@ pub enum GenerateError {
 }
 
 impl GenerateError {
-    pub(super) fn file(action: &'static str, file: &str, source: io::Error) -> Self {
-        Self::File {
-            action,
-            file: file.to_string(),
-            source,
-        }
-    }
-
     pub(super) fn setup(error: &TransferError) -> Self {
         Self::Setup(error.to_string())
     }
@@ -126,9 +110,7 @@ impl GenerateError {
     pub fn is_full(&self) -> bool {
         match self {
             Self::Space { .. } | Self::TooLarge { .. } => true,
-            Self::File { source, .. } | Self::Manifest(ManifestError::File { source, .. }) => {
-                source.kind() == io::ErrorKind::StorageFull
-            }
+            Self::File(error) | Self::Manifest(ManifestError::File(error)) => error.is_full(),
             _ => false,
         }
     }

@@ -1,26 +1,24 @@
 //! One file from its first byte to its line in the journal.
 
-use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use crc_fast::checksum;
 use stormlp_model::stop::StopToken;
-use stormlp_transfer::storage::{self, Access};
+use stormlp_transfer::TransferError;
+use stormlp_transfer::storage::{self, Durability};
 
+use super::GeneratePlan;
 use super::error::GenerateError;
 use super::lanes::Way;
-use super::sink::{CHECKSUM, FileSink, Writer, Written, into_io, trim};
+use super::sink::{CHECKSUM, FileSink, Writer, Written, trim};
 use crate::content::BLOCK_BYTES;
-use crate::dataset::Dataset;
 use crate::format::{EncodeError, Finish, SideFile, SidePlace, SinkError};
 use crate::manifest::{ManifestFile, ManifestSideFile, crc64_text};
 
 /// Where files go and who is told.
 pub(super) struct Context<'a> {
-    pub(super) folder: &'a Path,
-    pub(super) dataset: &'a Dataset,
+    pub(super) plan: &'a GeneratePlan,
     pub(super) way: Way,
     pub(super) stop: &'a StopToken,
 }
@@ -31,9 +29,9 @@ pub(super) enum Trouble {
     Failed(GenerateError),
 }
 
-impl From<GenerateError> for Trouble {
-    fn from(error: GenerateError) -> Self {
-        Self::Failed(error)
+impl<E: Into<GenerateError>> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
     }
 }
 
@@ -43,14 +41,14 @@ pub(super) fn make(
     driver: &mut Writer<'_>,
     index: u64,
 ) -> Result<ManifestFile, Trouble> {
-    let name = context.dataset.path(index);
-    let target = context.folder.join(&name);
+    let plan = context.plan;
+    let name = plan.dataset.path(index);
+    let target = plan.folder.join(&name);
     let temporary = storage::temporary_name(&target);
     let result = write(context, driver, index, &temporary).and_then(|(written, finish)| {
         let side_files = write_side_files(context, &name, &finish.side_files)?;
-        rename(&name, &temporary, &target)?;
-        let changed_ns = changed_ns(&target)
-            .map_err(|source| GenerateError::file("read the time of", &name, source))?;
+        plan.storage.rename(&temporary, &target)?;
+        let changed_ns = plan.storage.found(&target)?.changed_ns;
         Ok(ManifestFile {
             name: name.clone(),
             bytes: written.bytes,
@@ -61,7 +59,7 @@ pub(super) fn make(
     });
     if result.is_err() {
         // The error that is already there matters more than a leftover that resume replaces.
-        let _ = fs::remove_file(&temporary);
+        let _ = context.plan.storage.remove(&temporary);
     }
     result
 }
@@ -72,21 +70,18 @@ fn write(
     index: u64,
     path: &Path,
 ) -> Result<(Written, Finish), Trouble> {
-    let name = context.dataset.path(index);
-    let spec = context.dataset.file(index);
-    let file = storage::open(path, Access::Create, context.way.direct)
-        .map_err(|error| GenerateError::file("create", &name, into_io(error)))?;
-    let space = context
+    let (plan, storage) = (context.plan, &context.plan.storage);
+    let spec = plan.dataset.file(index);
+    let space = plan
         .dataset
         .expected_bytes(index)
         .next_multiple_of(BLOCK_BYTES as u64);
-    storage::preallocate(&file, path, space)
-        .map_err(|error| GenerateError::file("preallocate", &name, into_io(error)))?;
-    let io = |source: io::Error| GenerateError::file("write", &name, source);
+    let file = storage.create(path, space, context.way.direct)?;
+    let io = |source: io::Error| TransferError::file("write", path, source);
     let keep = file.try_clone().map_err(io)?;
-    let attached = driver.attach(file).map_err(|error| io(into_io(error)))?;
+    let attached = driver.attach(file)?;
     let mut sink = FileSink::new(driver, attached, context.stop);
-    let encoded = context.dataset.format().encode(&spec, &mut sink);
+    let encoded = plan.dataset.format().encode(&spec, &mut sink);
     let outcome = match encoded {
         Ok(finish) => sink
             .finish(&finish.patches)
@@ -98,29 +93,26 @@ fn write(
         }
     };
     let detached = driver.detach(attached);
-    let (written, finish) = outcome.map_err(|error| trouble(&name, error))?;
-    detached.map_err(|error| io(into_io(error)))?;
+    let (written, finish) = outcome.map_err(|error| trouble(path, error))?;
+    detached?;
     trim(&keep, written.bytes).map_err(io)?;
     if !context.way.direct {
-        keep.sync_data().map_err(io)?;
+        storage.sync(&keep, path)?;
     }
     Ok((written, finish))
 }
 
-fn trouble(name: &str, error: EncodeError) -> Trouble {
+fn trouble(path: &Path, error: EncodeError) -> Trouble {
     match error {
         EncodeError::Sink(SinkError::Stopped) => Trouble::Stopped,
         EncodeError::Sink(SinkError::Io(source)) => {
-            Trouble::Failed(GenerateError::file("write", name, source))
+            TransferError::file("write", path, source).into()
         }
-        EncodeError::Format(message) => {
-            Trouble::Failed(GenerateError::Format(format!("{name}: {message}")))
-        }
+        EncodeError::Format(message) => Trouble::Failed(GenerateError::Format(format!(
+            "{}: {message}",
+            path.display()
+        ))),
     }
-}
-
-fn rename(name: &str, from: &Path, to: &Path) -> Result<(), GenerateError> {
-    fs::rename(from, to).map_err(|source| GenerateError::file("rename", name, source))
 }
 
 /// Where a side file of the data file `name` lies, relative to the dataset folder.
@@ -144,13 +136,9 @@ fn write_side_files(
     let mut written = Vec::with_capacity(side_files.len());
     for side in side_files {
         let side_name = side_name(name, side.place);
-        let target = context.folder.join(&side_name);
-        let temporary = storage::temporary_name(&target);
-        fs::write(&temporary, &side.bytes).map_err(|source| {
-            let _ = fs::remove_file(&temporary);
-            GenerateError::file("write", &side_name, source)
-        })?;
-        rename(&side_name, &temporary, &target)?;
+        let target = context.plan.folder.join(&side_name);
+        let storage = &context.plan.storage;
+        storage.write(&target, &side.bytes, Durability::Unsynced)?;
         written.push(ManifestSideFile {
             name: side_name,
             bytes: side.bytes.len() as u64,
@@ -158,12 +146,4 @@ fn write_side_files(
         });
     }
     Ok(written)
-}
-
-/// When a file was last changed in any way, in nanoseconds since 1970: unlike the time of its last
-/// write, nobody can set this one back.
-pub(super) fn changed_ns(path: &Path) -> io::Result<u64> {
-    let metadata = fs::metadata(path)?;
-    let (seconds, nanos) = (metadata.ctime().max(0), metadata.ctime_nsec().max(0));
-    Ok(seconds as u64 * 1_000_000_000 + nanos as u64)
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
 use stormlp_transfer::engine::probe_uring;
-use stormlp_transfer::paths::BuildPath;
+use stormlp_transfer::storage::{Access, BuildPath, Storage, is_direct_refused, temporary_name};
 use stormlp_transfer::{
-    Accelerator, HostStandIn, PathBuffers, PathSpec, Region, TransferError, TransferPath, storage,
+    Accelerator, HostStandIn, PathBuffers, PathSpec, Region, TransferError, TransferPath,
 };
 
+use super::GeneratePlan;
 use super::error::GenerateError;
 
 /// Bytes of one buffer: one request of a size that every device takes well.
@@ -27,14 +28,14 @@ pub(super) struct Way {
 impl Way {
     /// The engine asked for, or the best that this kernel allows; `O_DIRECT` where the folder's
     /// file system has it.
-    pub(super) fn choose(folder: &Path, engine: Option<EngineKind>) -> Result<Self, GenerateError> {
-        let engine = engine.unwrap_or_else(|| match probe_uring() {
+    pub(super) fn choose(plan: &GeneratePlan) -> Result<Self, GenerateError> {
+        let engine = plan.engine.unwrap_or_else(|| match probe_uring() {
             Ok(_) => EngineKind::Uring,
             Err(_) => EngineKind::Psync,
         });
         Ok(Self {
             engine,
-            direct: has_direct(folder)?,
+            direct: has_direct(&*plan.storage, &plan.folder)?,
         })
     }
 
@@ -49,6 +50,7 @@ impl Way {
     /// A thread's path; called on that thread.
     pub(super) fn path(
         self,
+        storage: &dyn Storage,
         buffers: PathBuffers,
         build_path: BuildPath,
     ) -> Result<Box<dyn TransferPath>, GenerateError> {
@@ -62,19 +64,19 @@ impl Way {
             max_files: 1,
             register_buffers: true,
         };
-        build_path(spec).map_err(|error| GenerateError::setup(&error))
+        build_path(storage, spec).map_err(|error| GenerateError::setup(&error))
     }
 }
 
 /// Tries `O_DIRECT` on a file in the folder.
-fn has_direct(folder: &Path) -> Result<bool, GenerateError> {
-    let probe = storage::temporary_name(&folder.join("stormlp-probe"));
-    let opened = storage::open(&probe, storage::Access::Create, true);
+fn has_direct(storage: &dyn Storage, folder: &Path) -> Result<bool, GenerateError> {
+    let probe = temporary_name(&folder.join("stormlp-probe"));
+    let opened = storage.open(&probe, Access::Create, true);
     // Whatever came of it, the file is of no further use.
-    let _ = std::fs::remove_file(&probe);
+    let _ = storage.remove(&probe);
     match opened {
         Ok(_) => Ok(true),
-        Err(error) if storage::is_direct_refused(&error) => Ok(false),
+        Err(error) if is_direct_refused(&error) => Ok(false),
         Err(error) => Err(GenerateError::setup(&error)),
     }
 }

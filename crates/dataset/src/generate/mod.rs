@@ -18,18 +18,19 @@ mod verify;
 mod panic_tests;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use stormlp_model::dataset::GenerateOutline;
 pub use stormlp_model::dataset::{GenerateReport, Verification};
 use stormlp_model::path::EngineKind;
+use stormlp_transfer::storage::{Disk, Space, Storage};
 
 use crate::dataset::{Dataset, Recipe};
 use crate::manifest::{MADE_BY, ManifestHead};
 
 pub use error::GenerateError;
 pub use run::run;
-pub(crate) use sink::into_io;
 pub use verify::verify;
 
 /// What may happen to what the folder holds.
@@ -58,6 +59,8 @@ pub struct GeneratePlan {
     pub existing: Existing,
     /// Threads; 0 takes [`default_threads`].
     pub threads: usize,
+    /// What the folder is on.
+    pub storage: Arc<dyn Storage>,
     /// The I/O engine; `None` takes io_uring where the kernel allows it, else `pwrite`.
     pub engine: Option<EngineKind>,
 }
@@ -73,6 +76,7 @@ impl GeneratePlan {
             dataset,
             existing: Existing::Refuse,
             threads: 0,
+            storage: Arc::new(Disk),
             engine: None,
         }
     }
@@ -100,7 +104,7 @@ impl GeneratePlan {
     #[must_use]
     pub fn outline(&self) -> GenerateOutline {
         let recipe = self.dataset.recipe();
-        let space = stormlp_transfer::storage::space(existing_part(&self.folder)).ok();
+        let space = room(&*self.storage, &self.folder).ok();
         let bytes = self.dataset.total_bytes();
         GenerateOutline {
             folder: self.folder.clone(),
@@ -143,13 +147,17 @@ const MANY_FILES: u64 = 100_000;
 ///
 /// # Errors
 /// [`GenerateError::TooLarge`], and when the folder's file system cannot be asked.
-pub fn check_room(recipe: &Recipe, folder: &Path, existing: Existing) -> Result<(), GenerateError> {
+pub fn check_room(
+    storage: &dyn Storage,
+    recipe: &Recipe,
+    folder: &Path,
+    existing: Existing,
+) -> Result<(), GenerateError> {
     let files = recipe.train_files.saturating_add(recipe.valid_files);
     if files < MANY_FILES {
         return Ok(());
     }
-    let space = stormlp_transfer::storage::space(existing_part(folder))
-        .map_err(|error| GenerateError::setup(&error))?;
+    let space = room(storage, folder)?;
     let room = match existing {
         Existing::Refuse => space.free_bytes,
         // What is there stays a part of it, or makes room.
@@ -166,13 +174,13 @@ pub fn check_room(recipe: &Recipe, folder: &Path, existing: Existing) -> Result<
     })
 }
 
-/// The folder itself, or the nearest one above it that exists, for asking its file system.
-#[must_use]
-pub fn existing_part(folder: &Path) -> &Path {
-    folder
-        .ancestors()
-        .find(|part| part.is_dir())
-        .unwrap_or(Path::new("."))
+/// The room there is for a folder that may be about to be made.
+///
+/// # Errors
+/// When its file system cannot be asked.
+pub fn room(storage: &dyn Storage, folder: &Path) -> Result<Space, GenerateError> {
+    let space = storage.space(&storage.nearest(folder));
+    space.map_err(|error| GenerateError::setup(&error))
 }
 
 /// Threads when none are asked for: two for each CPU, since a thread waits for storage at the

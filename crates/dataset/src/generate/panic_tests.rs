@@ -11,7 +11,7 @@ use std::time::Duration;
 use stormlp_model::event::Silent;
 use stormlp_model::evidence::Evidence;
 use stormlp_model::stop::StopToken;
-use stormlp_transfer::paths::BuildPath;
+use stormlp_transfer::storage::BuildPath;
 use stormlp_transfer::{
     Completion, FileId, PathSpec, Rejected, Slot, Transfer, TransferError, TransferPath, build_path,
 };
@@ -147,10 +147,10 @@ impl TransferPath for PanickingPath {
 #[test]
 fn a_path_that_panics_ends_the_run_which_can_be_continued() {
     let seams: [BuildPath; 4] = [
-        |_| panic!("an injected fault"),
-        |spec| PanickingPath::over(spec, "attach"),
-        |spec| PanickingPath::over(spec, "submit"),
-        |spec| PanickingPath::over(spec, "wait"),
+        |_, _| panic!("an injected fault"),
+        |_, spec| PanickingPath::over(spec, "attach"),
+        |_, spec| PanickingPath::over(spec, "submit"),
+        |_, spec| PanickingPath::over(spec, "wait"),
     ];
     for broken in seams {
         let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,6 @@
 //! The run: folders, threads, progress, and the manifest at the end.
 
 use std::collections::HashMap;
-use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -9,10 +8,9 @@ use std::time::Instant;
 use stormlp_model::event::{Event, Observer, Unit};
 use stormlp_model::stop::StopToken;
 use stormlp_model::warning::{Warning, WarningKind};
-use stormlp_transfer::paths::BuildPath;
-use stormlp_transfer::storage::FolderLock;
+use stormlp_transfer::storage::{BuildPath, path_on};
 use stormlp_transfer::telemetry::CpuTimes;
-use stormlp_transfer::{Driver, DriverSet, PathBuffers, build_path};
+use stormlp_transfer::{Driver, DriverSet, PathBuffers};
 
 use super::crew;
 use super::error::GenerateError;
@@ -37,7 +35,7 @@ pub fn run(
     observer: &dyn Observer,
     stop: &StopToken,
 ) -> Result<GenerateReport, GenerateError> {
-    run_over(plan, observer, stop, build_path)
+    run_over(plan, observer, stop, path_on)
 }
 
 /// [`run`] over paths that `build_path` makes.
@@ -47,21 +45,21 @@ pub(super) fn run_over(
     stop: &StopToken,
     build_path: BuildPath,
 ) -> Result<GenerateReport, GenerateError> {
-    let create =
-        |source| GenerateError::Setup(format!("cannot create {}: {source}", plan.folder.display()));
-    if !plan.folder.is_dir() {
+    let storage = &*plan.storage;
+    if !storage.is_folder(&plan.folder) {
         // A dataset that cannot fit leaves no trace, not even its folder.
         survey::check_space(plan, &Survey::of_nothing(plan))?;
     }
-    fs::create_dir_all(&plan.folder).map_err(create)?;
-    let _lock = FolderLock::take(&plan.folder)?;
+    let made = storage.make_folder(&plan.folder);
+    made.map_err(|error| GenerateError::setup(&error))?;
+    let _lock = storage.lock(&plan.folder)?;
     let head = plan.manifest_head();
     let survey = survey::survey(plan, &head)?;
     survey::check_space(plan, &survey)?;
     make_folders(plan)?;
-    let way = Way::choose(&plan.folder, plan.engine)?;
+    let way = Way::choose(plan)?;
     let whole: Vec<ManifestFile> = survey.kept.values().cloned().collect();
-    let journal = Journal::begin(&plan.folder, &head, &whole)?;
+    let journal = Journal::begin(storage, &plan.folder, &head, &whole)?;
     let crew = Crew::new(plan, &survey, &journal, way, build_path, stop);
     let cpu = CpuTimes::of_process();
     let started = Instant::now();
@@ -76,7 +74,7 @@ pub(super) fn run_over(
     let (files_made, files_kept) = (made.len() as u64, survey.kept.len() as u64);
     let files = in_order(survey.kept, made);
     let bytes = files.iter().map(|file| file.bytes).sum();
-    finish(&plan.folder, &Manifest { head, files })?;
+    finish(storage, &plan.folder, &Manifest { head, files })?;
     let mut remade = survey.damaged;
     remade.truncate(MAX_REMADE_NAMES);
     Ok(GenerateReport {
@@ -131,8 +129,7 @@ fn make_folders(plan: &GeneratePlan) -> Result<(), GenerateError> {
         }
     }
     for folder in folders {
-        fs::create_dir_all(plan.folder.join(&folder))
-            .map_err(|source| GenerateError::file("create", &folder, source))?;
+        plan.storage.make_folder(&plan.folder.join(folder))?;
     }
     Ok(())
 }
@@ -147,7 +144,7 @@ struct Outcome {
 struct Crew<'a> {
     plan: &'a GeneratePlan,
     survey: &'a Survey,
-    journal: &'a Journal,
+    journal: &'a Journal<'a>,
     way: Way,
     build_path: BuildPath,
     stop: &'a StopToken,
@@ -161,7 +158,7 @@ impl<'a> Crew<'a> {
     fn new(
         plan: &'a GeneratePlan,
         survey: &'a Survey,
-        journal: &'a Journal,
+        journal: &'a Journal<'a>,
         way: Way,
         build_path: BuildPath,
         stop: &'a StopToken,
@@ -227,14 +224,13 @@ impl<'a> Crew<'a> {
 
     /// One thread: file after file, until there are none, one failed or the user stops.
     fn thread(&self, index: usize, buffers: PathBuffers) {
-        let path = self.way.path(buffers, self.build_path);
+        let path = self.way.path(&*self.plan.storage, buffers, self.build_path);
         let mut driver = match path {
             Ok(path) => Driver::new(path, &self.drivers, index),
             Err(error) => return self.fail(error),
         };
         let context = Context {
-            folder: &self.plan.folder,
-            dataset: &self.plan.dataset,
+            plan: self.plan,
             way: self.way,
             stop: self.stop,
         };

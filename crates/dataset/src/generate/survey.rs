@@ -1,19 +1,16 @@
 //! Before the first byte: what the folder holds, what of it stays, and whether the rest fits.
 
 use std::collections::HashMap;
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use stormlp_transfer::storage;
+use stormlp_transfer::storage::Storage;
 
 use super::error::GenerateError;
-use super::file::changed_ns;
 use super::verify::{check_side_files, checksum_of};
-use super::{Existing, GeneratePlan, existing_part};
+use super::{Existing, GeneratePlan, room};
 use crate::content::BLOCK_BYTES;
 use crate::manifest::{
     JOURNAL_NAME, MANIFEST_NAME, ManifestError, ManifestFile, ManifestHead, Record, crc64_text,
@@ -43,7 +40,7 @@ impl Survey {
 
 /// Looks at the folder and decides, by what the plan allows, what to make.
 pub(super) fn survey(plan: &GeneratePlan, head: &ManifestHead) -> Result<Survey, GenerateError> {
-    let record = match Record::load(&plan.folder) {
+    let record = match Record::load(&*plan.storage, &plan.folder) {
         // A list that cannot be read goes with the set that it listed.
         Err(ManifestError::Malformed { .. }) if plan.existing == Existing::Overwrite => None,
         loaded => loaded?,
@@ -87,7 +84,7 @@ fn refuse_occupied(
 /// Files that no manifest answers for are never taken for a dataset of stormlp's.
 fn refuse_unknown(plan: &GeneratePlan) -> Result<(), GenerateError> {
     for split in [Split::Train, Split::Valid] {
-        if let Some(name) = first_file(&plan.folder.join(split.folder())) {
+        if let Some(name) = first_file(&*plan.storage, &plan.folder.join(split.folder())) {
             return Err(GenerateError::Occupied {
                 folder: plan.folder.clone(),
                 what: format!(
@@ -102,18 +99,18 @@ fn refuse_unknown(plan: &GeneratePlan) -> Result<(), GenerateError> {
 }
 
 /// The name of some file in a folder or its subfolders.
-fn first_file(folder: &Path) -> Option<String> {
+fn first_file(storage: &dyn Storage, folder: &Path) -> Option<String> {
     let mut subfolders = Vec::new();
-    for entry in fs::read_dir(folder).ok()?.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+    for entry in storage.list(folder).ok()? {
+        let name = entry.name.to_string_lossy().into_owned();
+        if entry.is_folder() {
             subfolders.push(name);
         } else if !name.starts_with('.') {
             return Some(name);
         }
     }
     subfolders.into_iter().find_map(|subfolder| {
-        first_file(&folder.join(&subfolder)).map(|file| format!("{subfolder}/{file}"))
+        first_file(storage, &folder.join(&subfolder)).map(|file| format!("{subfolder}/{file}"))
     })
 }
 
@@ -141,12 +138,8 @@ fn remove_dataset(plan: &GeneratePlan, record: Option<&Record>) -> Result<(), Ge
 }
 
 fn remove(plan: &GeneratePlan, name: &str) -> Result<(), GenerateError> {
-    match fs::remove_file(plan.folder.join(name)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(GenerateError::file("remove", name, error))
-        }
-        _ => Ok(()),
-    }
+    plan.storage.remove(&plan.folder.join(name))?;
+    Ok(())
 }
 
 /// Removes `{prefix}_…_of_….{suffix}…` from a folder and its subfolders.
@@ -154,13 +147,13 @@ fn remove_named(plan: &GeneratePlan, folder: &str) -> Result<(), GenerateError> 
     let recipe = plan.dataset.recipe();
     let start = format!("{}_", recipe.prefix);
     let suffix = format!(".{}", recipe.format.name());
-    let Ok(entries) = fs::read_dir(plan.folder.join(folder)) else {
+    let Ok(entries) = plan.storage.list(&plan.folder.join(folder)) else {
         return Ok(());
     };
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
+    for entry in entries {
+        let name = entry.name.to_string_lossy();
         let path = format!("{folder}/{name}");
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+        if entry.is_folder() && !entry.facts.link {
             remove_named(plan, &path)?;
         } else if name.trim_start_matches('.').starts_with(&start)
             && name.contains("_of_")
@@ -193,7 +186,7 @@ fn resume(
             let Some(file) = record.files.get(&plan.dataset.path(index)) else {
                 continue;
             };
-            match still_whole(&plan.folder, file) {
+            match still_whole(&*plan.storage, &plan.folder, file) {
                 Some(file) => {
                     lock(&kept).insert(index, file);
                 }
@@ -224,15 +217,16 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// The file as it stands now when it has its recorded bytes. Size and time of change suffice;
 /// where the time is another (a copied folder), the checksum decides.
-fn still_whole(folder: &Path, file: &ManifestFile) -> Option<ManifestFile> {
+fn still_whole(storage: &dyn Storage, folder: &Path, file: &ManifestFile) -> Option<ManifestFile> {
     let path = folder.join(&file.name);
-    if fs::metadata(&path).ok()?.len() != file.bytes {
+    let found = storage.look(&path).ok()??;
+    if found.bytes != file.bytes {
         return None;
     }
-    check_side_files(folder, file).ok()?;
-    let changed_ns = changed_ns(&path).ok()?;
+    check_side_files(storage, folder, file).ok()?;
+    let changed_ns = found.changed_ns;
     if changed_ns != file.changed_ns {
-        let crc = checksum_of(&path).ok()?;
+        let crc = checksum_of(storage, &path).ok()?;
         if crc64_text(crc) != file.crc64 {
             return None;
         }
@@ -284,13 +278,12 @@ fn differences(theirs: &ManifestHead, ours: &ManifestHead) -> (String, String) {
 
 /// Fails when the files to be made do not fit beside what stays.
 pub(super) fn check_space(plan: &GeneratePlan, survey: &Survey) -> Result<(), GenerateError> {
-    let space = storage::space(existing_part(&plan.folder))
-        .map_err(|error| GenerateError::setup(&error))?;
+    let space = room(&*plan.storage, &plan.folder)?;
     let replaced: u64 = survey
         .damaged
         .iter()
-        .filter_map(|name| fs::metadata(plan.folder.join(name)).ok())
-        .map(|metadata| metadata.len())
+        .filter_map(|name| plan.storage.look(&plan.folder.join(name)).ok()?)
+        .map(|found| found.bytes)
         .sum();
     let needed: u64 = survey
         .to_make

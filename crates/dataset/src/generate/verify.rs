@@ -1,17 +1,16 @@
 //! Reading a dataset back: every file against its manifest, or against its format where there
 //! is none. Nothing is written.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crc_fast::{Digest, checksum};
+use crc_fast::Digest;
 use stormlp_model::dataset::Verification;
 use stormlp_model::event::{Event, Observer, Unit};
 use stormlp_model::stop::StopToken;
-use stormlp_transfer::page_cache;
+use stormlp_transfer::TransferError;
+use stormlp_transfer::storage::{Access, Storage};
 
 use super::GeneratePlan;
 use super::crew;
@@ -33,11 +32,11 @@ pub fn verify(
     observer: &dyn Observer,
     stop: &StopToken,
 ) -> Result<Verification, GenerateError> {
-    if !plan.folder.is_dir() {
+    if !plan.storage.is_folder(&plan.folder) {
         let message = format!("{} does not exist", plan.folder.display());
         return Err(GenerateError::Setup(message));
     }
-    let record = Record::load(&plan.folder)?;
+    let record = Record::load(&*plan.storage, &plan.folder)?;
     if let Some(record) = &record
         && record.head.recipe != plan.manifest_head().recipe
     {
@@ -97,9 +96,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 fn check_file(plan: &GeneratePlan, record: Option<&Record>, index: u64) -> Result<u64, String> {
     let name = plan.dataset.path(index);
     let path = plan.folder.join(&name);
-    let found = std::fs::metadata(&path)
-        .map_err(|error| format!("{name}: {error}"))?
-        .len();
+    let storage = &*plan.storage;
+    let told = |error: TransferError| format!("{}: {}", plan.dataset.path(index), error.reason());
+    let found = storage.found(&path).map_err(told)?.bytes;
     let Some(record) = record else {
         let file = FoundFile { name, bytes: found };
         return check_framing(plan, index, &file);
@@ -115,9 +114,9 @@ fn check_file(plan: &GeneratePlan, record: Option<&Record>, index: u64) -> Resul
             file.bytes
         ));
     }
-    let crc = checksum_of(&path).map_err(|error| format!("{name}: {error}"))?;
+    let crc = checksum_of(storage, &path).map_err(told)?;
     compare(&name, crc, &file.crc64)?;
-    check_side_files(&plan.folder, file)?;
+    check_side_files(storage, &plan.folder, file)?;
     Ok(found)
 }
 
@@ -132,20 +131,23 @@ fn compare(name: &str, crc: u64, expected: &str) -> Result<(), String> {
 }
 
 /// The index files beside a data file, by size and checksum.
-pub(super) fn check_side_files(folder: &Path, file: &ManifestFile) -> Result<(), String> {
+pub(super) fn check_side_files(
+    storage: &dyn Storage,
+    folder: &Path,
+    file: &ManifestFile,
+) -> Result<(), String> {
     for side in &file.side_files {
         let path = folder.join(&side.name);
-        let found = std::fs::metadata(&path).map_err(|error| format!("{}: {error}", side.name))?;
-        if !found.is_file() || found.len() != side.bytes {
+        let told = |error: TransferError| format!("{}: {}", side.name, error.reason());
+        let found = storage.regular_file(&path).map_err(told)?;
+        if found != side.bytes {
             return Err(format!(
-                "{}: it has {} bytes, it was made with {}",
-                side.name,
-                found.len(),
-                side.bytes
+                "{}: it has {found} bytes, it was made with {}",
+                side.name, side.bytes
             ));
         }
-        let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", side.name))?;
-        compare(&side.name, checksum(CHECKSUM, &bytes), &side.crc64)?;
+        let crc = checksum_of(storage, &path).map_err(told)?;
+        compare(&side.name, crc, &side.crc64)?;
     }
     Ok(())
 }
@@ -154,8 +156,8 @@ pub(super) fn check_side_files(folder: &Path, file: &ManifestFile) -> Result<(),
 /// size.
 fn check_framing(plan: &GeneratePlan, index: u64, file: &FoundFile) -> Result<u64, String> {
     let FoundFile { name, bytes } = file;
-    let layout =
-        inventory::inspect(&plan.folder, &plan.dataset, file).map_err(|error| error.to_string())?;
+    let layout = inventory::inspect(&*plan.storage, &plan.folder, &plan.dataset, file)
+        .map_err(|error| error.to_string())?;
     let samples = plan.dataset.recipe().samples_per_file;
     if layout.samples != samples {
         let found = layout.samples;
@@ -173,17 +175,18 @@ fn check_framing(plan: &GeneratePlan, index: u64, file: &FoundFile) -> Result<u6
 }
 
 /// The checksum of a file, read from storage: what the page cache holds of it is dropped first.
-pub(super) fn checksum_of(path: &Path) -> io::Result<u64> {
-    let mut file = File::open(path)?;
+pub(super) fn checksum_of(storage: &dyn Storage, path: &Path) -> Result<u64, TransferError> {
     // Where nothing can be dropped, the cache is as good a source as there is.
-    let _ = page_cache::drop_file(&file, path);
+    let _ = storage.drop_cached(path);
+    let file = storage.open(path, Access::Read, false)?;
     let mut digest = Digest::new(CHECKSUM);
-    let mut buffer = vec![0; READ_BYTES];
+    let (mut buffer, mut offset) = (vec![0; READ_BYTES], 0);
     loop {
-        let read = file.read(&mut buffer)?;
+        let read = storage.read_at(&file, path, offset, &mut buffer)?;
         if read == 0 {
             return Ok(digest.finalize());
         }
         digest.update(&buffer[..read]);
+        offset += read as u64;
     }
 }

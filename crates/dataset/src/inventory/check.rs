@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 use std::fmt::Display;
-use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use stormlp_model::units::counted;
 
 use super::{FoundFile, FoundSplit, Inventory, base_name};
+use stormlp_transfer::storage::Storage;
+
 use crate::dataset::{Dataset, FormatKind};
 use crate::format::indexed_binary::{OFFSETS_SUFFIX, SIZES_SUFFIX, read_index};
 use crate::format::{FileLayout, FormatError, OpenFile};
@@ -80,7 +81,12 @@ impl Finding {
 /// and the last training file to read their framing. An empty list is a good dataset. `datagen` is
 /// the command that makes the dataset, for the advice.
 #[must_use]
-pub fn check(inventory: &Inventory, dataset: &Dataset, datagen: &str) -> Vec<Finding> {
+pub fn check(
+    storage: &dyn Storage,
+    inventory: &Inventory,
+    dataset: &Dataset,
+    datagen: &str,
+) -> Vec<Finding> {
     let mend = &Mend::of(inventory, datagen);
     let mut findings = Vec::new();
     if inventory.train.files.is_empty() && dataset.recipe().train_files > 0 {
@@ -104,7 +110,7 @@ pub fn check(inventory: &Inventory, dataset: &Dataset, datagen: &str) -> Vec<Fin
     }
     findings.extend(wrong_sizes(inventory, mend));
     if findings.iter().all(|finding| !finding.fatal) {
-        findings.extend(framing(inventory, dataset, mend));
+        findings.extend(framing(storage, inventory, dataset, mend));
     }
     findings
 }
@@ -282,7 +288,12 @@ fn wrong_sizes(inventory: &Inventory, mend: &Mend) -> Option<Finding> {
 }
 
 /// Reads the framing of some files and the mean size of all.
-fn framing(inventory: &Inventory, dataset: &Dataset, mend: &Mend) -> Vec<Finding> {
+fn framing(
+    storage: &dyn Storage,
+    inventory: &Inventory,
+    dataset: &Dataset,
+    mend: &Mend,
+) -> Vec<Finding> {
     let files = &inventory.train.files;
     // Those beyond the workload's are not read.
     let wanted = usize::try_from(dataset.recipe().train_files).unwrap_or(usize::MAX);
@@ -294,7 +305,7 @@ fn framing(inventory: &Inventory, dataset: &Dataset, mend: &Mend) -> Vec<Finding
     let mut payload_shares = Vec::new();
     for place in places {
         let file = &files[place];
-        let layout = match inspect(&inventory.folder, dataset, file) {
+        let layout = match inspect(storage, &inventory.folder, dataset, file) {
             Ok(layout) => layout,
             Err(error) => {
                 return vec![Finding::fatal(
@@ -349,15 +360,16 @@ fn mean_size(inventory: &Inventory, dataset: &Dataset, share: f64) -> Option<Fin
 /// # Errors
 /// When a file cannot be opened, or is not what its format says.
 pub fn inspect(
+    storage: &dyn Storage,
     folder: &Path,
     dataset: &Dataset,
     file: &FoundFile,
 ) -> Result<FileLayout, FormatError> {
     let open = |name: &str| {
-        OpenFile::open(&folder.join(name)).map_err(|source: io::Error| FormatError::Read {
+        OpenFile::open(storage, &folder.join(name)).map_err(|error| FormatError::Read {
             file: name.to_string(),
             offset: 0,
-            source,
+            source: error.into_io(),
         })
     };
     if dataset.recipe().format == FormatKind::IndexedBinary {

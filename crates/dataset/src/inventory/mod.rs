@@ -8,11 +8,11 @@ mod check;
 mod plan;
 
 use std::cmp::Ordering;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use stormlp_transfer::TransferError;
+use stormlp_transfer::storage::{Kind, Storage};
 
 use crate::manifest::{ManifestError, Record};
 use crate::names::Split;
@@ -69,13 +69,8 @@ pub enum ScanError {
     #[error("{} does not exist", .0.display())]
     Missing(PathBuf),
     /// Part of it cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Unreadable {
-        /// The folder or file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Unreadable(#[from] TransferError),
     /// Its manifest cannot be read.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
@@ -109,25 +104,28 @@ impl Inventory {
 ///
 /// # Errors
 /// When the folder is missing, or a part of it cannot be read.
-pub fn scan(folder: &Path, suffix: &str) -> Result<Inventory, ScanError> {
-    if !folder.is_dir() {
+pub fn scan(storage: &dyn Storage, folder: &Path, suffix: &str) -> Result<Inventory, ScanError> {
+    if !storage.is_folder(folder) {
         return Err(ScanError::Missing(folder.to_path_buf()));
     }
     Ok(Inventory {
         folder: folder.to_path_buf(),
-        train: scan_split(folder, Split::Train, suffix)?,
-        valid: scan_split(folder, Split::Valid, suffix)?,
-        record: Record::load(folder)?,
+        train: scan_split(storage, folder, Split::Train, suffix)?,
+        valid: scan_split(storage, folder, Split::Valid, suffix)?,
+        record: Record::load(storage, folder)?,
     })
 }
 
-fn scan_split(folder: &Path, split: Split, suffix: &str) -> Result<FoundSplit, ScanError> {
-    let base = split.folder();
+fn scan_split(
+    storage: &dyn Storage,
+    folder: &Path,
+    split: Split,
+    suffix: &str,
+) -> Result<FoundSplit, TransferError> {
     let mut found = FoundSplit::default();
-    let subfolders = scan_folder(folder, base, suffix, &mut found)?;
-    for subfolder in subfolders {
+    for subfolder in scan_folder(storage, folder, split.folder(), suffix, &mut found)? {
         let before = found.files.len();
-        scan_folder(folder, &subfolder, suffix, &mut found)?;
+        scan_folder(storage, folder, &subfolder, suffix, &mut found)?;
         found.subfolders += u64::from(found.files.len() > before);
     }
     found.files.sort_by(|a, b| dlio_order(&a.name, &b.name));
@@ -137,47 +135,39 @@ fn scan_split(folder: &Path, split: Split, suffix: &str) -> Result<FoundSplit, S
 
 /// Adds the files of one folder; returns its subfolders, relative to the dataset folder.
 fn scan_folder(
+    storage: &dyn Storage,
     root: &Path,
     relative: &str,
     suffix: &str,
     found: &mut FoundSplit,
-) -> Result<Vec<String>, ScanError> {
-    let path = root.join(relative);
-    let unreadable = |source| ScanError::Unreadable {
-        path: path.clone(),
-        source,
-    };
-    let entries = match fs::read_dir(&path) {
-        Ok(entries) => entries,
+) -> Result<Vec<String>, TransferError> {
+    let entries = match storage.list(&root.join(relative)) {
         // DLIO makes both halves, others may not: an absent one is empty.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(unreadable(error)),
+        Err(error) if error.is_not_found() => return Ok(Vec::new()),
+        entries => entries?,
     };
     let mut subfolders = Vec::new();
     for entry in entries {
-        let entry = entry.map_err(unreadable)?;
-        let name = entry.file_name().to_string_lossy().into_owned();
+        let name = entry.name.to_string_lossy();
         if name.starts_with('.') {
             continue;
         }
-        // Follows links: a dataset may be put together from several places.
-        let metadata = fs::metadata(entry.path()).map_err(|source| ScanError::Unreadable {
-            path: entry.path(),
-            source,
-        })?;
         let name = format!("{relative}/{name}");
-        if metadata.is_dir() {
-            subfolders.push(name);
-        } else if metadata.is_file() && has_suffix(&name, suffix) {
-            found.files.push(FoundFile {
+        // Links are followed: a dataset may be put together from several places.
+        match entry.facts.kind {
+            Kind::Nothing => {
+                let nothing = std::io::ErrorKind::NotFound.into();
+                return Err(TransferError::file("read", root.join(name), nothing));
+            }
+            Kind::Folder => subfolders.push(name),
+            Kind::File if has_suffix(&name, suffix) => found.files.push(FoundFile {
                 name,
-                bytes: metadata.len(),
-            });
-        } else if !name.ends_with(".idx") {
-            found.foreign.push(name);
+                bytes: entry.facts.bytes,
+            }),
+            _ if name.ends_with(".idx") => {}
+            _ => found.foreign.push(name),
         }
     }
-    subfolders.sort_unstable();
     Ok(subfolders)
 }
 
@@ -200,8 +190,11 @@ fn has_suffix(name: &str, suffix: &str) -> bool {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::{ScanError, scan};
     use std::fs;
+
+    use stormlp_transfer::storage::Disk;
+
+    use super::{ScanError, scan};
 
     #[test]
     fn files_are_found_in_dlios_order() {
@@ -218,7 +211,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, vec![0; bytes]).unwrap();
         }
-        let inventory = scan(root.path(), "npz").unwrap();
+        let inventory = scan(&Disk, root.path(), "npz").unwrap();
         let names: Vec<&str> = inventory
             .train
             .files
@@ -241,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_missing_folder_is_named() {
-        let error = scan(std::path::Path::new("/no/such/folder"), "npz").unwrap_err();
+        let error = scan(&Disk, std::path::Path::new("/no/such/folder"), "npz").unwrap_err();
         assert!(matches!(error, ScanError::Missing(_)));
         assert_eq!(error.to_string(), "/no/such/folder does not exist");
     }

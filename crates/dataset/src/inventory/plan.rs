@@ -4,6 +4,7 @@ use std::path::Path;
 
 use stormlp_model::facts::Availability;
 use stormlp_model::training::inventory as plan;
+use stormlp_transfer::storage::Storage;
 
 use super::{FoundSplit, Inventory, dlio_order, inspect};
 use crate::dataset::Dataset;
@@ -58,7 +59,7 @@ impl Inventory {
     /// What `TrainPlan::resolve` needs to know. `dataset` tells how to read the first file when
     /// no manifest says how many samples a file holds.
     #[must_use]
-    pub fn for_plan(&self, dataset: &Dataset) -> plan::Inventory {
+    pub fn for_plan(&self, storage: &dyn Storage, dataset: &Dataset) -> plan::Inventory {
         let files = |split: &FoundSplit| {
             split
                 .files
@@ -75,7 +76,7 @@ impl Inventory {
             train: files(&self.train),
             valid: files(&self.valid),
             foreign: foreign.take(MAX_FOREIGN).cloned().collect(),
-            samples_per_file: self.samples_per_file(dataset),
+            samples_per_file: self.samples_per_file(storage, dataset),
             files: self
                 .record
                 .as_ref()
@@ -88,12 +89,12 @@ impl Inventory {
 
     /// Samples in a file: as the manifest says, else as the first training file shows.
     #[must_use]
-    pub fn samples_per_file(&self, dataset: &Dataset) -> Option<u64> {
+    pub fn samples_per_file(&self, storage: &dyn Storage, dataset: &Dataset) -> Option<u64> {
         if let Some(record) = &self.record {
             return Some(record.head.samples_per_file);
         }
         let first = self.train.files.first()?;
-        let layout = inspect(&self.folder, dataset, first).ok()?;
+        let layout = inspect(storage, &self.folder, dataset, first).ok()?;
         Some(layout.samples)
     }
 }

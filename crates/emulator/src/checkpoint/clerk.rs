@@ -8,11 +8,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use stormlp_model::checkpoint::Parts;
+use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::guarded;
-use stormlp_transfer::{TransferError, storage};
+use stormlp_transfer::storage::{Access, Storage, temporary_name};
 
 use super::error::CheckpointError;
-use super::world::World;
 
 /// One file of a rank.
 #[derive(Debug, Clone)]
@@ -68,18 +68,18 @@ impl Job {
 
     fn run(
         self,
-        world: &dyn World,
+        storage: &dyn Storage,
         parts: &mut Parts,
     ) -> Result<Option<(File, File)>, CheckpointError> {
         match self {
             Self::Create { task, direct } => {
-                timed(&mut parts.open_seconds, || create(world, &task, direct)).map(Some)
+                timed(&mut parts.open_seconds, || create(storage, &task, direct)).map(Some)
             }
             Self::Open { task, direct } => {
-                timed(&mut parts.open_seconds, || open(world, &task, direct)).map(Some)
+                timed(&mut parts.open_seconds, || open(storage, &task, direct)).map(Some)
             }
             Self::Finish { files, sync, last } => {
-                finish(world, files, sync, last, parts).map(|()| None)
+                finish(storage, files, sync, last, parts).map(|()| None)
             }
             Self::Close(file) => {
                 timed(&mut parts.close_seconds, || drop(file));
@@ -100,7 +100,7 @@ pub(super) struct Answer {
 }
 
 /// Takes requests until there are none left.
-pub(super) fn serve(world: &dyn World, requests: &Mutex<Receiver<Request>>) {
+pub(super) fn serve(storage: &dyn Storage, requests: &Mutex<Receiver<Request>>) {
     loop {
         let next = requests
             .lock()
@@ -112,7 +112,7 @@ pub(super) fn serve(world: &dyn World, requests: &Mutex<Receiver<Request>>) {
         let mut parts = Parts::default();
         let clerk = format!("clerk, which was to {},", job.what());
         // The mover waits for an answer to every request, so a panic is one too.
-        let result = guarded(&clerk, || job.run(world, &mut parts));
+        let result = guarded(&clerk, || job.run(storage, &mut parts));
         let result = result.unwrap_or_else(|panic| Err(panic.into()));
         // A mover that gave up no longer listens.
         let _ = reply.send(Answer {
@@ -139,19 +139,23 @@ fn twice(file: File, path: &Path) -> Result<(File, File), CheckpointError> {
 }
 
 fn create(
-    world: &dyn World,
+    storage: &dyn Storage,
     task: &FileTask,
     direct: bool,
 ) -> Result<(File, File), CheckpointError> {
-    let temporary = storage::temporary_name(&task.path);
-    let file = world
+    let temporary = temporary_name(&task.path);
+    let file = storage
         .create(&temporary, task.bytes, direct)
         .map_err(|error| CheckpointError::on(&temporary, error))?;
     twice(file, &temporary)
 }
 
-fn open(world: &dyn World, task: &FileTask, direct: bool) -> Result<(File, File), CheckpointError> {
-    let file = world.open(&task.path, direct)?;
+fn open(
+    storage: &dyn Storage,
+    task: &FileTask,
+    direct: bool,
+) -> Result<(File, File), CheckpointError> {
+    let file = storage.open(&task.path, Access::Read, direct)?;
     let found = file
         .metadata()
         .map_err(|source| TransferError::file("ask for the size of", &task.path, source))?
@@ -168,7 +172,7 @@ fn open(world: &dyn World, task: &FileTask, direct: bool) -> Result<(File, File)
 
 /// Ends the writing of files, in order.
 fn finish(
-    world: &dyn World,
+    storage: &dyn Storage,
     files: Vec<(File, FileTask)>,
     sync: bool,
     last: bool,
@@ -178,22 +182,22 @@ fn finish(
         .last()
         .and_then(|(_, task)| task.path.parent().map(Path::to_path_buf));
     for (file, task) in files {
-        let temporary = storage::temporary_name(&task.path);
+        let temporary = temporary_name(&task.path);
         // Direct writes end on whole blocks; the file ends where it must.
         timed(&mut parts.transfer_seconds, || file.set_len(task.bytes))
             .map_err(|source| TransferError::file("set the size of", &temporary, source))
             .map_err(|error| CheckpointError::on(&task.path, error))?;
         if sync {
-            timed(&mut parts.fsync_seconds, || world.sync(&file, &temporary))
+            timed(&mut parts.fsync_seconds, || storage.sync(&file, &temporary))
                 .map_err(|source| CheckpointError::on_sync(&task.path, source))?;
         }
         timed(&mut parts.close_seconds, || drop(file));
         timed(&mut parts.rename_seconds, || {
-            world.rename(&temporary, &task.path)
+            storage.rename(&temporary, &task.path)
         })?;
     }
     if let (true, true, Some(folder)) = (sync, last, folder) {
-        timed(&mut parts.rename_seconds, || world.sync_folder(&folder))?;
+        timed(&mut parts.rename_seconds, || storage.sync_folder(&folder))?;
     }
     Ok(())
 }

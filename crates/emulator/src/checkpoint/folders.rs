@@ -3,8 +3,6 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use stormlp_model::checkpoint::{
@@ -13,7 +11,10 @@ use stormlp_model::checkpoint::{
 };
 use stormlp_model::facts::Availability;
 use stormlp_model::location::Location;
-use stormlp_transfer::storage::{self, Access, FolderLock, LOCK_NAME};
+use stormlp_transfer::storage::{
+    Access, Durability, Entry, FolderLock, Kind, LOCK_NAME, Storage, is_direct_refused,
+    temporary_name,
+};
 use stormlp_transfer::{TransferError, probe};
 
 use super::error::CheckpointError;
@@ -31,124 +32,97 @@ pub enum Look {
 ///
 /// # Errors
 /// When a directory that is there cannot be read.
-pub fn scan(folders: &[Location], look: Look) -> Result<CheckpointFacts, TransferError> {
+pub fn scan(
+    storage: &dyn Storage,
+    folders: &[Location],
+    look: Look,
+) -> Result<CheckpointFacts, TransferError> {
     let mut facts = CheckpointFacts::default();
-    for (index, path) in folders.iter().map(Location::folder).enumerate() {
-        facts.folders.push(folder_facts(path, look)?);
-        if path.is_dir() {
-            facts.saved.extend(saved_parts(index, path)?);
+    for (index, location) in folders.iter().enumerate() {
+        facts.folders.push(folder_facts(storage, location, look)?);
+        if storage.is_folder(location.folder()) {
+            facts
+                .saved
+                .extend(saved_parts(storage, index, location.folder())?);
         }
     }
     Ok(facts)
 }
 
-/// The nearest folder at or above `path` that is there.
-fn existing(path: &Path) -> PathBuf {
-    let mut current = path;
-    loop {
-        if current.exists() {
-            return current.to_path_buf();
-        }
-        match current.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => current = parent,
-            _ => return PathBuf::from("."),
-        }
-    }
-}
-
-fn folder_facts(path: &Path, look: Look) -> Result<FolderFacts, TransferError> {
-    let nearest = existing(path);
-    let metadata = fs::metadata(&nearest)
-        .map_err(|source| TransferError::file("look at", &nearest, source))?;
-    let writable = if !metadata.is_dir() {
+fn folder_facts(
+    storage: &dyn Storage,
+    location: &Location,
+    look: Look,
+) -> Result<FolderFacts, TransferError> {
+    let nearest = storage.nearest(location.folder());
+    let found = storage.found(&nearest)?;
+    let writable = if found.kind != Kind::Folder {
         Availability::unavailable(
             format!("{} is no folder", nearest.display()),
             "use --dir with a folder",
         )
     } else if look == Look::Only {
         Availability::Available
-    } else if let Err(error) = try_file(&nearest) {
+    } else if let Err(error) = try_file(storage, &nearest, false) {
         Availability::unavailable(
-            error.to_string(),
+            error.reason(),
             "change its permissions, or use another --dir",
         )
     } else {
         Availability::Available
     };
+    let direct = match look == Look::AndTry && writable.is_available() {
+        true => try_file(storage, &nearest, true),
+        // Reading may still work; what opens the files will tell.
+        false => Ok(()),
+    };
     Ok(FolderFacts {
-        path: path.into(),
-        direct: match look {
-            Look::Only => Availability::Available,
-            Look::AndTry => direct_support(&nearest, &writable),
+        path: location.clone(),
+        direct: match direct {
+            Err(error) if is_direct_refused(&error) => {
+                Availability::unavailable(error.to_string(), "use --path buffered")
+            }
+            _ => Availability::Available,
         },
         writable,
-        free_bytes: storage::space(&nearest)?.free_bytes,
-        file_system_id: metadata.dev(),
+        free_bytes: storage.space(&nearest)?.free_bytes,
+        file_system_id: found.file_system_id,
         file_system: probe::filesystem(&nearest)
             .known()
             .map(|fs| fs.kind.clone()),
     })
 }
 
-/// Whether a file can be made in a folder: tried, with a file that is gone at once.
-fn try_file(folder: &Path) -> std::io::Result<()> {
-    let probe = probe_name(folder);
-    fs::File::options()
-        .write(true)
-        .create_new(true)
-        .open(&probe)?;
-    fs::remove_file(&probe)
-}
-
-/// A name for a trial file that no other run takes.
-fn probe_name(folder: &Path) -> PathBuf {
-    folder.join(format!(".stormlp-trial-{}", std::process::id()))
-}
-
-/// Whether files in a folder take `O_DIRECT`: tried.
-fn direct_support(folder: &Path, writable: &Availability) -> Availability {
-    if !writable.is_available() {
-        // Reading may still work; what opens the files will tell.
-        return Availability::Available;
-    }
-    let probe = probe_name(folder);
-    let opened = storage::open(&probe, Access::Create, true);
-    let _ = fs::remove_file(&probe);
-    match opened {
-        Err(error) if storage::is_direct_refused(&error) => {
-            Availability::unavailable(error.to_string(), "use --path buffered")
-        }
-        _ => Availability::Available,
-    }
+/// Whether a file can be made in a folder, with `O_DIRECT` if so asked: tried, with a file that is
+/// gone at once, of a name that no other run takes.
+fn try_file(storage: &dyn Storage, folder: &Path, direct: bool) -> Result<(), TransferError> {
+    let probe = folder.join(format!(".stormlp-trial-{}", std::process::id()));
+    let opened = storage.open(&probe, Access::Create, direct);
+    // Some file systems make the file and then refuse the flag.
+    let _ = storage.remove(&probe);
+    opened.map(drop)
 }
 
 /// Every checkpoint folder in a directory.
-fn saved_parts(index: usize, directory: &Path) -> Result<Vec<SavedPart>, TransferError> {
-    let read = |path: &Path| {
-        fs::read_dir(path)
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .map_err(|source| TransferError::file("read the folder", path, source))
-    };
+fn saved_parts(
+    storage: &dyn Storage,
+    index: usize,
+    directory: &Path,
+) -> Result<Vec<SavedPart>, TransferError> {
     let mut parts = Vec::new();
-    for entry in read(directory)? {
-        let name = entry.file_name();
-        let Some(step) = name.to_str().and_then(step_of) else {
+    for entry in storage.list(directory)? {
+        let Some(step) = entry.text().and_then(step_of) else {
             continue;
         };
-        let folder = entry.path();
-        let marker = fs::read_to_string(folder.join(MARKER_NAME)).ok();
-        let marker = marker.map(|text| Marker::parse(&text));
+        let folder = directory.join(&entry.name);
+        let marker = storage.read_text(&folder.join(MARKER_NAME));
+        let marker = marker.ok().flatten().map(|text| Marker::parse(&text));
         let mut files = Vec::new();
-        if folder.is_dir() {
-            for file in read(&folder)? {
-                if let (Ok(metadata), Ok(name)) = (file.metadata(), file.file_name().into_string())
-                    && metadata.is_file()
-                    && name != MARKER_NAME
-                {
-                    files.push(FoundFile {
-                        name,
-                        bytes: metadata.len(),
-                    });
+        if entry.is_folder() {
+            for file in storage.list(&folder)?.into_iter().filter(Entry::is_file) {
+                let (bytes, name) = (file.facts.bytes, file.name.into_string());
+                if let Some(name) = name.ok().filter(|name| name != MARKER_NAME) {
+                    files.push(FoundFile { name, bytes });
                 }
             }
         }
@@ -156,7 +130,7 @@ fn saved_parts(index: usize, directory: &Path) -> Result<Vec<SavedPart>, Transfe
             step,
             folder: index,
             foreign: match &marker {
-                Some(Ok(marker)) => foreign(&folder, marker)?,
+                Some(Ok(marker)) => foreign(storage, &folder, marker)?,
                 _ => None,
             },
             marker,
@@ -168,14 +142,16 @@ fn saved_parts(index: usize, directory: &Path) -> Result<Vec<SavedPart>, Transfe
 }
 
 /// Makes the directories and keeps other runs out of them.
-pub(super) fn enter(folders: &[Location]) -> Result<Vec<FolderLock>, CheckpointError> {
+pub(super) fn enter(
+    storage: &dyn Storage,
+    folders: &[Location],
+) -> Result<Vec<FolderLock>, CheckpointError> {
     folders
         .iter()
         .map(Location::folder)
         .map(|folder| {
-            fs::create_dir_all(folder)
-                .map_err(|source| TransferError::file("make the folder", folder, source))?;
-            Ok(FolderLock::take(folder)?)
+            storage.make_folder(folder)?;
+            Ok(storage.lock(folder)?)
         })
         .collect()
 }
@@ -210,60 +186,65 @@ fn marker(plan: &CheckpointPlan, folder: usize, complete: bool) -> Marker {
 /// Makes the folders of checkpoint `step`, empty but for a marker that says "incomplete". A
 /// checkpoint of that number that stormlp made before goes away; anything else is in the way, and
 /// then nothing at all is touched.
-pub(super) fn begin(plan: &CheckpointPlan, step: u32) -> Result<(), CheckpointError> {
-    for made in made_before(plan, step)? {
-        made.remove()?;
+pub(super) fn begin(
+    storage: &dyn Storage,
+    plan: &CheckpointPlan,
+    step: u32,
+) -> Result<(), CheckpointError> {
+    for made in made_before(storage, plan, step)? {
+        made.remove(storage)?;
     }
     for (index, directory) in plan.folders.iter().enumerate() {
         let folder = directory.join(step_folder(step));
-        make_folder(&folder, &marker(plan, index, false))?;
-        storage::sync_folder(directory.folder())?;
+        make_folder(storage, &folder, &marker(plan, index, false))?;
+        storage.sync_folder(directory.folder())?;
     }
     Ok(())
 }
 
 /// Makes a checkpoint's folder with its marker in it. A folder of that name is never without:
 /// nobody could tell then who made it.
-fn make_folder(folder: &Path, marker: &Marker) -> Result<(), CheckpointError> {
-    let husk = storage::temporary_name(folder);
-    remove_husk(&husk)?;
+fn make_folder(
+    storage: &dyn Storage,
+    folder: &Path,
+    marker: &Marker,
+) -> Result<(), CheckpointError> {
+    let unfinished = temporary_name(folder);
+    remove_unfinished(storage, &unfinished)?;
     let make = || -> Result<(), CheckpointError> {
-        fs::create_dir(&husk)
-            .map_err(|source| TransferError::file("make the folder", folder, source))?;
-        write_marker(&husk, marker)?;
-        fs::rename(&husk, folder)
-            .map_err(|source| TransferError::file("make the folder", folder, source))?;
+        storage.make_folder(&unfinished)?;
+        write_marker(storage, &unfinished, marker)?;
+        storage.rename(&unfinished, folder)?;
         Ok(())
     };
     make().inspect_err(|_| {
         // What is left of the attempt is of no use to anyone.
-        let _ = remove_husk(&husk);
+        let _ = remove_unfinished(storage, &unfinished);
     })
 }
 
 /// Removes a checkpoint's folder under its temporary name, in which there is a marker at most. A
 /// run that was killed may have left one.
-fn remove_husk(husk: &Path) -> Result<(), CheckpointError> {
-    let marker = husk.join(MARKER_NAME);
-    let removed = [storage::temporary_name(&marker), marker]
-        .into_iter()
-        .map(fs::remove_file)
-        .chain(std::iter::once_with(|| fs::remove_dir(husk)));
-    for result in removed {
-        match result {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(TransferError::file("remove", husk, error).into());
-            }
-            _ => {}
-        }
+fn remove_unfinished(storage: &dyn Storage, folder: &Path) -> Result<(), CheckpointError> {
+    let marker = folder.join(MARKER_NAME);
+    storage.remove(&temporary_name(&marker))?;
+    storage.remove(&marker)?;
+    if !storage.remove_folder(folder)? && storage.is_folder(folder) {
+        let path = folder.to_path_buf();
+        return Err(CheckpointError::InTheWay { path });
     }
     Ok(())
 }
 
 /// Says that checkpoint `step` is whole.
-pub(super) fn complete(plan: &CheckpointPlan, step: u32) -> Result<(), CheckpointError> {
+pub(super) fn complete(
+    storage: &dyn Storage,
+    plan: &CheckpointPlan,
+    step: u32,
+) -> Result<(), CheckpointError> {
     for (index, directory) in plan.folders.iter().enumerate() {
         write_marker(
+            storage,
             &directory.join(step_folder(step)),
             &marker(plan, index, true),
         )?;
@@ -273,32 +254,41 @@ pub(super) fn complete(plan: &CheckpointPlan, step: u32) -> Result<(), Checkpoin
 
 /// Writes a marker so that it survives a crash, unless it says that the files themselves need
 /// not: then "complete" is not made to last longer than they.
-fn write_marker(folder: &Path, marker: &Marker) -> Result<(), CheckpointError> {
+fn write_marker(
+    storage: &dyn Storage,
+    folder: &Path,
+    marker: &Marker,
+) -> Result<(), CheckpointError> {
     let path = folder.join(MARKER_NAME);
-    let text = marker.to_json();
-    let written = match marker.complete && !marker.crash_safe {
-        true => storage::replace(&path, text.as_bytes()),
-        false => storage::write_atomically(&path, text.as_bytes()),
+    let durability = match marker.complete && !marker.crash_safe {
+        true => Durability::Whole,
+        false => Durability::Certain,
     };
-    written.map_err(|error| CheckpointError::on(&path, error))
+    storage
+        .write(&path, marker.to_json().as_bytes(), durability)
+        .map_err(|error| CheckpointError::on(&path, error))
 }
 
 /// Removes what a save that did not end left under temporary names.
-pub(super) fn sweep(plan: &CheckpointPlan, step: u32) {
+pub(super) fn sweep(storage: &dyn Storage, plan: &CheckpointPlan, step: u32) {
     for rank in &plan.ranks {
         let folder = plan.folders[rank.folder].join(step_folder(step));
         for file in &rank.files {
             // Most were never made or have their final name already.
-            let _ = fs::remove_file(storage::temporary_name(&folder.join(&file.name)));
+            let _ = storage.remove(&temporary_name(&folder.join(&file.name)));
         }
     }
 }
 
 /// Removes checkpoint `step` from all directories of the plan; when something of others lies in
 /// one of them, nothing at all.
-pub(super) fn remove(plan: &CheckpointPlan, step: u32) -> Result<(), CheckpointError> {
-    for made in made_before(plan, step)? {
-        if let Some(path) = made.remove()?.left {
+pub(super) fn remove(
+    storage: &dyn Storage,
+    plan: &CheckpointPlan,
+    step: u32,
+) -> Result<(), CheckpointError> {
+    for made in made_before(storage, plan, step)? {
+        if let Some(path) = made.remove(storage)?.left {
             return Err(CheckpointError::InTheWay { path });
         }
     }
@@ -309,15 +299,19 @@ pub(super) fn remove(plan: &CheckpointPlan, step: u32) -> Result<(), CheckpointE
 ///
 /// # Errors
 /// When one of them, or something in it, was not made by stormlp, or belongs to another job.
-fn made_before(plan: &CheckpointPlan, step: u32) -> Result<Vec<Made>, CheckpointError> {
+fn made_before(
+    storage: &dyn Storage,
+    plan: &CheckpointPlan,
+    step: u32,
+) -> Result<Vec<Made>, CheckpointError> {
     let mut all = Vec::new();
     for directory in &plan.folders {
         let folder = directory.join(step_folder(step));
-        if fs::symlink_metadata(&folder).is_err() {
+        if storage.look(&folder)?.is_none() {
             continue;
         }
-        let made = Made::look(&folder)?;
-        if let Some(name) = foreign(&folder, &made.marker)? {
+        let made = Made::look(storage, &folder)?;
+        if let Some(name) = foreign(storage, &folder, &made.marker)? {
             return Err(CheckpointError::InTheWay {
                 path: folder.join(name),
             });
@@ -334,23 +328,22 @@ fn made_before(plan: &CheckpointPlan, step: u32) -> Result<Vec<Made>, Checkpoint
 }
 
 /// Something in a checkpoint's folder that its marker does not list: by name.
-fn foreign(folder: &Path, marker: &Marker) -> Result<Option<String>, TransferError> {
+fn foreign(
+    storage: &dyn Storage,
+    folder: &Path,
+    marker: &Marker,
+) -> Result<Option<String>, TransferError> {
     let listed = marker.files.iter().map(|file| file.name.as_str());
     let own: HashSet<OsString> = listed
         .chain([MARKER_NAME])
         .flat_map(|name| {
             let name = Path::new(name);
-            [name.into(), storage::temporary_name(name).into_os_string()]
+            [name.into(), temporary_name(name).into_os_string()]
         })
         .collect();
-    let read = |error| TransferError::file("read the folder", folder, error);
-    for entry in fs::read_dir(folder).map_err(read)? {
-        let name = entry.map_err(read)?.file_name();
-        if !own.contains(&name) {
-            return Ok(Some(name.to_string_lossy().into_owned()));
-        }
-    }
-    Ok(None)
+    let entries = storage.list(folder)?;
+    let other = entries.iter().find(|entry| !own.contains(&entry.name));
+    Ok(other.map(|entry| entry.name.to_string_lossy().into_owned()))
 }
 
 /// A checkpoint's folder that a marker says stormlp made.
@@ -364,14 +357,15 @@ impl Made {
     ///
     /// # Errors
     /// When there is none, or none that can be used.
-    fn look(folder: &Path) -> Result<Self, CheckpointError> {
+    fn look(storage: &dyn Storage, folder: &Path) -> Result<Self, CheckpointError> {
         let in_the_way = || CheckpointError::InTheWay {
             path: folder.to_path_buf(),
         };
-        let text = fs::read_to_string(folder.join(MARKER_NAME)).map_err(|_| in_the_way())?;
+        let text = storage.read_text(&folder.join(MARKER_NAME)).ok().flatten();
+        let marker = text.and_then(|text| Marker::parse(&text).ok());
         Ok(Self {
             folder: folder.to_path_buf(),
-            marker: Marker::parse(&text).map_err(|_| in_the_way())?,
+            marker: marker.ok_or_else(in_the_way)?,
         })
     }
 
@@ -380,38 +374,33 @@ impl Made {
     ///
     /// # Errors
     /// When something cannot be removed.
-    fn remove(mut self) -> Result<Removed, CheckpointError> {
+    fn remove(mut self, storage: &dyn Storage) -> Result<Removed, CheckpointError> {
         let folder = &self.folder;
         if self.marker.complete {
             // From here on it is not whole, whatever happens in between.
             self.marker.complete = false;
-            write_marker(folder, &self.marker)?;
+            write_marker(storage, folder, &self.marker)?;
         }
         let mut removed = Removed::default();
         for file in &self.marker.files {
             let path = folder.join(&file.name);
-            for path in [storage::temporary_name(&path), path] {
-                let bytes = fs::symlink_metadata(&path).map_or(0, |metadata| metadata.len());
-                match fs::remove_file(&path) {
-                    Ok(()) => {
-                        removed.files += 1;
-                        removed.bytes += bytes;
-                    }
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                    Err(source) => return Err(TransferError::file("remove", path, source).into()),
+            for path in [temporary_name(&path), path] {
+                let bytes = storage.look(&path)?.map_or(0, |found| found.bytes);
+                if storage.remove(&path)? {
+                    removed.files += 1;
+                    removed.bytes += bytes;
                 }
             }
         }
-        if let Some(name) = foreign(folder, &self.marker)? {
+        if let Some(name) = foreign(storage, folder, &self.marker)? {
             removed.left = Some(folder.join(name));
             return Ok(removed);
         }
         // A folder of this name is never without its marker, so it gets another name first.
-        let husk = storage::temporary_name(folder);
-        remove_husk(&husk)?;
-        fs::rename(folder, &husk)
-            .map_err(|source| TransferError::file("remove", folder, source))?;
-        remove_husk(&husk)?;
+        let unfinished = temporary_name(folder);
+        remove_unfinished(storage, &unfinished)?;
+        storage.rename(folder, &unfinished)?;
+        remove_unfinished(storage, &unfinished)?;
         Ok(removed)
     }
 }
@@ -444,15 +433,15 @@ pub struct Cleaned {
 ///
 /// # Errors
 /// When another run uses the directory, or something of stormlp's cannot be removed.
-pub fn clean(directory: &Path) -> Result<Cleaned, CheckpointError> {
+pub fn clean(storage: &dyn Storage, directory: &Path) -> Result<Cleaned, CheckpointError> {
     let mut cleaned = Cleaned::default();
-    if !directory.is_dir() {
+    if !storage.is_folder(directory) {
         return Ok(cleaned);
     }
-    let lock = FolderLock::take(directory)?;
-    for part in saved_parts(0, directory)? {
+    let lock = storage.lock(directory)?;
+    for part in saved_parts(storage, 0, directory)? {
         let folder = directory.join(step_folder(part.step));
-        match Made::look(&folder).and_then(Made::remove) {
+        match Made::look(storage, &folder).and_then(|made| made.remove(storage)) {
             Ok(removed) => {
                 cleaned.files += removed.files;
                 cleaned.bytes += removed.bytes;
@@ -465,34 +454,21 @@ pub fn clean(directory: &Path) -> Result<Cleaned, CheckpointError> {
             Err(error) => return Err(error),
         }
     }
-    for husk in husks(directory)? {
-        // One with something of others in it stays, as its folder would.
-        let _ = remove_husk(&husk);
-    }
-    drop(lock);
-    if cleaned.left.is_empty() {
-        let only_lock = fs::read_dir(directory)
-            .is_ok_and(|mut entries| entries.all(|e| e.is_ok_and(|e| e.file_name() == LOCK_NAME)));
-        if only_lock {
-            let _ = fs::remove_file(directory.join(LOCK_NAME));
-            let _ = fs::remove_dir(directory);
-        }
-    }
-    Ok(cleaned)
-}
-
-/// Folders of checkpoints under their temporary names.
-fn husks(directory: &Path) -> Result<Vec<PathBuf>, TransferError> {
-    let read = |error| TransferError::file("read the folder", directory, error);
-    let mut husks = Vec::new();
-    for entry in fs::read_dir(directory).map_err(read)? {
-        let name = entry.map_err(read)?.file_name();
-        let inner = name
-            .to_str()
+    for entry in storage.list(directory)? {
+        // A checkpoint's folder under its temporary name. One with something of others in it
+        // stays, as its folder would.
+        let inner = entry
+            .text()
             .and_then(|name| name.strip_prefix('.')?.strip_suffix(".partial"));
         if inner.and_then(step_of).is_some() {
-            husks.push(directory.join(name));
+            let _ = remove_unfinished(storage, &directory.join(&entry.name));
         }
     }
-    Ok(husks)
+    drop(lock);
+    let only_lock = |entries: Vec<Entry>| entries.iter().all(|entry| entry.name == LOCK_NAME);
+    if cleaned.left.is_empty() && storage.list(directory).is_ok_and(only_lock) {
+        let _ = storage.remove(&directory.join(LOCK_NAME));
+        let _ = storage.remove_folder(directory);
+    }
+    Ok(cleaned)
 }

@@ -14,7 +14,7 @@ fn clean_removes_what_stormlp_made_and_nothing_else() {
     fs::write(&foreign, "mine").unwrap();
     fs::create_dir(directory.join(step_folder(7))).unwrap();
     let made = [1, 2].map(|step| files(folder.path(), step).len() as u64);
-    let cleaned = clean(directory).unwrap();
+    let cleaned = clean(&Disk, directory).unwrap();
     assert_eq!(cleaned.checkpoints, 1);
     assert_eq!(cleaned.files, made[0] + made[1] - 1, "all but the notes");
     assert_eq!(cleaned.bytes, 2 * total_bytes);
@@ -26,7 +26,7 @@ fn clean_removes_what_stormlp_made_and_nothing_else() {
     assert_eq!(files(folder.path(), 2), ["notes.txt"]);
     fs::remove_file(foreign).unwrap();
     fs::remove_dir(directory.join(step_folder(7))).unwrap();
-    clean(directory).unwrap();
+    clean(&Disk, directory).unwrap();
     assert!(!directory.exists());
 }
 
@@ -66,7 +66,7 @@ fn a_save_that_may_not_replace_what_is_there_touches_none_of_it() {
     let report = run_on(plan_before, &Disk, &StopToken::new());
     assert!(error(&report).contains("notes.txt is in the way"));
     assert!(everything(folder.path()) == saved);
-    let facts = scan(&request.folders, Look::Only).unwrap();
+    let facts = scan(&Disk, &request.folders, Look::Only).unwrap();
     let problems = resolve(&request, &probe::host_facts(), &facts).problems;
     assert!(
         problems[0].message.contains("notes.txt is in the way"),
@@ -82,10 +82,11 @@ fn what_a_killed_run_left_between_two_names_is_in_nobodys_way() {
     let plan = plan(&request);
     let leave = || {
         for (step, marker) in [(1, true), (2, false)] {
-            let husk = storage::temporary_name(&directory.join(step_folder(step)));
-            fs::create_dir_all(&husk).unwrap();
+            let unfinished =
+                stormlp_transfer::storage::temporary_name(&directory.join(step_folder(step)));
+            fs::create_dir_all(&unfinished).unwrap();
             if marker {
-                fs::write(husk.join(MARKER_NAME), "{").unwrap();
+                fs::write(unfinished.join(MARKER_NAME), "{").unwrap();
             }
         }
     };
@@ -93,7 +94,7 @@ fn what_a_killed_run_left_between_two_names_is_in_nobodys_way() {
     let report = run_on(plan, &Disk, &StopToken::new());
     assert_eq!(report.ending, Ending::Complete);
     leave();
-    let cleaned = clean(directory).unwrap();
+    let cleaned = clean(&Disk, directory).unwrap();
     assert_eq!((cleaned.checkpoints, cleaned.left), (2, Vec::new()));
     assert!(!directory.exists());
 }

@@ -15,14 +15,12 @@ mod phase;
 mod pieces;
 mod run;
 mod trial;
-mod world;
 
 pub use content::CheckpointContent;
 pub use error::CheckpointError;
 pub use folders::{Cleaned, Look, clean, scan};
 pub use run::{Surroundings, run};
 pub use trial::write_rate;
-pub use world::{Disk, World};
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

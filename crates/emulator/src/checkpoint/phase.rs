@@ -12,6 +12,7 @@ use stormlp_model::operation::Direction;
 use stormlp_model::path::MemoryKind;
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::crew::{self, CrewError, Start, Watch};
+use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters};
 use stormlp_transfer::{
     Accelerator, Driver, DriverSet, PathBuffers, PathSpec, Region, TransferError,
@@ -21,7 +22,6 @@ use super::clerk::{self, Request};
 use super::content::CheckpointContent;
 use super::error::CheckpointError;
 use super::mover::{MoveRules, Moved, Mover, RankTask};
-use super::world::World;
 use crate::ends::Ends;
 
 /// How often bytes are sampled and progress is told.
@@ -36,7 +36,7 @@ const CLERK_STACK_BYTES: usize = 128 << 10;
 /// What all phases of a run share.
 pub(super) struct Stage<'a> {
     pub(super) plan: &'a CheckpointPlan,
-    pub(super) world: &'a dyn World,
+    pub(super) storage: &'a dyn Storage,
     pub(super) accelerator: Arc<dyn Accelerator>,
     pub(super) observer: &'a dyn Observer,
     pub(super) stop: &'a StopToken,
@@ -189,7 +189,7 @@ impl Stage<'_> {
             thread::Builder::new()
                 .name("clerk".to_string())
                 .stack_size(CLERK_STACK_BYTES)
-                .spawn_scoped(scope, || clerk::serve(self.world, queue))
+                .spawn_scoped(scope, || clerk::serve(self.storage, queue))
                 .map_err(CrewError::Start)?;
         }
         Ok(())
@@ -217,7 +217,7 @@ impl Stage<'_> {
         };
         let prepare = || {
             self.accelerator.bind_thread()?;
-            let driver = Driver::new(self.world.path(spec)?, drivers, supplies.index);
+            let driver = Driver::new(self.storage.path(spec)?, drivers, supplies.index);
             Mover::new(driver, supplies.tasks, supplies.requests, rules, ends)
         };
         let mover = prepare().inspect_err(|_| ends.failed.stop())?;

@@ -1,7 +1,6 @@
 //! The loop of a checkpoint run: saves with pauses between them, then restores.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,8 +16,9 @@ use stormlp_model::operation::Direction;
 use stormlp_model::report::{Ending, Head, NamedEvidence, Report};
 use stormlp_model::stop::StopToken;
 use stormlp_model::warning::{Warning, WarningKind};
-use stormlp_transfer::page_cache::{self, Method};
-use stormlp_transfer::telemetry::{BlockDevices, peak_rss_bytes};
+use stormlp_transfer::page_cache::Method;
+use stormlp_transfer::storage::Storage;
+use stormlp_transfer::telemetry::peak_rss_bytes;
 use stormlp_transfer::{Accelerator, Region, TransferError, buffers_needed};
 
 use super::clerk::FileTask;
@@ -28,7 +28,6 @@ use super::folders;
 use super::mover::RankTask;
 use super::overlap;
 use super::phase::{Measured, Stage};
-use super::world::World;
 
 /// How often a pause looks whether the user wants to end.
 const TICK: Duration = Duration::from_millis(50);
@@ -37,8 +36,8 @@ const COLD_SHARE: f64 = 0.01;
 
 /// What a run needs besides its plan.
 pub struct Surroundings<'a> {
-    /// Files and paths.
-    pub world: &'a dyn World,
+    /// Where the checkpoints are.
+    pub storage: &'a dyn Storage,
     /// The accelerator transfers end in.
     pub accelerator: Arc<dyn Accelerator>,
     /// Who hears of progress.
@@ -65,13 +64,19 @@ pub fn run(
     head: Head,
     surroundings: &Surroundings<'_>,
 ) -> Result<CheckpointReport, CheckpointError> {
-    let _locks = folders::enter(&plan.folders)?;
-    let devices = BlockDevices::behind(plan.folders.iter().map(Location::folder));
+    let _locks = folders::enter(surroundings.storage, &plan.folders)?;
+    let devices = surroundings.storage.devices(
+        &plan
+            .folders
+            .iter()
+            .map(Location::folder)
+            .collect::<Vec<_>>(),
+    );
     let mut region = Region::new(region_bytes(&plan, &*surroundings.accelerator))?;
     let mut run = Run {
         stage: Stage {
             plan: &plan,
-            world: surroundings.world,
+            storage: surroundings.storage,
             accelerator: Arc::clone(&surroundings.accelerator),
             observer: surroundings.observer,
             stop: surroundings.stop,
@@ -114,6 +119,7 @@ pub fn run(
             "use a release build for numbers that count",
         ));
     }
+    warnings.extend(surroundings.storage.warnings());
     warnings.extend(still_cached(&restores));
     let evidence = [("saves", save_evidence), ("restores", restore_evidence)];
     let named = |(name, evidence): (&str, Option<Evidence>)| {
@@ -200,10 +206,10 @@ impl Run<'_> {
             if self.stage.stop.is_stopped() {
                 return Ok(());
             }
-            folders::begin(plan, step)?;
+            folders::begin(self.stage.storage, plan, step)?;
             let outcome = self.save(step, &content, region);
             if !matches!(outcome, Ok(true)) {
-                folders::sweep(plan, step);
+                folders::sweep(self.stage.storage, plan, step);
             }
             if !outcome? {
                 return Ok(());
@@ -211,7 +217,7 @@ impl Run<'_> {
             if let Some(old) = plan.keep.and_then(|keep| step.checked_sub(keep))
                 && old >= 1
             {
-                folders::remove(plan, old)?;
+                folders::remove(self.stage.storage, plan, old)?;
             }
         }
         Ok(())
@@ -244,7 +250,7 @@ impl Run<'_> {
         if !measured.complete {
             return Ok(false);
         }
-        folders::complete(plan, step)?;
+        folders::complete(self.stage.storage, plan, step)?;
         let mut result = self.result(step, started_at_seconds, measured, None);
         result.overlap = trained.map(|trained| trained.result(result.duration_seconds.max));
         self.saves.push(result);
@@ -343,26 +349,25 @@ impl Run<'_> {
     /// Drops a checkpoint from the page cache when that was asked for, and looks at what is there.
     /// `None` where the kernel does not tell this user, and nothing depends on it.
     fn prepare_cache(&self, step: u32) -> Result<Option<CacheBefore>, CheckpointError> {
-        let plan = self.stage.plan;
-        let (mut cached, mut total) = (0u64, 0u64);
-        let (mut by_cachestat, mut files) = (0, 0);
-        for task in self.tasks(step, 0).iter().flat_map(|task| &task.files) {
-            let file = File::open(&task.path)
-                .map_err(|source| TransferError::file("open", &task.path, source))?;
-            if plan.cold {
-                page_cache::drop_file(&file, &task.path)?;
+        let (plan, storage) = (self.stage.plan, self.stage.storage);
+        let tasks = self.tasks(step, 0);
+        let files = || tasks.iter().flat_map(|task| &task.files);
+        if plan.cold {
+            for file in files() {
+                storage.drop_cached(&file.path)?;
             }
-            let must_know = plan.cold && plan.path.uses_page_cache();
-            let residency = match page_cache::residency(&file, &task.path) {
-                Err(error) if error.is_permission_denied() && !must_know => return Ok(None),
-                told => told?,
-            };
-            cached += residency.cached_bytes;
-            total += residency.total_bytes;
-            files += 1;
-            by_cachestat += u64::from(residency.method == Method::Cachestat);
         }
-        let share = cached as f64 / total.max(1) as f64;
+        let mut paths = files().map(|file| file.path.as_path());
+        let Some(residency) = storage.cached(&mut paths)? else {
+            if plan.cold && plan.path.uses_page_cache() {
+                // It must be known here: whatever keeps it secret ends the run.
+                for file in files() {
+                    storage.residency(&file.path)?;
+                }
+            }
+            return Ok(None);
+        };
+        let (share, files) = (residency.share(), files().count() as u64);
         if plan.cold && plan.path.uses_page_cache() && share > COLD_SHARE {
             return Err(CheckpointError::StillCached {
                 step,
@@ -372,7 +377,11 @@ impl Run<'_> {
         Ok(Some(CacheBefore {
             share,
             dropped: plan.cold,
-            by_cachestat,
+            // A kernel has the call or has it not.
+            by_cachestat: match residency.method {
+                Method::Cachestat => files,
+                Method::Mincore => 0,
+            },
             files,
         }))
     }

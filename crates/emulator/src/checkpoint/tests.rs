@@ -1,26 +1,26 @@
 //! Whole runs in a temporary folder: on real storage, and on storage that fails on purpose.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use stormlp_model::checkpoint::{
     CheckpointPlan, CheckpointProfile, CheckpointReport, CheckpointRequest, FsyncPolicy,
     MARKER_NAME, Marker, parse, resolve, step_folder,
 };
 use stormlp_model::event::Silent;
-use stormlp_model::evidence::Evidence;
+use stormlp_model::impairment::StorageOperation;
 use stormlp_model::path::PathKind;
 use stormlp_model::report::{Ending, Head, ReportKind};
 use stormlp_model::stop::StopToken;
 use stormlp_model::transport::{DeviceId, EngineChoice};
-use stormlp_transfer::paths::BuildPath;
-use stormlp_transfer::{
-    Accelerator, Completion, FileId, HostStandIn, PathSpec, Rejected, Slot, Transfer,
-    TransferError, TransferPath, probe, storage,
+use stormlp_transfer::storage::{
+    BuildPath, Disk, FolderLock, Gate, Gated, Grant, Request, Storage, path_on,
 };
+use stormlp_transfer::{Accelerator, HostStandIn, PathSpec, TransferError, TransferPath, probe};
 
 use super::*;
 use crate::testing::SEAMS;
@@ -60,19 +60,19 @@ fn request(folder: &Path) -> CheckpointRequest {
 }
 
 fn plan(request: &CheckpointRequest) -> CheckpointPlan {
-    let facts = scan(&request.folders, Look::AndTry).unwrap();
+    let facts = scan(&Disk, &request.folders, Look::AndTry).unwrap();
     let resolution = resolve(request, &probe::host_facts(), &facts);
     assert!(resolution.problems.is_empty(), "{}", resolution.problems);
     resolution.plan.unwrap()
 }
 
-fn run_on(plan: CheckpointPlan, world: &dyn World, stop: &StopToken) -> CheckpointReport {
-    run_with(plan, world, Arc::new(HostStandIn), stop)
+fn run_on(plan: CheckpointPlan, storage: &dyn Storage, stop: &StopToken) -> CheckpointReport {
+    run_with(plan, storage, Arc::new(HostStandIn), stop)
 }
 
 fn run_with(
     plan: CheckpointPlan,
-    world: &dyn World,
+    storage: &dyn Storage,
     accelerator: Arc<dyn Accelerator>,
     stop: &StopToken,
 ) -> CheckpointReport {
@@ -83,7 +83,7 @@ fn run_with(
         probe::host_facts(),
     );
     let surroundings = Surroundings {
-        world,
+        storage,
         accelerator,
         observer: &Silent,
         stop,
@@ -137,7 +137,7 @@ fn what_is_saved_is_restored_on_every_path_and_engine() {
         request.device = path.ends_in_accelerator().then_some(DeviceId::Host);
         request.chunk_bytes = Some(8192);
         request.streams = Some(3);
-        let facts = scan(&request.folders, Look::AndTry).unwrap();
+        let facts = scan(&Disk, &request.folders, Look::AndTry).unwrap();
         if path.wants_direct() && !facts.folders[0].direct.is_available() {
             eprintln!("skipped {path}: the file system has no O_DIRECT");
             continue;
@@ -229,7 +229,7 @@ fn only_the_newest_checkpoints_are_kept() {
         (report.results.saves.len(), report.results.restores.len()),
         (3, 1)
     );
-    let facts = scan(&request.folders, Look::Only).unwrap();
+    let facts = scan(&Disk, &request.folders, Look::Only).unwrap();
     assert_eq!(facts.steps(), [3]);
 }
 
@@ -247,7 +247,8 @@ fn saving_goes_on_beside_training() {
     );
 }
 
-/// The disk, with faults that are set off by count.
+/// Faults that are set off by count, and a look at what is synced. Files of checkpoints alone
+/// count, markers do not.
 #[derive(Default)]
 struct Faulty {
     creates: AtomicUsize,
@@ -258,137 +259,86 @@ struct Faulty {
     /// Syncing a file whose name contains this fails with EIO.
     sync_fails_for: Option<&'static str>,
     synced: Mutex<Vec<PathBuf>>,
-    /// After so many writes on a path there is no space.
-    writes_left: Option<usize>,
-    /// Where the next to come breaks.
-    panic_at: Option<Seam>,
+    writes: AtomicUsize,
+    /// After so many writes there is no space.
+    full_after_writes: Option<usize>,
+    /// The operation that breaks.
+    panic_at: Option<StorageOperation>,
     /// How paths are built, where not as usual.
     build_path: Option<BuildPath>,
 }
 
-/// Where a thread of a run calls something that can break.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seam {
-    Create,
-    Sync,
-}
-
-fn refused(errno: i32, path: &Path) -> TransferError {
-    TransferError::file("write", path, std::io::Error::from_raw_os_error(errno))
-}
-
-impl World for Faulty {
-    fn create(&self, path: &Path, bytes: u64, direct: bool) -> Result<File, TransferError> {
-        let count = self.creates.fetch_add(1, Ordering::Relaxed);
-        // In the second checkpoint of eight ranks with two files or more.
-        assert!(
-            self.panic_at != Some(Seam::Create) || count < 40,
-            "broken {}",
-            "create"
-        );
-        if self.full_from.is_some_and(|from| count >= from) {
-            return Err(refused(28, path));
-        }
-        if let Some((from, stop)) = &self.stop_from
-            && count >= *from
-        {
-            stop.stop();
-        }
-        Disk.create(path, bytes, direct)
-    }
-
-    fn open(&self, path: &Path, direct: bool) -> Result<File, TransferError> {
-        Disk.open(path, direct)
-    }
-
-    fn sync(&self, file: &File, path: &Path) -> Result<(), TransferError> {
-        self.synced.lock().unwrap().push(path.to_path_buf());
-        assert!(self.panic_at != Some(Seam::Sync), "broken sync");
-        match self.sync_fails_for {
-            Some(part) if path.to_string_lossy().contains(part) => Err(refused(5, path)),
-            _ => Disk.sync(file, path),
-        }
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<(), TransferError> {
-        Disk.rename(from, to)
-    }
-
-    fn sync_folder(&self, folder: &Path) -> Result<(), TransferError> {
-        Disk.sync_folder(folder)
-    }
-
-    fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
-        if let Some(build_path) = self.build_path {
-            return build_path(spec);
-        }
-        let inner = Disk.path(spec)?;
-        Ok(match self.writes_left {
-            None => inner,
-            Some(writes_left) => Box::new(Failing { inner, writes_left }),
-        })
-    }
-}
-
-/// A path that runs out of space after some transfers.
-struct Failing {
-    inner: Box<dyn TransferPath>,
-    writes_left: usize,
-}
-
-impl TransferPath for Failing {
-    fn attach(&mut self, file: File) -> Result<FileId, TransferError> {
-        self.inner.attach(file)
-    }
-
-    fn detach(&mut self, file: FileId) -> Result<(), TransferError> {
-        self.inner.detach(file)
-    }
-
-    fn take_slots(&mut self) -> Vec<Slot> {
-        self.inner.take_slots()
-    }
-
-    fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
-        self.inner.submit(transfer)
-    }
-
-    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
-        let known = done.len();
-        self.inner.wait(min, done)?;
-        for completion in &mut done[known..] {
-            match self.writes_left.checked_sub(1) {
-                Some(left) => self.writes_left = left,
-                None => {
-                    completion.result = Err(TransferError::Io {
-                        action: "the read or write",
-                        source: std::io::Error::from_raw_os_error(28),
-                    });
-                }
+impl Gate for Faulty {
+    fn admit(&self, request: &Request<'_>, now: Duration) -> std::io::Result<Grant> {
+        let operation = request.operation;
+        let name = request
+            .path
+            .map_or_else(String::new, |p| p.display().to_string());
+        let breaks = self.panic_at == Some(operation);
+        let counts = match operation {
+            StorageOperation::Create if name.contains(".pt") => {
+                let count = self.creates.fetch_add(1, Ordering::Relaxed);
+                let from = self.stop_from.as_ref();
+                from.filter(|(from, _)| count >= *from)
+                    .inspect(|(_, stop)| stop.stop());
+                // In the second checkpoint of eight ranks with two files or more.
+                assert!(!breaks || count < 40, "broken {operation}");
+                self.full_from.is_none_or(|from| count < from)
             }
+            StorageOperation::Sync if name.contains(".pt") => {
+                self.synced
+                    .lock()
+                    .unwrap()
+                    .extend(request.path.map(Path::to_path_buf));
+                assert!(!breaks, "broken {operation}");
+                if self.sync_fails_for.is_some_and(|part| name.contains(part)) {
+                    return Err(std::io::Error::from_raw_os_error(5));
+                }
+                true
+            }
+            StorageOperation::Write if request.path.is_none() => {
+                let count = self.writes.fetch_add(1, Ordering::Relaxed);
+                self.full_after_writes.is_none_or(|after| count < after)
+            }
+            _ => true,
+        };
+        match counts {
+            true => Ok(Grant {
+                bytes: request.bytes,
+                not_before: now,
+            }),
+            false => Err(std::io::Error::from_raw_os_error(28)),
         }
-        Ok(())
     }
 
-    fn evidence(&self) -> Evidence {
-        self.inner.evidence()
+    fn build(
+        &self,
+        storage: &dyn Storage,
+        spec: PathSpec,
+    ) -> Result<Box<dyn TransferPath>, TransferError> {
+        self.build_path.unwrap_or(path_on)(storage, spec)
     }
+}
+
+/// The disk with such faults.
+fn faulty(faults: Faulty) -> Gated<Faulty> {
+    Gated::new(Arc::new(Disk), faults)
 }
 
 #[test]
 fn a_failed_fsync_is_data_loss_and_is_not_tried_again() {
     let folder = folder();
-    let world = Faulty {
+    let storage = faulty(Faulty {
         sync_fails_for: Some("mp_rank_1_optim"),
         ..Faulty::default()
-    };
-    let report = run_on(plan(&request(folder.path())), &world, &StopToken::new());
+    });
+    let report = run_on(plan(&request(folder.path())), &storage, &StopToken::new());
     let error = error(&report);
     assert!(
         error.starts_with("data loss: fsync of") && error.contains("not retried"),
         "{error}"
     );
-    let synced = world.synced.into_inner().unwrap();
+    let synced = storage.gate().synced.lock().unwrap();
     let failed = "zero_pp_rank_0_mp_rank_1_optim_states";
     let tries = synced
         .iter()
@@ -410,11 +360,12 @@ fn assert_no_partial_files(folder: &Path, step: u32) {
 }
 
 /// A disk that is full in the second of two checkpoints: the first stays whole.
-fn check_full(world: &Faulty) {
+fn check_full(faults: Faulty) {
+    let storage = faulty(faults);
     let folder = folder();
     let mut request = request(folder.path());
     request.chunk_bytes = Some(4096);
-    let report = run_on(plan(&request), world, &StopToken::new());
+    let report = run_on(plan(&request), &storage, &StopToken::new());
     let error = error(&report);
     assert!(error.contains("no space left while saving"), "{error}");
     assert!(
@@ -424,7 +375,7 @@ fn check_full(world: &Faulty) {
     );
     assert_eq!(error.matches(".pt").count(), 1, "{error}");
     assert_no_partial_files(folder.path(), 1);
-    let facts = scan(&request.folders, Look::Only).unwrap();
+    let facts = scan(&Disk, &request.folders, Look::Only).unwrap();
     let broken = facts.steps().len() as u32;
     for part in &facts.saved {
         let whole = part.defects().is_empty();
@@ -441,8 +392,16 @@ fn check_full(world: &Faulty) {
 #[test]
 fn a_thread_that_panics_ends_the_run_with_an_error_and_keeps_what_was_measured() {
     let clerks = [
-        (Seam::Create, "thread clerk, which was to make", 1),
-        (Seam::Sync, "thread clerk, which was to finish", 0),
+        (
+            StorageOperation::Create,
+            "thread clerk, which was to make",
+            1,
+        ),
+        (
+            StorageOperation::Sync,
+            "thread clerk, which was to finish",
+            0,
+        ),
     ];
     let clerks = clerks.map(|(seam, who, whole)| (Some(seam), None, who, whole));
     let movers = SEAMS.map(|(_, build)| (None, Some(build), "thread mover-", 0));
@@ -450,12 +409,12 @@ fn a_thread_that_panics_ends_the_run_with_an_error_and_keeps_what_was_measured()
         let folder = folder();
         let mut request = request(folder.path());
         request.chunk_bytes = Some(4096);
-        let world = Faulty {
+        let storage = faulty(Faulty {
             panic_at,
             build_path,
             ..Faulty::default()
-        };
-        let report = run_on(plan(&request), &world, &StopToken::new());
+        });
+        let report = run_on(plan(&request), &storage, &StopToken::new());
         let error = error(&report);
         assert!(
             error.contains(who) && error.contains("panicked: broken"),
@@ -474,7 +433,7 @@ fn a_thread_that_panics_ends_the_run_with_an_error_and_keeps_what_was_measured()
 
 #[test]
 fn a_disk_that_fills_up_leaves_earlier_checkpoints_untouched() {
-    check_full(&Faulty {
+    check_full(Faulty {
         full_from: Some(30),
         ..Faulty::default()
     });
@@ -482,8 +441,8 @@ fn a_disk_that_fills_up_leaves_earlier_checkpoints_untouched() {
 
 #[test]
 fn a_write_that_finds_no_space_leaves_an_incomplete_checkpoint() {
-    check_full(&Faulty {
-        writes_left: Some(20),
+    check_full(Faulty {
+        full_after_writes: Some(20),
         ..Faulty::default()
     });
 }
@@ -492,12 +451,12 @@ fn a_write_that_finds_no_space_leaves_an_incomplete_checkpoint() {
 fn a_stop_keeps_what_was_measured_and_leaves_nothing_that_looks_whole() {
     let folder = folder();
     let stop = StopToken::new();
-    let world = Faulty {
+    let storage = faulty(Faulty {
         stop_from: Some((30, stop.clone())),
         ..Faulty::default()
-    };
+    });
     let request = request(folder.path());
-    let report = run_on(plan(&request), &world, &stop);
+    let report = run_on(plan(&request), &storage, &stop);
     assert_eq!(report.ending, Ending::Stopped);
     assert_eq!(
         (report.results.saves.len(), report.results.restores.len()),
@@ -525,11 +484,11 @@ fn files_are_synced_when_the_policy_says_so() {
         request.fsync = Some(policy);
         request.writes = Some(1);
         request.reads = Some(1);
-        let world = Faulty::default();
-        let report = run_on(plan(&request), &world, &StopToken::new());
+        let storage = faulty(Faulty::default());
+        let report = run_on(plan(&request), &storage, &StopToken::new());
         assert_eq!(report.ending, Ending::Complete, "{policy}");
         let marker = marker(folder.path(), 1);
-        let synced = world.synced.into_inner().unwrap();
+        let synced = storage.gate().synced.lock().unwrap();
         assert_eq!(synced.len(), times * marker.files.len(), "{policy}");
         assert_eq!(marker.crash_safe, crash_safe);
     }
@@ -541,7 +500,7 @@ fn a_directory_in_use_is_left_alone() {
     let request = request(folder.path());
     let plan = plan(&request);
     fs::create_dir(&request.folders[0]).unwrap();
-    let _other = storage::FolderLock::take(request.folders[0].folder()).unwrap();
+    let _other = FolderLock::take(request.folders[0].folder()).unwrap();
     let head = Head::new(
         ReportKind::Checkpoint,
         String::new(),
@@ -549,7 +508,7 @@ fn a_directory_in_use_is_left_alone() {
         probe::host_facts(),
     );
     let surroundings = Surroundings {
-        world: &Disk,
+        storage: &Disk,
         accelerator: Arc::new(HostStandIn),
         observer: &Silent,
         stop: &StopToken::new(),

@@ -1,12 +1,11 @@
 //! A short trial of storage: how fast it writes, so that a scaled run ends in about a minute.
 
-use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use stormlp_model::pattern::Pattern;
-use stormlp_transfer::{TransferError, storage};
+use stormlp_transfer::TransferError;
+use stormlp_transfer::storage::{Access, Storage};
 
 /// Bytes of one write.
 const CHUNK_BYTES: usize = 4 << 20;
@@ -22,24 +21,20 @@ const LONGEST: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn write_rate(folder: &Path) -> Result<f64, TransferError> {
+pub fn write_rate(storage: &dyn Storage, folder: &Path) -> Result<f64, TransferError> {
     let path = folder.join(format!(".stormlp-trial-{}", std::process::id()));
-    let fail = |source| TransferError::file("write", &path, source);
     let mut content = vec![0; CHUNK_BYTES];
     Pattern::new(0, 0).fill(0, &mut content);
-    let most_bytes = MOST_BYTES.min(storage::space(folder)?.free_bytes / 4);
-    let write = || {
-        let mut file = fs::File::create(&path)?;
-        // Without its name it is gone with this process, however that ends.
-        fs::remove_file(&path)?;
-        let start = Instant::now();
-        let mut bytes = 0;
-        while bytes < most_bytes && start.elapsed() < LONGEST {
-            file.write_all(&content)?;
-            bytes += CHUNK_BYTES as u64;
-        }
-        file.sync_all()?;
-        Ok(bytes as f64 / start.elapsed().as_secs_f64())
-    };
-    write().map_err(fail)
+    let most_bytes = MOST_BYTES.min(storage.space(folder)?.free_bytes / 4);
+    let file = storage.open(&path, Access::Create, false)?;
+    // Without its name it is gone with this process, however that ends.
+    storage.remove(&path)?;
+    let start = Instant::now();
+    let mut bytes = 0;
+    while bytes < most_bytes && start.elapsed() < LONGEST {
+        storage.write_at(&file, &path, bytes, &content)?;
+        bytes += CHUNK_BYTES as u64;
+    }
+    storage.sync(&file, &path)?;
+    Ok(bytes as f64 / start.elapsed().as_secs_f64())
 }

@@ -13,8 +13,7 @@ use stormlp_model::pattern::Pattern;
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::accelerator::{self, Accelerator};
 use stormlp_transfer::crew::{self, Start, Watch};
-use stormlp_transfer::paths::BuildPath;
-use stormlp_transfer::storage::{self, Access};
+use stormlp_transfer::storage::{Access, BuildPath, Storage};
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters};
 use stormlp_transfer::{Driver, DriverSet, PathBuffers, PathSpec, Region, TransferError, thread};
 
@@ -55,6 +54,7 @@ struct Supplies<'a> {
 /// Everything a cell needs of its matrix.
 pub(crate) struct Bench<'a> {
     pub(crate) plan: &'a MatrixPlan,
+    pub(crate) storage: &'a dyn Storage,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) stop: &'a StopToken,
     /// How a worker's path is built, on its own thread.
@@ -77,7 +77,7 @@ impl Bench<'_> {
         let files = workers
             .iter()
             .map(|worker| &*self.plan.files[worker.file].path);
-        let devices = BlockDevices::behind(files);
+        let devices = self.storage.devices(&files.collect::<Vec<_>>());
         let drivers = DriverSet::new(workers.len());
         let failed = StopToken::new();
         let interval = self.interval();
@@ -133,7 +133,7 @@ impl Bench<'_> {
             Direction::Read if !mixed => Access::Read,
             Direction::Read | Direction::Write => Access::ReadWrite,
         };
-        let file = storage::open(path, access, cell.direct)?;
+        let file = self.storage.open(path, access, cell.direct)?;
         let writes = cell.op.direction() == Direction::Write;
         let sync = (writes && self.plan.fsync)
             .then(|| file.try_clone())
@@ -226,7 +226,7 @@ impl Bench<'_> {
             if let Some(node) = worker.numa_node {
                 thread::bind_to_cpus(&thread::cpus_of_node(node)?)?;
             }
-            let mut driver = Driver::new((self.build_path)(spec)?, drivers, index);
+            let mut driver = Driver::new((self.build_path)(self.storage, spec)?, drivers, index);
             let file = driver.attach(file)?;
             Ok((driver, file))
         };

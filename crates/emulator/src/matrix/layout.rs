@@ -1,6 +1,6 @@
 //! Laying out the files a matrix reads: incompressible, position-dependent, written directly.
 
-use std::fs;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -12,10 +12,8 @@ use stormlp_model::path::{EngineKind, PathKind};
 use stormlp_model::pattern::Pattern;
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::crew::{self, Start, Watch};
-use stormlp_transfer::storage::{self, Access};
-use stormlp_transfer::{
-    Driver, DriverSet, HostStandIn, PathSpec, Place, Region, TransferError, build_path,
-};
+use stormlp_transfer::storage::{Storage, is_direct_refused};
+use stormlp_transfer::{Driver, DriverSet, HostStandIn, PathSpec, Place, Region, TransferError};
 
 use super::MatrixError;
 use crate::ends::Ends;
@@ -68,6 +66,7 @@ impl Finished {
 /// # Errors
 /// The first failure, after the unfinished files have been removed.
 pub(crate) fn lay_out(
+    storage: &dyn Storage,
     files: &[LayoutFile],
     seed: u64,
     engine: EngineKind,
@@ -94,11 +93,11 @@ pub(crate) fn lay_out(
             && let index = next.fetch_add(1, Ordering::Relaxed)
             && let Some(file) = files.get(index)
         {
-            let result = write_file(file, seed, engine, &written, ends);
+            let result = write_file(storage, file, seed, engine, &written, ends);
             match result {
                 Ok(true) => finished.0[index].store(true, Ordering::Release),
                 // An unfinished file would be mistaken for a whole one.
-                Ok(false) | Err(_) => drop(fs::remove_file(&file.path)),
+                Ok(false) | Err(_) => drop(storage.remove(&file.path)),
             }
             result.inspect_err(|_| failed.stop())?;
         }
@@ -123,34 +122,34 @@ pub(crate) fn lay_out(
     })
 }
 
-/// Opens a new file, with `O_DIRECT` where the file system has it.
-fn create(path: &Path) -> Result<(fs::File, PathKind), TransferError> {
-    match storage::open(path, Access::Create, true) {
+/// Makes a file, with `O_DIRECT` where the file system has it.
+fn create(storage: &dyn Storage, layout: &LayoutFile) -> Result<(File, PathKind), TransferError> {
+    match storage.create(&layout.path, layout.bytes, true) {
         Ok(file) => Ok((file, PathKind::Cpu)),
         // No measurement is made here, so the page cache is as good a way.
-        Err(error) if storage::is_direct_refused(&error) => Ok((
-            storage::open(path, Access::Create, false)?,
-            PathKind::Buffered,
-        )),
+        Err(error) if is_direct_refused(&error) => {
+            let file = storage.create(&layout.path, layout.bytes, false)?;
+            Ok((file, PathKind::Buffered))
+        }
         Err(error) => Err(error),
     }
 }
 
 /// Writes one file; `false` when it was told to stop half way.
 fn write_file(
+    storage: &dyn Storage,
     layout: &LayoutFile,
     seed: u64,
     engine: EngineKind,
     written: &AtomicU64,
     ends: Ends<'_>,
 ) -> Result<bool, TransferError> {
-    let (file, kind) = create(&layout.path)?;
-    storage::preallocate(&file, &layout.path, layout.bytes)?;
+    let (file, kind) = create(storage, layout)?;
     let closing = file
         .try_clone()
         .map_err(|e| TransferError::file("open", &layout.path, e))?;
     let mut region = Region::new(CHUNK_BYTES * DEPTH)?;
-    let path = build_path(PathSpec {
+    let path = storage.path(PathSpec {
         kind,
         engine,
         host: (0..DEPTH)
@@ -206,11 +205,10 @@ fn write_file(
             written.fetch_add(moved as u64, Ordering::Relaxed);
         }
     }
-    let finish = || {
-        closing.set_len(layout.bytes)?;
-        closing.sync_all()
-    };
-    finish().map_err(|source| TransferError::file("sync", &layout.path, source))?;
+    closing
+        .set_len(layout.bytes)
+        .map_err(|source| TransferError::file("set the size of", &layout.path, source))?;
+    storage.sync(&closing, &layout.path)?;
     Ok(true)
 }
 
@@ -225,8 +223,11 @@ fn on_file(error: TransferError, path: &Path) -> TransferError {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use stormlp_model::event::Silent;
+    use stormlp_transfer::storage::Disk;
 
     fn layout(folder: &Path, bytes: u64) -> LayoutFile {
         LayoutFile {
@@ -245,7 +246,16 @@ mod tests {
         ];
         let stop = StopToken::new();
         let finished = Finished::of(files.len());
-        let result = lay_out(&files, 5, EngineKind::Psync, &Silent, &stop, &finished).unwrap();
+        let result = lay_out(
+            &Disk,
+            &files,
+            5,
+            EngineKind::Psync,
+            &Silent,
+            &stop,
+            &finished,
+        )
+        .unwrap();
         assert!(finished.holds(0) && finished.holds(1));
         assert_eq!(result, LaidOut::All);
         for file in files {
@@ -261,6 +271,7 @@ mod tests {
         let files = [layout(folder.path(), 1 << 50)];
         let finished = Finished::of(1);
         let error = lay_out(
+            &Disk,
             &files,
             5,
             EngineKind::Psync,
@@ -283,7 +294,16 @@ mod tests {
         stop.stop();
         let files = [layout(folder.path(), 64 << 20)];
         let finished = Finished::of(1);
-        let result = lay_out(&files, 5, EngineKind::Psync, &Silent, &stop, &finished).unwrap();
+        let result = lay_out(
+            &Disk,
+            &files,
+            5,
+            EngineKind::Psync,
+            &Silent,
+            &stop,
+            &finished,
+        )
+        .unwrap();
         assert_eq!(result, LaidOut::Stopped);
         assert!(!finished.holds(0));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);

@@ -16,8 +16,8 @@ use stormlp_model::operation::Operation;
 use stormlp_model::path::PathKind;
 use stormlp_model::report::{Ending, FailureCause, Head, ReportKind};
 use stormlp_model::stop::StopToken;
-use stormlp_transfer::paths::BuildPath;
-use stormlp_transfer::{build_path, probe};
+use stormlp_transfer::probe;
+use stormlp_transfer::storage::{BuildPath, Disk, path_on};
 
 use super::MatrixError;
 use super::run::{lock, run_over};
@@ -69,15 +69,15 @@ static SECOND: Mutex<Option<BuildPath>> = Mutex::new(None);
 fn run(broken: BuildPath) -> (Result<MatrixReport, MatrixError>, Option<MatrixReport>) {
     *SECOND.lock().unwrap() = None;
     let folder = tempfile::tempdir_in(".").unwrap();
-    let locked = lock(matrix(folder.path())).unwrap();
+    let locked = lock(std::sync::Arc::new(Disk), matrix(folder.path())).unwrap();
     let saved = Cell::new(None);
     let mut on_cell = |report: &MatrixReport| {
         *SECOND.lock().unwrap() = Some(broken);
         saved.set(Some(report.clone()));
     };
-    let build: BuildPath = |spec| {
+    let build: BuildPath = |storage, spec| {
         let build = *SECOND.lock().unwrap();
-        build.unwrap_or(build_path)(spec)
+        build.unwrap_or(path_on)(storage, spec)
     };
     let ended = run_over(locked, &Silent, &StopToken::new(), &mut on_cell, build);
     (ended, saved.into_inner())

@@ -1,7 +1,7 @@
 //! What has to be right before the first cell, and before each: folders, files, page cache.
 
-use std::fs::{self, File};
 use std::path::Path;
+use std::sync::Arc;
 
 use stormlp_model::event::{Event, Observer};
 use stormlp_model::matrix::{
@@ -10,32 +10,42 @@ use stormlp_model::matrix::{
 };
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::page_cache::{self, Residency};
-use stormlp_transfer::storage::{self, Access, FolderLock};
+use stormlp_transfer::page_cache::Residency;
+use stormlp_transfer::storage::{Access, Durability, FolderLock, Storage};
 
 use super::MatrixError;
 use super::layout::{Finished, LaidOut, LayoutFile, lay_out};
 
+/// Bytes read at a time to bring a file into the page cache.
+const WARM_BYTES: usize = 1 << 20;
+
 /// The folders of a matrix, locked, with their manifests.
 pub(crate) struct Folders {
+    storage: Arc<dyn Storage>,
     locks: Vec<FolderLock>,
     manifests: Vec<DataManifest>,
 }
 
 impl Folders {
     /// Makes and locks the folders of a plan and reads their manifests.
-    pub(crate) fn enter(plan: &MatrixPlan) -> Result<Self, MatrixError> {
+    pub(crate) fn enter(storage: Arc<dyn Storage>, plan: &MatrixPlan) -> Result<Self, MatrixError> {
         let mut folders = Self {
+            storage,
             locks: Vec::new(),
             manifests: Vec::new(),
         };
         for folder in plan.folders.iter().map(|folder| folder.path.folder()) {
-            fs::create_dir_all(folder)
-                .map_err(|e| TransferError::file("make the folder", folder, e))?;
-            folders.locks.push(FolderLock::take(folder)?);
-            folders.manifests.push(read_manifest(folder)?);
+            folders.storage.make_folder(folder)?;
+            folders.locks.push(folders.storage.lock(folder)?);
+            let manifest = read_manifest(&*folders.storage, folder)?;
+            folders.manifests.push(manifest);
         }
         Ok(folders)
+    }
+
+    /// What the folders are on.
+    pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
     }
 
     /// Notes what a file of a folder holds from now on; safe against a crash.
@@ -59,23 +69,21 @@ impl Folders {
             None => manifest.remove(&name),
         }
         let path = plan.folders[folder].path.join(MANIFEST_NAME);
-        Ok(storage::write_atomically(
-            &path,
-            manifest.to_json().as_bytes(),
-        )?)
+        let text = manifest.to_json();
+        Ok(self
+            .storage
+            .write(&path, text.as_bytes(), Durability::Certain)?)
     }
 }
 
 /// The manifest of a folder; a new one where there is none.
-fn read_manifest(folder: &Path) -> Result<DataManifest, MatrixError> {
+fn read_manifest(storage: &dyn Storage, folder: &Path) -> Result<DataManifest, MatrixError> {
     let path = folder.join(MANIFEST_NAME);
-    match fs::read_to_string(&path) {
-        Ok(text) => DataManifest::parse(&text).map_err(|source| MatrixError::Manifest {
-            path: path.clone(),
-            source,
-        }),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(DataManifest::new()),
-        Err(error) => Err(TransferError::file("read", path, error).into()),
+    match storage.read_text(&path)? {
+        Some(text) => {
+            DataManifest::parse(&text).map_err(|source| MatrixError::Manifest { path, source })
+        }
+        None => Ok(DataManifest::new()),
     }
 }
 
@@ -104,6 +112,7 @@ pub(crate) fn make_files(
     observer: &dyn Observer,
     stop: &StopToken,
 ) -> Result<bool, MatrixError> {
+    let storage = &*Arc::clone(&folders.storage);
     for file in plan
         .files
         .iter()
@@ -111,10 +120,10 @@ pub(crate) fn make_files(
     {
         // Listed before it is there: a run that is killed now leaves a file that is known as ours.
         folders.note(plan, file, Some(Content::Unwritten))?;
-        let made = storage::open(&file.path, Access::Create, false)?;
-        storage::preallocate(&made, &file.path, file.bytes).inspect_err(|_| {
+        let made = storage.create(&file.path, file.bytes, false);
+        made.inspect_err(|_| {
             // Without its blocks the file is of no use to anyone.
-            let _ = fs::remove_file(&file.path);
+            let _ = storage.remove(&file.path);
         })?;
     }
     let fill: Vec<&FilePlan> = plan
@@ -138,11 +147,19 @@ pub(crate) fn make_files(
         })
         .collect();
     let finished = Finished::of(layout.len());
-    let laid_out = lay_out(&layout, plan.seed, plan.engine, observer, stop, &finished);
+    let laid_out = lay_out(
+        storage,
+        &layout,
+        plan.seed,
+        plan.engine,
+        observer,
+        stop,
+        &finished,
+    );
     for (index, file) in fill.into_iter().enumerate() {
         if finished.holds(index) {
             folders.note(plan, file, Some(Content::Pattern { seed: plan.seed }))?;
-        } else if !file.path.exists() {
+        } else if storage.look(&file.path)?.is_none() {
             folders.note(plan, file, None)?;
         }
     }
@@ -159,32 +176,24 @@ pub(crate) fn remove_files(plan: &MatrixPlan, folders: &mut Folders) -> Result<(
         .iter()
         .filter(|file| file.made_here && !file.block_device)
     {
-        fs::remove_file(&file.path).map_err(|e| TransferError::file("remove", &file.path, e))?;
+        folders.storage.remove(&file.path)?;
         folders.note(plan, file, None)?;
     }
     Ok(())
 }
 
 /// What of several files is in the page cache; `None` where the kernel does not tell.
-pub(crate) fn residency<'a>(files: impl IntoIterator<Item = &'a FilePlan>) -> Option<Residency> {
-    let mut sum: Option<Residency> = None;
-    for file in files {
-        let opened = File::open(&file.path).ok()?;
-        let one = page_cache::residency(&opened, &file.path).ok()?;
-        sum = Some(match sum {
-            Some(sum) => Residency {
-                cached_bytes: sum.cached_bytes + one.cached_bytes,
-                total_bytes: sum.total_bytes + one.total_bytes,
-                ..sum
-            },
-            None => one,
-        });
-    }
-    sum
+pub(crate) fn residency<'a>(
+    storage: &dyn Storage,
+    files: impl IntoIterator<Item = &'a FilePlan>,
+) -> Option<Residency> {
+    let mut paths = files.into_iter().map(|file| file.path.as_path());
+    storage.cached(&mut paths).ok().flatten()
 }
 
 /// Brings the page cache into the state a cell is to find.
 pub(crate) fn set_cache(
+    storage: &dyn Storage,
     state: CacheState,
     files: &[&FilePlan],
     observer: &dyn Observer,
@@ -193,24 +202,29 @@ pub(crate) fn set_cache(
         CacheState::AsIs => {}
         CacheState::Cold => {
             for file in files {
-                let opened = storage::open(&file.path, Access::Read, false)?;
-                page_cache::drop_file(&opened, &file.path)?;
+                storage.drop_cached(&file.path)?;
             }
         }
         CacheState::Warm => {
             let cold: Vec<_> = files
                 .iter()
-                .filter(|file| residency([**file]).is_none_or(|r| r.share() < 1.0))
+                .filter(|file| residency(storage, [**file]).is_none_or(|r| r.share() < 1.0))
                 .collect();
             if !cold.is_empty() {
                 observer.event(&Event::Note {
                     message: format!("reading {} files once", cold.len()),
                 });
             }
+            let mut buffer = vec![0; WARM_BYTES];
             for file in cold {
-                let mut opened = storage::open(&file.path, Access::Read, false)?;
-                std::io::copy(&mut opened, &mut std::io::sink())
-                    .map_err(|e| TransferError::file("read", &file.path, e))?;
+                let opened = storage.open(&file.path, Access::Read, false)?;
+                let mut offset = 0;
+                while offset < file.bytes {
+                    match storage.read_at(&opened, &file.path, offset, &mut buffer)? {
+                        0 => break,
+                        read => offset += read as u64,
+                    }
+                }
             }
         }
     }

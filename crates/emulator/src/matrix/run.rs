@@ -16,9 +16,9 @@ use stormlp_model::stop::StopToken;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::cufile::{Driver, Settings};
 use stormlp_transfer::page_cache::{Method, Residency};
-use stormlp_transfer::paths::BuildPath;
+use stormlp_transfer::storage::{BuildPath, Storage, path_on};
 use stormlp_transfer::telemetry::peak_rss_bytes;
-use stormlp_transfer::{Backing, Region, TransferError, build_path};
+use stormlp_transfer::{Backing, Region, TransferError};
 
 use super::MatrixError;
 use super::cell::{Bench, Measured};
@@ -46,8 +46,11 @@ impl Locked {
 ///
 /// # Errors
 /// When a folder is in use or cannot be made, or its manifest is of no use.
-pub fn lock(report: MatrixReport) -> Result<Locked, MatrixError> {
-    let folders = Folders::enter(&report.plan)?;
+pub fn lock(storage: Arc<dyn Storage>, mut report: MatrixReport) -> Result<Locked, MatrixError> {
+    for warning in storage.warnings() {
+        report.warn(warning);
+    }
+    let folders = Folders::enter(storage, &report.plan)?;
     Ok(Locked { report, folders })
 }
 
@@ -63,7 +66,7 @@ pub fn run(
     stop: &StopToken,
     on_cell: &mut dyn FnMut(&MatrixReport),
 ) -> Result<MatrixReport, MatrixError> {
-    run_over(locked, observer, stop, on_cell, build_path)
+    run_over(locked, observer, stop, on_cell, path_on)
 }
 
 /// [`run`] over paths that `build_path` makes.
@@ -79,6 +82,7 @@ pub(super) fn run_over(
         mut folders,
     } = locked;
     let plan = report.plan.clone();
+    let storage = Arc::clone(folders.storage());
     // Where nothing is left that can run, files would be written for nobody.
     let needs_files = (plan.cells.iter().enumerate())
         .any(|(index, cell)| cell.availability.is_available() && !report.results.has(index));
@@ -91,6 +95,7 @@ pub(super) fn run_over(
     let mut matrix = Matrix {
         bench: Bench {
             plan: &plan,
+            storage: &*storage,
             observer,
             stop,
             build_path,
@@ -205,11 +210,11 @@ impl Matrix<'_> {
         let files = files_of(plan, cell);
         self.note_writes(cell, &files)?;
         if cell.path != PathKind::Null {
-            set_cache(plan.cache, &files, self.bench.observer)?;
+            set_cache(self.bench.storage, plan.cache, &files, self.bench.observer)?;
         }
-        let before = residency(files.iter().copied());
+        let before = residency(self.bench.storage, files.iter().copied());
         let measured = self.bench.run(cell, region)?;
-        let after = residency(files.iter().copied());
+        let after = residency(self.bench.storage, files.iter().copied());
         Ok(self.entry(index, cell, measured, before, after))
     }
 

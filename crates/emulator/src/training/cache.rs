@@ -1,7 +1,7 @@
 //! The page cache before an epoch: how much of the dataset lies there, and getting it out.
 
-use stormlp_transfer::page_cache::{self, Method};
-use stormlp_transfer::storage::{self, Access};
+use stormlp_transfer::page_cache::{Method, Residency};
+use stormlp_transfer::storage::Storage;
 
 use super::error::TrainError;
 use super::source::DataFile;
@@ -21,47 +21,27 @@ pub(super) struct Cached {
 }
 
 /// How much of the files is in the page cache.
-pub(super) fn look(files: &[DataFile]) -> Result<Cached, TrainError> {
+pub(super) fn look(storage: &dyn Storage, files: &[DataFile]) -> Result<Cached, TrainError> {
     let step = files.len().div_ceil(LOOK_AT_FILES).max(1);
-    let (mut cached, mut total, mut looked, mut method) = (0u64, 0u64, 0, None);
-    for file in files.iter().step_by(step) {
-        let named = |source| TrainError::Read {
-            path: file.path.clone(),
-            source,
-        };
-        let open = storage::open(&file.path, Access::Read, false).map_err(named)?;
-        let residency = match page_cache::residency(&open, &file.path) {
-            Ok(residency) => residency,
-            Err(error) if error.is_permission_denied() => {
-                return Ok(Cached {
-                    share: None,
-                    files: looked,
-                    method: None,
-                });
-            }
-            Err(error) => return Err(named(error)),
-        };
-        cached += residency.cached_bytes;
-        total += residency.total_bytes;
-        looked += 1;
-        method = Some(residency.method);
-    }
+    let looked = || files.iter().step_by(step);
+    let residency = storage
+        .cached(&mut looked().map(|file| file.path.as_path()))
+        .map_err(TrainError::Path)?;
     Ok(Cached {
-        share: Some(cached as f64 / total.max(1) as f64),
-        files: looked,
-        method,
+        share: residency.map(Residency::share),
+        files: looked().len(),
+        method: residency.map(|residency| residency.method),
     })
 }
 
 /// Drops all files from the page cache; needs no privilege.
-pub(super) fn drop_all(files: &[DataFile]) -> Result<(), TrainError> {
+pub(super) fn drop_all(storage: &dyn Storage, files: &[DataFile]) -> Result<(), TrainError> {
     for file in files {
-        let named = |source| TrainError::Read {
+        let dropped = storage.drop_cached(&file.path);
+        dropped.map_err(|source| TrainError::Read {
             path: file.path.clone(),
             source,
-        };
-        let open = storage::open(&file.path, Access::Read, false).map_err(named)?;
-        page_cache::drop_file(&open, &file.path).map_err(named)?;
+        })?;
     }
     Ok(())
 }
@@ -70,6 +50,7 @@ pub(super) fn drop_all(files: &[DataFile]) -> Result<(), TrainError> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use stormlp_transfer::storage::Disk;
 
     #[test]
     fn dropped_files_are_seen_to_be_gone() {
@@ -84,9 +65,9 @@ mod tests {
                 }
             })
             .collect();
-        assert!(look(&files).unwrap().share.unwrap() > 0.9);
-        drop_all(&files).unwrap();
-        let cached = look(&files).unwrap();
+        assert!(look(&Disk, &files).unwrap().share.unwrap() > 0.9);
+        drop_all(&Disk, &files).unwrap();
+        let cached = look(&Disk, &files).unwrap();
         assert!(cached.share.unwrap() < 0.1, "{cached:?}");
         assert_eq!(cached.files, 3);
     }

@@ -23,7 +23,7 @@ pub(super) fn ceiling(
     surroundings: &Surroundings<'_>,
 ) -> Result<Option<Measures>, String> {
     let plan = on_null_storage(&course.plan, &course.head.host);
-    let orders = prepare::orders(&plan, &Inventory::default());
+    let orders = prepare::orders(surroundings.storage, &plan, &Inventory::default());
     let silent = Surroundings {
         observer: &Silent,
         ..*surroundings

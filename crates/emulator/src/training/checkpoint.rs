@@ -1,15 +1,12 @@
 //! The checkpoint that training writes between two blocks of steps: rank 0's model state, in one
 //! file, while the loaders read on.
 
-use std::fs::{self, File};
-use std::io::Write as _;
-use std::path::PathBuf;
-
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use stormlp_model::stop::StopToken;
 use stormlp_model::training::plan::CheckpointPlan;
 use stormlp_transfer::TransferError;
+use stormlp_transfer::storage::{Access, Storage};
 
 use super::error::TrainError;
 
@@ -17,20 +14,25 @@ use super::error::TrainError;
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// Writes checkpoints of one size into one folder.
-pub(super) struct Writer {
-    plan: CheckpointPlan,
+pub(super) struct Writer<'a> {
+    storage: &'a dyn Storage,
+    plan: &'a CheckpointPlan,
     buffer: Vec<u8>,
 }
 
-impl Writer {
+impl<'a> Writer<'a> {
     /// Makes the folder, and content that storage cannot compress.
-    pub(super) fn new(plan: &CheckpointPlan) -> Result<Self, TrainError> {
-        fs::create_dir_all(&plan.folder)
-            .map_err(|source| failed(plan.folder.folder().into(), source))?;
+    pub(super) fn new(
+        storage: &'a dyn Storage,
+        plan: &'a CheckpointPlan,
+    ) -> Result<Self, TrainError> {
+        let folder = plan.folder.folder();
+        storage.make_folder(folder).map_err(failed)?;
         let mut buffer = vec![0; BUFFER_BYTES];
         Xoshiro256PlusPlus::seed_from_u64(plan.bytes).fill_bytes(&mut buffer);
         Ok(Self {
-            plan: plan.clone(),
+            storage,
+            plan,
             buffer,
         })
     }
@@ -45,35 +47,45 @@ impl Writer {
     ) -> Result<Option<u64>, TrainError> {
         let path = self.plan.folder.join(format!("model-{epoch}-{step}-0.pt"));
         let write = || {
-            let mut file = File::create(&path)?;
-            let mut left = self.plan.bytes;
-            while left > 0 {
+            let file = self.storage.open(&path, Access::Create, false)?;
+            let mut written = 0;
+            while written < self.plan.bytes {
                 if stop.is_stopped() {
                     return Ok(None);
                 }
+                let left = self.plan.bytes - written;
                 let part = left.min(BUFFER_BYTES as u64) as usize;
-                file.write_all(&self.buffer[..part])?;
-                left -= part as u64;
+                let part = &self.buffer[..part];
+                self.storage.write_at(&file, &path, written, part)?;
+                written += part.len() as u64;
             }
             Ok(Some(self.plan.bytes))
         };
         let written = write();
         if !matches!(written, Ok(Some(_))) {
             // What is there already matters more than a part that could not be removed.
-            let _ = fs::remove_file(&path);
+            let _ = self.storage.remove(&path);
         }
-        written.map_err(|source| failed(path, source))
+        written.map_err(failed)
     }
 }
 
-fn failed(path: PathBuf, source: std::io::Error) -> TrainError {
-    TrainError::Checkpoint(TransferError::file("write the checkpoint", path, source))
+fn failed(error: TransferError) -> TrainError {
+    TrainError::Checkpoint(match error {
+        TransferError::File { path, source, .. } => {
+            TransferError::file("write the checkpoint", path, source)
+        }
+        other => other,
+    })
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use stormlp_transfer::storage::Disk;
 
     #[test]
     fn a_checkpoint_has_the_size_it_should_and_is_named_by_epoch_and_step() {
@@ -85,7 +97,7 @@ mod tests {
             epochs_between: 1,
             steps_between: None,
         };
-        let mut writer = Writer::new(&plan).unwrap();
+        let mut writer = Writer::new(&Disk, &plan).unwrap();
         let stop = StopToken::default();
         assert_eq!(writer.write(5, 24, &stop).unwrap(), Some(2_500_000));
         let path = plan.folder.join("model-5-24-0.pt");

@@ -6,9 +6,9 @@ use std::thread::{self, JoinHandle};
 use stormlp_model::evidence::Evidence;
 use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::transport::Transport;
-use stormlp_transfer::paths::BuildPath;
+use stormlp_transfer::storage::{BuildPath, Storage, path_on};
 use stormlp_transfer::{
-    Accelerator, Backing, PathBuffers, PathSpec, Region, TransferError, buffers_needed, build_path,
+    Accelerator, Backing, PathBuffers, PathSpec, Region, TransferError, buffers_needed,
 };
 
 use super::error::TrainError;
@@ -20,6 +20,8 @@ use super::shared::Shared;
 
 /// What the threads are to be set up for.
 pub struct CrewSpec {
+    /// What the files are on.
+    pub storage: Arc<dyn Storage>,
     /// How the bytes travel.
     pub transport: Transport,
     /// Where they end, for the paths that end in accelerator memory.
@@ -52,7 +54,7 @@ impl Crew {
         loaders: Vec<Loader>,
         keep_times: bool,
     ) -> Result<Self, TrainError> {
-        Self::start_over(spec, loaders, keep_times, build_path)
+        Self::start_over(spec, loaders, keep_times, path_on)
     }
 
     /// [`Self::start`] over paths that `build_path` makes.
@@ -67,7 +69,7 @@ impl Crew {
         let backing = region.backing();
         let machine = Machine::new(loaders, keep_times);
         let shared = Arc::new(Shared::new(machine, transport.threads));
-        let handles = Arc::new(Handles::default());
+        let handles = Arc::new(Handles::on(Arc::clone(&spec.storage)));
         let rules = IoRules {
             build_path,
             kind: transport.path,

@@ -8,8 +8,8 @@ use std::time::Duration;
 use stormlp_model::path::{EngineKind, PathKind};
 use stormlp_model::transport::Transport;
 use stormlp_transfer::crew::Panicked;
-use stormlp_transfer::paths::BuildPath;
-use stormlp_transfer::{HostStandIn, build_path, engine};
+use stormlp_transfer::storage::{BuildPath, path_on};
+use stormlp_transfer::{HostStandIn, engine};
 
 use super::crew::{Crew, CrewSpec, CrewTally};
 use super::error::TrainError;
@@ -140,6 +140,7 @@ fn run(path: PathKind, engine: EngineKind, loader: &Loader, files: Files) -> Out
 
 fn spec(path: PathKind, engine: EngineKind) -> CrewSpec {
     CrewSpec {
+        storage: Arc::new(stormlp_transfer::storage::Disk),
         transport: Transport::fixture(path, engine),
         accelerator: Arc::new(HostStandIn),
     }
@@ -153,7 +154,7 @@ fn run_phase(
     phase: PhaseSpec,
 ) -> Outcome {
     let spec = spec(path, engine);
-    run_over(&spec, loader, files, phase, build_path)
+    run_over(&spec, loader, files, phase, path_on)
 }
 
 fn run_over(

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use stormlp_dataset::format::indexed_binary::{OFFSETS_SUFFIX, SIZES_SUFFIX, read_index};
 use stormlp_dataset::format::parquet::read_footer;
 use stormlp_dataset::format::{FormatError, OpenFile, Span, Spans};
+use stormlp_transfer::storage::Storage;
 
 use super::error::TrainError;
 use super::machine::{Cursor, Landed, ReadRequest, Unit};
@@ -274,6 +275,7 @@ impl Source for DatasetSource {
 /// Framing that has to be read before a sample can be found: the row groups of column files and
 /// the places in indexed files. What was read is kept, the oldest makes room.
 pub struct Framing {
+    storage: Arc<dyn Storage>,
     limit: usize,
     kept: Mutex<Kept>,
 }
@@ -286,8 +288,9 @@ struct Kept {
 
 impl Framing {
     /// Keeps the framing of up to `limit` files.
-    pub fn new(limit: usize) -> Self {
+    pub fn new(storage: Arc<dyn Storage>, limit: usize) -> Self {
         Self {
+            storage,
             limit: limit.max(1),
             kept: Mutex::default(),
         }
@@ -318,8 +321,8 @@ impl Framing {
     fn sample(&self, file: &DataFile, position: u64) -> Result<Span, TrainError> {
         let framing = self.get(file, || {
             let name = file.path.display().to_string();
-            let mut offsets = open(&format!("{name}{OFFSETS_SUFFIX}"))?;
-            let mut sizes = open(&format!("{name}{SIZES_SUFFIX}"))?;
+            let mut offsets = open(&*self.storage, format!("{name}{OFFSETS_SUFFIX}").as_ref())?;
+            let mut sizes = open(&*self.storage, format!("{name}{SIZES_SUFFIX}").as_ref())?;
             let layout = read_index(&name, file.bytes, &mut offsets, &mut sizes)?;
             let Spans::Each(spans) = layout.spans else {
                 return Ok(vec![Vec::new()]);
@@ -339,7 +342,7 @@ impl Framing {
     ) -> Result<Vec<Span>, TrainError> {
         let framing = self.get(file, || {
             let name = file.path.display().to_string();
-            let footer = read_footer(&name, &mut open(&name)?)?;
+            let footer = read_footer(&name, &mut open(&*self.storage, &file.path)?)?;
             let wanted = |path: &String| {
                 let base = path.split('.').next().unwrap_or(path);
                 columns.is_empty() || columns.iter().any(|column| column == base)
@@ -368,12 +371,13 @@ fn missing(file: &DataFile, what: &str, found: usize) -> TrainError {
     })
 }
 
-fn open(path: &str) -> Result<OpenFile, TrainError> {
-    OpenFile::open(Path::new(path)).map_err(|source| {
+/// Opens a file to read its framing.
+pub(super) fn open<'a>(storage: &'a dyn Storage, path: &Path) -> Result<OpenFile<'a>, TrainError> {
+    OpenFile::open(storage, path).map_err(|error| {
         TrainError::Corrupt(FormatError::Read {
-            file: path.to_string(),
+            file: path.display().to_string(),
             offset: 0,
-            source,
+            source: error.into_io(),
         })
     })
 }

@@ -12,6 +12,7 @@ use stormlp_model::report::{Ending, Series};
 use stormlp_model::training::plan::{EvaluationPlan, TrainPlan};
 use stormlp_model::training::report::{RunReport, StepLists, WaitingSeconds, WrittenCheckpoint};
 use stormlp_transfer::crew::guarded;
+use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes};
 use stormlp_transfer::{Accelerator, Backing};
 
@@ -79,15 +80,22 @@ pub(super) fn run(
     surroundings: &Surroundings<'_>,
     on_epoch: &mut dyn FnMut(&RunMeasured),
 ) -> Result<RunMeasured, TrainError> {
-    let writer = plan.checkpoint.as_ref().map(Writer::new).transpose()?;
+    let storage = &**surroundings.storage;
+    let writer = plan
+        .checkpoint
+        .as_ref()
+        .map(|checkpoint| Writer::new(storage, checkpoint))
+        .transpose()?;
     let loaders = prepare::loaders(plan, plan.batch_size);
     let spec = CrewSpec {
+        storage: Arc::clone(surroundings.storage),
         transport: plan.transport.clone(),
         accelerator: Arc::clone(accelerator),
     };
     let crew = Crew::start(&spec, loaders, plan.keep_step_times)?;
     let watched = plan.data.folder.as_ref().filter(|_| !moves_nothing(plan));
-    let devices = BlockDevices::behind(watched.map(|location| location.folder()));
+    let watched = watched.map(|location| location.folder());
+    let devices = storage.devices(watched.as_slice());
     let measured = RunMeasured {
         report: RunReport {
             started_unix_seconds: unix_seconds(),
@@ -110,6 +118,7 @@ pub(super) fn run(
         sampler: Sampler::new(LOOK_EVERY),
         measured,
         writer,
+        storage,
         crew,
     };
     let went = guarded("main", || runner.epochs(orders));
@@ -141,7 +150,8 @@ struct Runner<'a> {
     devices: BlockDevices,
     sampler: Sampler,
     measured: RunMeasured,
-    writer: Option<Writer>,
+    writer: Option<Writer<'a>>,
+    storage: &'a dyn Storage,
     crew: Crew,
 }
 
@@ -394,9 +404,9 @@ impl Runner<'_> {
         }
         let files = source.files();
         if self.plan.cold {
-            cache::drop_all(files)?;
+            cache::drop_all(self.storage, files)?;
         }
-        cache::look(files).map(Some)
+        cache::look(self.storage, files).map(Some)
     }
 
     /// Writes a checkpoint, if the run has any.

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stormlp_transfer::FileId;
+use stormlp_transfer::storage::Storage;
 
 use super::machine::ReadRequest;
 use super::records::Records;
@@ -26,11 +27,18 @@ pub(super) struct Stream {
     pub(super) records: Mutex<Option<Records>>,
 }
 
-/// The streams of a run that are open now.
-#[derive(Default)]
-pub(super) struct Handles(Mutex<HashMap<StreamKey, Arc<Stream>>>);
+/// The streams of a run that are open now, and what their files are on.
+pub(super) struct Handles(Mutex<HashMap<StreamKey, Arc<Stream>>>, Arc<dyn Storage>);
 
 impl Handles {
+    pub(super) fn on(storage: Arc<dyn Storage>) -> Self {
+        Self(Mutex::default(), storage)
+    }
+
+    pub(super) fn storage(&self) -> &dyn Storage {
+        &*self.1
+    }
+
     /// The stream, opened by `open` when nobody has it yet. Only one read of a stream is under
     /// way at a time, so nobody else opens it meanwhile.
     pub(super) fn get<E>(

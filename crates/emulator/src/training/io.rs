@@ -17,8 +17,7 @@ use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
 use stormlp_transfer::crew::guarded;
-use stormlp_transfer::paths::BuildPath;
-use stormlp_transfer::storage::{self, Access};
+use stormlp_transfer::storage::{Access, BuildPath, Kind, Storage};
 use stormlp_transfer::timer::Waker;
 use stormlp_transfer::{
     Driver, FileId, Landed, PathSpec, Place, Slot, TransferError, TransferPath,
@@ -156,7 +155,7 @@ fn live(
             waker: Arc::clone(&waker),
         },
     );
-    let path = match (rules.build_path)(spec) {
+    let path = match (rules.build_path)(handles.storage(), spec) {
         Ok(path) => path,
         Err(error) => return give_up(shared, TrainError::Path(error)),
     };
@@ -385,7 +384,8 @@ impl<'a> IoThread<'a> {
         };
         if self.rules.kind == PathKind::Null {
             if self.null_file.is_none() {
-                let nothing = storage::open(Path::new("/dev/null"), Access::Read, false);
+                let storage = self.handles.storage();
+                let nothing = storage.open(Path::new("/dev/null"), Access::Read, false);
                 let id = self.driver.attach(nothing.map_err(named)?).map_err(named)?;
                 self.null_file = Some(id);
             }
@@ -394,7 +394,8 @@ impl<'a> IoThread<'a> {
         }
         let direct = self.rules.kind.wants_direct();
         if !job.is_stream() {
-            let id = self.driver.attach(open_checked(file, direct)?);
+            let opened = open_checked(self.handles.storage(), file, direct)?;
+            let id = self.driver.attach(opened);
             job.file = Some(id.map_err(named)?);
             return Ok(());
         }
@@ -405,10 +406,10 @@ impl<'a> IoThread<'a> {
             let records = match &job.plan.reads {
                 Reads::Known { .. } => None,
                 Reads::Records { .. } if host_sees => Some(Records::scan(file)),
-                Reads::Records { .. } => Some(Records::look_up(file)?),
+                Reads::Records { .. } => Some(Records::look_up(self.handles.storage(), file)?),
             };
             Ok::<_, TrainError>(Stream {
-                file: open_checked(file, direct)?,
+                file: open_checked(self.handles.storage(), file, direct)?,
                 records: Mutex::new(records),
             })
         })?;
@@ -486,20 +487,21 @@ impl<'a> IoThread<'a> {
 }
 
 /// Opens a file, if it is one and as long as it was.
-fn open_checked(file: &DataFile, direct: bool) -> Result<File, TrainError> {
+fn open_checked(storage: &dyn Storage, file: &DataFile, direct: bool) -> Result<File, TrainError> {
     let named = |source| TrainError::Read {
         path: file.path.clone(),
         source,
     };
     // Looked at before it is opened: to open a pipe is to wait for whoever writes to it.
-    let metadata = std::fs::metadata(&file.path)
-        .map_err(|e| named(TransferError::file("look at", &file.path, e)))?;
-    if metadata.len() == file.bytes && metadata.is_file() {
-        return storage::open(&file.path, Access::Read, direct).map_err(named);
+    let found = storage.found(&file.path).map_err(named)?;
+    if found.bytes == file.bytes && found.kind == Kind::File {
+        return storage
+            .open(&file.path, Access::Read, direct)
+            .map_err(named);
     }
     Err(TrainError::Length {
         path: file.path.clone(),
         expected_bytes: file.bytes,
-        found_bytes: metadata.len(),
+        found_bytes: found.bytes,
     })
 }

@@ -9,6 +9,7 @@ use stormlp_model::training::plan::{EvaluationPlan, LoaderPlan, ReadPattern, Tra
 use stormlp_model::training::profile::BlockEnd;
 use stormlp_model::training::request::StorageKind;
 use stormlp_model::training::workload::{DataFormat, Shuffle};
+use stormlp_transfer::storage::Storage;
 
 use super::dataset::{DatasetSource, EpochIndex, Framing, Pattern};
 use super::draw;
@@ -44,7 +45,11 @@ pub(super) struct Orders {
 }
 
 /// The orders of `plan` over `inventory` (which null storage does not look at).
-pub(super) fn orders(plan: &TrainPlan, inventory: &Inventory) -> Orders {
+pub(super) fn orders(
+    storage: &Arc<dyn Storage>,
+    plan: &TrainPlan,
+    inventory: &Inventory,
+) -> Orders {
     let folder = plan.data.folder.as_ref();
     let files = |found: &[Found], count: u64, bytes: u64| match (plan.storage, folder) {
         (StorageKind::Real, Some(folder)) => real_files(folder, found, count),
@@ -53,9 +58,14 @@ pub(super) fn orders(plan: &TrainPlan, inventory: &Inventory) -> Orders {
     let train = files(&inventory.train, plan.data.files, plan.data.bytes);
     let valid = files(&inventory.valid, plan.data.eval_files, plan.data.eval_bytes);
     Orders {
-        training: Box::new(PlannedOrder::new(plan, train, plan.batch_size)),
+        training: Box::new(PlannedOrder::new(storage, plan, train, plan.batch_size)),
         evaluation: plan.evaluation.as_ref().map(|evaluation| {
-            Box::new(PlannedOrder::new(plan, valid, evaluation.batch_size)) as Box<dyn Order>
+            Box::new(PlannedOrder::new(
+                storage,
+                plan,
+                valid,
+                evaluation.batch_size,
+            )) as Box<dyn Order>
         }),
     }
 }
@@ -164,7 +174,12 @@ struct PlannedOrder {
 }
 
 impl PlannedOrder {
-    fn new(plan: &TrainPlan, files: Vec<DataFile>, batch_size: u32) -> Self {
+    fn new(
+        storage: &Arc<dyn Storage>,
+        plan: &TrainPlan,
+        files: Vec<DataFile>,
+        batch_size: u32,
+    ) -> Self {
         let workers = match plan.loader {
             LoaderPlan::Workers { read_threads, .. } => read_threads.max(1) as usize,
             LoaderPlan::Interleave { .. } => 1,
@@ -175,7 +190,10 @@ impl PlannedOrder {
             plan: plan.clone(),
             files: Arc::new(files),
             batch_size: u64::from(batch_size),
-            framing: Arc::new(Framing::new(FRAMING_FILES_PER_WORKER * open_files)),
+            framing: Arc::new(Framing::new(
+                Arc::clone(storage),
+                FRAMING_FILES_PER_WORKER * open_files,
+            )),
         }
     }
 

@@ -3,8 +3,10 @@
 
 use stormlp_dataset::format::tfrecord::{FOOTER_BYTES, Tfrecord};
 use stormlp_dataset::format::tfrecord_scan::{PayloadCheck, RecordScanner};
-use stormlp_dataset::format::{FileLayout, Format as _, FormatError, OpenFile, Spans};
+use stormlp_dataset::format::{FileLayout, Format as _, FormatError, Spans};
+use stormlp_transfer::storage::Storage;
 
+use super::dataset;
 use super::error::TrainError;
 use super::source::DataFile;
 
@@ -25,15 +27,10 @@ impl Records {
     }
 
     /// Reads the positions of a file whose bytes end where the host cannot see them.
-    pub(super) fn look_up(file: &DataFile) -> Result<Self, TrainError> {
+    pub(super) fn look_up(storage: &dyn Storage, file: &DataFile) -> Result<Self, TrainError> {
         let name = file.path.display().to_string();
-        let read_error = |source| FormatError::Read {
-            file: name.clone(),
-            offset: 0,
-            source,
-        };
-        let opened = OpenFile::open(&file.path);
-        let layout = Tfrecord.inspect(&name, &mut opened.map_err(read_error)?)?;
+        let mut opened = dataset::open(storage, &file.path)?;
+        let layout = Tfrecord.inspect(&name, &mut opened)?;
         Ok(Self::Known { layout, whole: 0 })
     }
 

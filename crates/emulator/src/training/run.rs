@@ -49,7 +49,7 @@ pub fn run(
     on_unit: &mut dyn FnMut(&TrainReport),
 ) -> Result<TrainReport, TrainError> {
     let plan = &course.plan;
-    let orders = prepare::orders(plan, course.inventory);
+    let orders = prepare::orders(surroundings.storage, plan, course.inventory);
     let mut runs: Vec<RunMeasured> = Vec::new();
     let mut not_begun = None;
     for number in 1..=plan.runs {

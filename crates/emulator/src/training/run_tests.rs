@@ -17,6 +17,7 @@ use stormlp_model::training::profile::BlockEnd;
 use stormlp_model::training::report::AcceleratorEpoch;
 use stormlp_model::training::request::{StorageKind, TrainRequest};
 use stormlp_model::transport::Transport;
+use stormlp_transfer::storage::{Disk, Storage};
 use stormlp_transfer::{Accelerator, HostStandIn};
 
 use super::epochs::{RunMeasured, run};
@@ -139,7 +140,9 @@ fn told(
         evaluation: Some(Box::new(SOUND)),
     };
     let accelerator: Arc<dyn Accelerator> = Arc::new(HostStandIn);
+    let storage: Arc<dyn Storage> = Arc::new(Disk);
     let surroundings = Surroundings {
+        storage: &storage,
         observer: &Silent,
         stop,
     };

@@ -1,8 +1,6 @@
 //! `stormlp clean [DIR]`: removes what a manifest says stormlp made, and nothing else.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context;
@@ -10,7 +8,7 @@ use serde_json::Value;
 use stormlp_dataset::manifest::{JOURNAL_NAME, Record};
 use stormlp_model::matrix::MANIFEST_NAME;
 use stormlp_model::units::ByteSize;
-use stormlp_transfer::storage::{FolderLock, LOCK_NAME, temporary_name};
+use stormlp_transfer::storage::{Disk, FolderLock, Kind, LOCK_NAME, Storage as _, temporary_name};
 
 use crate::exit::Failure;
 use crate::output;
@@ -67,7 +65,7 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
 
 /// Folders with a manifest or a journal, a few levels deep; links are not followed.
 fn data_folders(folder: &Path, depth: u32, found: &mut Vec<PathBuf>) {
-    let has = |name: &str| folder.join(name).is_file();
+    let has = |name: &str| is_file(&folder.join(name));
     if LISTS.into_iter().any(has) || has(JOURNAL_NAME) {
         found.push(folder.to_path_buf());
         return;
@@ -75,14 +73,14 @@ fn data_folders(folder: &Path, depth: u32, found: &mut Vec<PathBuf>) {
     if depth == 3 {
         return;
     }
-    let mut below: Vec<PathBuf> = (fs::read_dir(folder).into_iter().flatten().flatten())
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(|entry| entry.path())
-        .collect();
-    below.sort();
-    below
-        .iter()
-        .for_each(|path| data_folders(path, depth + 1, found));
+    let below = Disk.list(folder).unwrap_or_default();
+    for entry in below.iter().filter(|e| e.is_folder() && !e.facts.link) {
+        data_folders(&folder.join(&entry.name), depth + 1, found);
+    }
+}
+
+fn is_file(path: &Path) -> bool {
+    Disk.regular_file(path).is_ok()
 }
 
 /// Removes the files of one folder; how many there were, and their bytes.
@@ -94,19 +92,17 @@ fn clean(folder: &Path, dry_run: bool) -> Result<(u64, u64), Failure> {
     let mut parents = BTreeSet::new();
     for name in &names {
         let path = folder.join(name);
-        let Ok(metadata) = fs::symlink_metadata(&path) else {
+        let Ok(Some(found)) = Disk.look(&path) else {
             continue;
         };
-        if !metadata.is_file() {
+        if found.kind != Kind::File || found.link {
             continue;
         }
         if !dry_run {
-            fs::remove_file(&path)
-                .with_context(|| format!("cannot remove {}", path.display()))
-                .map_err(Failure::machine)?;
+            Disk.remove(&path).map_err(Failure::machine)?;
         }
         files += 1;
-        bytes += metadata.len();
+        bytes += found.bytes;
         parents.extend(
             path.parent()
                 .filter(|parent| *parent != folder)
@@ -121,7 +117,7 @@ fn clean(folder: &Path, dry_run: bool) -> Result<(u64, u64), Failure> {
         }
         // The manifest goes last: a clean that is cut short can be run again.
         for name in LISTS.into_iter().chain([JOURNAL_NAME, LOCK_NAME]) {
-            remove_if_there(&folder.join(name))?;
+            Disk.remove(&folder.join(name)).map_err(Failure::machine)?;
         }
         remove_if_empty(folder)?;
     }
@@ -134,7 +130,7 @@ fn clean(folder: &Path, dry_run: bool) -> Result<(u64, u64), Failure> {
 fn locks(folder: &Path) -> Result<Vec<FolderLock>, Failure> {
     let above = folder
         .parent()
-        .filter(|above| above.join(LOCK_NAME).is_file());
+        .filter(|above| is_file(&above.join(LOCK_NAME)));
     (std::iter::once(folder).chain(above))
         .map(FolderLock::take)
         .collect::<Result<_, _>>()
@@ -146,12 +142,9 @@ fn locks(folder: &Path) -> Result<Vec<FolderLock>, Failure> {
 fn names(folder: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
     let mut names: Vec<String> = Vec::new();
     for path in LISTS.map(|name| folder.join(name)) {
-        if !path.is_file() {
-            continue;
-        }
-        let list: Value = fs::read_to_string(&path)
-            .map_err(anyhow::Error::new)
-            .and_then(|text| Ok(serde_json::from_str(&text)?))
+        let text = Disk.read_text(&path).map_err(Failure::no_plan)?;
+        let Some(text) = text else { continue };
+        let list: Value = serde_json::from_str(&text)
             .with_context(|| format!("cannot read the manifest {}", path.display()))
             .map_err(Failure::no_plan)?;
         for file in list["files"].as_array().into_iter().flatten() {
@@ -160,8 +153,9 @@ fn names(folder: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
             names.extend(all.filter_map(|f| f["name"].as_str()).map(str::to_string));
         }
     }
-    if folder.join(JOURNAL_NAME).is_file() {
-        let record = Record::load(folder).map_err(|e| Failure::no_plan(anyhow::Error::new(e)))?;
+    if is_file(&folder.join(JOURNAL_NAME)) {
+        let record =
+            Record::load(&Disk, folder).map_err(|e| Failure::no_plan(anyhow::Error::new(e)))?;
         for file in record
             .into_iter()
             .flat_map(|record| record.files.into_values())
@@ -192,32 +186,10 @@ fn inside(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
     }
 }
 
-fn remove_if_there(path: &Path) -> Result<(), Failure> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            let error = anyhow::Error::new(error);
-            Err(Failure::machine(
-                error.context(format!("cannot remove {}", path.display())),
-            ))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Removes a folder that is empty; one that is not holds what is not ours.
 fn remove_if_empty(path: &Path) -> Result<(), Failure> {
-    match fs::remove_dir(path) {
-        Err(error)
-            if !matches!(
-                error.kind(),
-                ErrorKind::DirectoryNotEmpty | ErrorKind::NotFound | ErrorKind::PermissionDenied
-            ) =>
-        {
-            let error = anyhow::Error::new(error);
-            Err(Failure::machine(
-                error.context(format!("cannot remove {}", path.display())),
-            ))
-        }
+    match Disk.remove_folder(path) {
+        Err(error) if !error.is_permission_denied() => Err(Failure::machine(error)),
         _ => Ok(()),
     }
 }

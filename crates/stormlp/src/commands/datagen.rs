@@ -11,6 +11,7 @@ use stormlp_model::event::{Event, Observer as _, Unit};
 use stormlp_model::training::profile::Profile;
 use stormlp_model::transport::EngineChoice;
 use stormlp_report::dataset as text;
+use stormlp_transfer::storage::Disk;
 
 use crate::commands::workloads;
 use crate::exit::Failure;
@@ -176,7 +177,7 @@ fn plan(args: &Args, session: &Session) -> Result<GeneratePlan, Failure> {
     };
     let recipe = spec::recipe(&workload.dataset, making);
     if !args.mode.dry_run && !args.mode.verify {
-        generate::check_room(&recipe, &folder, existing)
+        generate::check_room(&Disk, &recipe, &folder, existing)
             .map_err(|error| failure(error, session))?;
     }
     let dataset = drawn(recipe, session)?;
@@ -257,11 +258,11 @@ fn failure(error: GenerateError, session: &Session) -> Failure {
         GenerateError::CheckStopped { .. } => {
             Failure::stopped(error).with_help("nothing was changed; --verify starts anew")
         }
-        GenerateError::File { .. } | GenerateError::Manifest(_) if full => Failure::storage(error)
+        GenerateError::File(_) | GenerateError::Manifest(_) if full => Failure::storage(error)
             .with_help(format!(
             "free some space and continue with `{command} --resume`; the files made so far are whole"
         )),
-        GenerateError::File { .. } => Failure::storage(error).with_help(format!(
+        GenerateError::File(_) => Failure::storage(error).with_help(format!(
             "the files made so far are whole: continue with `{command} --resume`"
         )),
         GenerateError::Manifest(ManifestError::Malformed { .. }) => Failure::storage(error)
@@ -269,7 +270,7 @@ fn failure(error: GenerateError, session: &Session) -> Failure {
         GenerateError::Manifest(ManifestError::Another { .. }) => {
             Failure::storage(error).with_help("choose another --data-dir")
         }
-        GenerateError::Manifest(ManifestError::File { .. }) => Failure::storage(error).with_help(
+        GenerateError::Manifest(ManifestError::File(_)) => Failure::storage(error).with_help(
             format!("once it can be read and written, `{command} --resume` goes on"),
         ),
         GenerateError::Format(_) => Failure::no_plan(error),

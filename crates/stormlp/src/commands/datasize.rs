@@ -6,7 +6,8 @@ use stormlp_model::training::datasize::{SizeRequest, datasize};
 use stormlp_model::training::profile::Profile;
 use stormlp_model::units::ByteSize;
 use stormlp_report::training::{self, SizeAnswer};
-use stormlp_transfer::{probe, storage};
+use stormlp_transfer::probe;
+use stormlp_transfer::storage::{Disk, Storage as _};
 
 use super::workloads;
 use crate::exit::Failure;
@@ -120,10 +121,6 @@ fn answer(args: &Args, session: &Session) -> Result<SizeAnswer, Failure> {
 
 /// Free bytes where `folder` lies or would be made.
 fn free_bytes(folder: &Path) -> Option<u64> {
-    let absolute = std::path::absolute(folder).ok()?;
-    absolute
-        .ancestors()
-        .find(|ancestor| ancestor.is_dir())
-        .and_then(|there| storage::space(there).ok())
-        .map(|space| space.free_bytes)
+    let space = Disk.space(&Disk.nearest(folder)).ok()?;
+    Some(space.free_bytes)
 }

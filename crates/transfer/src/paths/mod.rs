@@ -130,9 +130,6 @@ pub struct PathSpec {
     pub register_buffers: bool,
 }
 
-/// What builds a path: [`build_path`], or what puts something around it.
-pub type BuildPath = fn(PathSpec) -> Result<Box<dyn TransferPath>, TransferError>;
-
 /// Builds a path on the calling thread, which must be the one to use it.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use stormlp_model::operation::Direction;
 use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
-use stormlp_transfer::storage::{self, Access};
+use stormlp_transfer::storage::{Access, Disk, Storage as _};
 use stormlp_transfer::{
     Accelerator, Completion, FileId, HostStandIn, PathSpec, Region, Slot, Transfer, TransferError,
     TransferPath, buffers_needed, build_path,
@@ -64,8 +64,8 @@ pub(crate) fn open(kind: PathKind, file: &Path) -> File {
         true => Access::ReadWrite,
         false => Access::Create,
     };
-    storage::open(file, access, kind.wants_direct())
-        .or_else(|_| storage::open(file, Access::ReadWrite, false))
+    Disk.open(file, access, kind.wants_direct())
+        .or_else(|_| Disk.open(file, Access::ReadWrite, false))
         .unwrap()
 }
 

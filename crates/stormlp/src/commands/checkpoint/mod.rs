@@ -4,7 +4,7 @@ mod args;
 
 use std::path::Path;
 
-use stormlp_emulator::checkpoint::{Cleaned, Disk, Look, Surroundings, clean, scan, write_rate};
+use stormlp_emulator::checkpoint::{Cleaned, Look, Surroundings, clean, scan, write_rate};
 use stormlp_model::checkpoint::{
     CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, Resolution, ScaleChoice,
     resolve,
@@ -17,7 +17,8 @@ use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_report::checkpoint::{self, DryRun, mark, mlperf_summary, opening, per_epoch_stats};
 use stormlp_report::matrix::Columns;
 use stormlp_report::text;
-use stormlp_transfer::{accelerator, storage};
+use stormlp_transfer::accelerator;
+use stormlp_transfer::storage::{Disk, write_atomically};
 
 use super::deliver::{self, OutputArgs};
 
@@ -37,8 +38,8 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if request.dry_run {
         return dry_run(&request, &host, &args.output);
     }
-    let mut facts = scan(&request.folders, Look::AndTry).map_err(Failure::machine)?;
-    facts.trial_bytes_per_second = trial(&request, &facts);
+    let mut facts = scan(&Disk, &request.folders, Look::AndTry).map_err(Failure::machine)?;
+    facts.trial_bytes_per_second = trial(&request, &facts, session);
     let resolution = resolve(&request, &host, &facts);
     let Some(plan) = resolution
         .plan
@@ -92,7 +93,7 @@ fn write_mlperf(folder: &Path, report: &CheckpointReport) -> Result<(), Failure>
         ("0_per_epoch_stats.json", per_epoch_stats(report)),
     ];
     for (name, value) in files {
-        storage::write_atomically(&folder.join(name), output::json(&value)?.as_bytes())
+        write_atomically(&folder.join(name), output::json(&value)?.as_bytes())
             .map_err(Failure::storage)?;
     }
     Ok(())
@@ -108,21 +109,15 @@ fn host_facts(request: &CheckpointRequest, session: &Session) -> Result<HostFact
 }
 
 /// How fast storage writes, when the scale depends on it.
-fn trial(request: &CheckpointRequest, facts: &CheckpointFacts) -> Option<f64> {
+fn trial(request: &CheckpointRequest, facts: &CheckpointFacts, session: &Session) -> Option<f64> {
     let auto = request.scale.is_none_or(|scale| scale == ScaleChoice::Auto);
     if !auto || request.closed || request.writes == Some(0) {
         return None;
     }
     let folder = facts.folders.first()?;
-    let mut nearest = folder.path.folder();
-    while !nearest.is_dir() {
-        nearest = match nearest.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => std::path::Path::new("."),
-        };
-    }
+    let nearest = session.storage.nearest(folder.path.folder());
     // Without an answer the plan says what it assumed.
-    write_rate(nearest).ok()
+    write_rate(&*session.storage, &nearest).ok()
 }
 
 fn dry_run(
@@ -131,7 +126,7 @@ fn dry_run(
     output: &OutputArgs,
 ) -> Result<(), Failure> {
     // Storage is looked at as far as it can be; a dry run needs none of it.
-    let facts = scan(&request.folders, Look::Only).unwrap_or_default();
+    let facts = scan(&Disk, &request.folders, Look::Only).unwrap_or_default();
     let resolution = resolve(request, host, &facts);
     let Some(plan) = resolution
         .plan
@@ -173,7 +168,7 @@ fn emulate(
     let progress = session.progress();
     let closed = plan.closed;
     let surroundings = Surroundings {
-        world: &Disk,
+        storage: &*session.storage,
         accelerator,
         observer: &progress,
         stop: &session.stop,
@@ -218,7 +213,7 @@ fn clean_folders(request: &CheckpointRequest) -> Result<(), Failure> {
             files,
             bytes,
             left,
-        } = clean(folder.folder()).map_err(|error| {
+        } = clean(&Disk, folder.folder()).map_err(|error| {
             let remedy = error.remedy(false);
             Failure::machine(error).with_help(remedy)
         })?;

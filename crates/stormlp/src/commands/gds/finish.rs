@@ -1,6 +1,7 @@
 //! Runs a plan, saves after every cell, and says in the end how it went.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use stormlp_emulator::matrix::{self, MatrixError};
 use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport, result_warnings};
@@ -27,7 +28,8 @@ pub(crate) struct Run {
 /// With the exit code that the README gives for it.
 pub(crate) fn execute(run: Run, delivery: &Delivery, session: &Session) -> Result<(), Failure> {
     let mut saver = run.saver;
-    let locked = matrix::lock(run.report).map_err(matrix_failure)?;
+    let storage = Arc::clone(&session.storage);
+    let locked = matrix::lock(storage, run.report).map_err(matrix_failure)?;
     let report = locked.report();
     announce(report, session);
     saver.begin(report)?;

@@ -88,7 +88,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 /// The facts a request needs; the GPU libraries are asked only for paths that use them.
 pub(crate) fn host_facts(request: &MatrixRequest, session: &Session) -> Result<HostFacts, Failure> {
     let asks_libraries = |path: &PathKind| path.ends_in_accelerator();
-    let directory = scan::nearest(request.jobs[0].target.path());
+    let directory = session.storage.nearest(request.jobs[0].target.path());
     let directory = match directory.is_dir() {
         true => directory.as_path(),
         false => directory.parent().unwrap_or(directory.as_path()),

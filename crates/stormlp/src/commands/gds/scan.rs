@@ -1,16 +1,14 @@
 //! What is there before a matrix runs: a look at the folders and files of a request.
 
-use std::fs::{self, File, Metadata};
-use std::io::{Seek, SeekFrom};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use stormlp_model::facts::Availability;
 use stormlp_model::machine::{DirectSupport, Fact};
 use stormlp_model::matrix::{
     DataManifest, FileFacts, FileKind, FolderFacts, FoundFile, Inventory, MANIFEST_NAME, Target,
 };
-use stormlp_transfer::{probe, storage};
+use stormlp_transfer::probe;
+use stormlp_transfer::storage::{Access, Disk, Entry, Kind, Storage as _};
 
 /// What `O_DIRECT` asks of offsets where the file system does not say: a sector.
 const USUAL_ALIGNMENT_BYTES: u64 = 512;
@@ -32,13 +30,6 @@ pub(crate) fn inventory<'a>(targets: impl IntoIterator<Item = &'a Target>) -> In
     inventory
 }
 
-/// The folder itself or the nearest one above it that is there.
-pub(crate) fn nearest(path: &Path) -> PathBuf {
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-    let there = absolute.ancestors().find(|path| path.exists());
-    there.map_or_else(|| PathBuf::from("/"), Path::to_path_buf)
-}
-
 /// Whether the folder above `path` is there; the folders of the default are made from nothing.
 fn has_parent(path: &Path) -> bool {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
@@ -46,7 +37,7 @@ fn has_parent(path: &Path) -> bool {
 }
 
 fn folder(path: &Path) -> FolderFacts {
-    let there = nearest(path);
+    let there = Disk.nearest(path);
     let exists = path.exists();
     let direct = probe::direct_io(&there);
     let (manifest, manifest_problem) = match exists {
@@ -73,8 +64,8 @@ fn folder(path: &Path) -> FolderFacts {
         path: path.to_path_buf(),
         exists,
         writable,
-        free_bytes: storage::space(&there).map_or(0, |space| space.free_bytes),
-        file_system_id: fs::metadata(&there).map_or(0, |metadata| metadata.dev()),
+        free_bytes: Disk.space(&there).map_or(0, |space| space.free_bytes),
+        file_system_id: Disk.found(&there).map_or(0, |found| found.file_system_id),
         file_system: file_system(&there),
         direct,
         direct_alignment_bytes,
@@ -91,7 +82,7 @@ fn file_system(folder: &Path) -> Option<String> {
 
 /// The manifest of a folder, or why what is there cannot be one of a matrix.
 fn manifest(folder: &Path) -> (Option<DataManifest>, Option<String>) {
-    let Ok(text) = fs::read_to_string(folder.join(MANIFEST_NAME)) else {
+    let Ok(Some(text)) = Disk.read_text(&folder.join(MANIFEST_NAME)) else {
         return (None, None);
     };
     let made_by = serde_json::from_str::<serde_json::Value>(&text)
@@ -111,23 +102,22 @@ fn manifest(folder: &Path) -> (Option<DataManifest>, Option<String>) {
 }
 
 fn regular_files(folder: &Path) -> Vec<FoundFile> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let entries = Disk.list(folder).unwrap_or_default();
     entries
+        .into_iter()
+        .filter(Entry::is_file)
         .filter_map(|entry| {
-            let metadata = fs::metadata(entry.path()).ok()?;
-            let name = entry.file_name().into_string().ok()?;
-            metadata.is_file().then_some(FoundFile {
-                name,
-                bytes: metadata.len(),
-            })
+            let bytes = entry.facts.bytes;
+            let name = entry.name.into_string().ok()?;
+            Some(FoundFile { name, bytes })
         })
         .collect()
 }
 
 fn file(path: &Path) -> FileFacts {
-    let metadata = fs::metadata(path);
-    let kind = metadata.as_ref().map_or(FileKind::Missing, kind);
-    let parent = nearest(path.parent().unwrap_or(Path::new(".")));
+    let found = Disk.look(path).ok().flatten();
+    let kind = found.map_or(FileKind::Missing, |found| kind(found.kind));
+    let parent = Disk.nearest(path.parent().unwrap_or(Path::new(".")));
     let (direct, readable, writable) = match kind {
         FileKind::Missing => {
             let direct = probe::direct_io(&parent);
@@ -141,19 +131,19 @@ fn file(path: &Path) -> FileFacts {
         }
         _ => (
             probe::direct_io(path),
-            opens(File::open(path)),
-            opens(File::options().write(true).open(path)),
+            opens(path, Access::Read),
+            opens(path, Access::ReadWrite),
         ),
     };
     let (direct, direct_alignment_bytes) = direct_facts(direct);
     FileFacts {
         path: path.to_path_buf(),
         kind,
-        bytes: size(path, kind),
+        bytes: found.map_or(0, |found| found.bytes),
         readable,
         writable,
-        free_bytes: storage::space(&parent).map_or(0, |space| space.free_bytes),
-        file_system_id: fs::metadata(&parent).map_or(0, |metadata| metadata.dev()),
+        free_bytes: Disk.space(&parent).map_or(0, |space| space.free_bytes),
+        file_system_id: Disk.found(&parent).map_or(0, |found| found.file_system_id),
         file_system: match kind {
             FileKind::Regular | FileKind::Missing => file_system(&parent),
             FileKind::BlockDevice | FileKind::Other => None,
@@ -163,25 +153,12 @@ fn file(path: &Path) -> FileFacts {
     }
 }
 
-fn kind(metadata: &Metadata) -> FileKind {
-    let kind = metadata.file_type();
-    if kind.is_file() {
-        FileKind::Regular
-    } else if kind.is_block_device() {
-        FileKind::BlockDevice
-    } else {
-        FileKind::Other
-    }
-}
-
-/// The size of a file, or the capacity of a block device, which only seeking to its end tells.
-fn size(path: &Path, kind: FileKind) -> u64 {
+fn kind(kind: Kind) -> FileKind {
     match kind {
-        FileKind::Missing | FileKind::Other => 0,
-        FileKind::Regular => fs::metadata(path).map_or(0, |metadata| metadata.len()),
-        FileKind::BlockDevice => File::open(path)
-            .and_then(|mut device| device.seek(SeekFrom::End(0)))
-            .unwrap_or(0),
+        Kind::File => FileKind::Regular,
+        Kind::BlockDevice => FileKind::BlockDevice,
+        Kind::Nothing => FileKind::Missing,
+        Kind::Folder | Kind::Other => FileKind::Other,
     }
 }
 
@@ -200,11 +177,11 @@ fn parent_exists(path: &Path) -> Availability {
     }
 }
 
-fn opens(result: std::io::Result<File>) -> Availability {
-    match result {
+fn opens(path: &Path, access: Access) -> Availability {
+    match Disk.open(path, access, false) {
         Ok(_) => Availability::Available,
         Err(error) => Availability::unavailable(
-            error.to_string(),
+            error.reason(),
             "change its permissions, or run as a user who may open it",
         ),
     }

@@ -1,6 +1,7 @@
 //! The dataset of a run: where it lies, what is there, and a starter set where nothing is.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use stormlp_dataset::dataset::Dataset;
 use stormlp_dataset::generate::{self, Existing, GenerateError, GeneratePlan};
@@ -19,6 +20,7 @@ use stormlp_model::training::workload::{DatasetSpec, Workload};
 use stormlp_model::units::{ByteSize, counted, format_duration};
 use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::probe;
+use stormlp_transfer::storage::{Disk, Storage as _};
 
 use super::args::DataArgs;
 use super::starter;
@@ -140,7 +142,7 @@ pub(crate) fn find(
     let files = take_what_is_there(workload, request, &found, may_generate);
     let dataset = dataset(&as_read(workload), profile)?;
     let mut warnings: Vec<_> = unused_folder(workload, &place, name).into_iter().collect();
-    for finding in inventory::check(&found, &dataset, &format!("{datagen}{options}")) {
+    for finding in inventory::check(&Disk, &found, &dataset, &format!("{datagen}{options}")) {
         if finding.fatal {
             return Err(refused(&finding, &place.folder));
         }
@@ -150,7 +152,7 @@ pub(crate) fn find(
             finding.advice,
         ));
     }
-    let inventory = found.for_plan(&dataset);
+    let inventory = found.for_plan(&Disk, &dataset);
     Ok(Data {
         inventory: PlanInventory {
             files: files.or(inventory.files),
@@ -175,7 +177,7 @@ fn to_make(
 ) -> Result<Data, Failure> {
     workload.dataset.num_files_train = files;
     let recipe = spec::recipe(&workload.dataset, Making::of(profile));
-    generate::check_room(&recipe, &folder, Existing::Resume)
+    generate::check_room(&Disk, &recipe, &folder, Existing::Resume)
         .map_err(|error| generation(error, session))?;
     let dataset = Dataset::new(recipe).map_err(Failure::no_plan)?;
     Ok(Data {
@@ -185,6 +187,7 @@ fn to_make(
         to_make: Some(ToMake {
             plan: GeneratePlan {
                 existing: Existing::Resume,
+                storage: Arc::clone(&session.storage),
                 ..GeneratePlan::new(folder, &workload.name, profile.name(), dataset)
             },
             kind,
@@ -209,8 +212,8 @@ impl ToMake {
         } = &self.plan;
         generate::run(&self.plan, &session.progress(), &session.stop)
             .map_err(|error| generation(error, session))?;
-        let made = inventory::scan(folder, dataset.recipe().format.name());
-        let made = made.map_err(Failure::storage)?.for_plan(dataset);
+        let made = inventory::scan(&Disk, folder, dataset.recipe().format.name());
+        let made = made.map_err(Failure::storage)?.for_plan(&Disk, dataset);
         if dataset.is_as_planned(planned, &made) {
             return Ok(made);
         }
@@ -368,7 +371,7 @@ fn direct_support(
     let first = found.and_then(|found| found.train.files.first());
     let tried = match first {
         Some(first) => folder.join(&first.name),
-        None => generate::existing_part(folder).to_path_buf(),
+        None => Disk.nearest(folder),
     };
     match probe::direct_io(&tried) {
         Fact::Known(support) if !support.honoured => {
@@ -400,7 +403,7 @@ fn place(workload: &Workload, request: &TrainRequest) -> Place {
 }
 
 fn scan(folder: &Path, workload: &Workload, datagen: &str) -> Result<Option<Inventory>, Failure> {
-    match inventory::scan(folder, workload.dataset.format.name()) {
+    match inventory::scan(&Disk, folder, workload.dataset.format.name()) {
         Ok(found) => Ok(Some(found)),
         Err(ScanError::Missing(_)) => Ok(None),
         Err(ScanError::Manifest(error @ ManifestError::Malformed { .. })) => {
@@ -516,11 +519,11 @@ fn generation(error: GenerateError, session: &Session) -> Failure {
             .with_help("free some space, choose another --data-dir, or use fewer --files"),
         GenerateError::Format(_) => Failure::no_plan(error),
         GenerateError::Crew(_) => Failure::bug(error).with_help(again),
-        GenerateError::File { .. } | GenerateError::Manifest(_) if full => Failure::storage(error)
+        GenerateError::File(_) | GenerateError::Manifest(_) if full => Failure::storage(error)
             .with_help(
                 "free some space and run again, or choose another --data-dir with --generate",
             ),
-        GenerateError::File { .. } | GenerateError::Manifest(_) => {
+        GenerateError::File(_) | GenerateError::Manifest(_) => {
             Failure::storage(error).with_help(again)
         }
         GenerateError::Another { .. } => Failure::machine(error)

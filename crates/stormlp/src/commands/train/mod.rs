@@ -110,6 +110,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let accelerator = accelerator::open(device.and_then(DeviceId::cuda_index));
     let mut warnings = data.warnings;
     warnings.extend(of_plan);
+    warnings.extend(session.storage.warnings());
     let course = Course {
         head: Head::new(
             ReportKind::Train,
@@ -124,6 +125,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     };
     let progress = session.progress();
     let surroundings = Surroundings {
+        storage: &session.storage,
         observer: &progress,
         stop: &session.stop,
     };

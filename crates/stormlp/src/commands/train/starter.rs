@@ -6,7 +6,7 @@ use stormlp_dataset::generate;
 use stormlp_model::training::request::TrainRequest;
 use stormlp_model::training::workload::Workload;
 use stormlp_model::units::ByteSize;
-use stormlp_transfer::storage;
+use stormlp_transfer::storage::Disk;
 
 use super::data::dataset;
 use crate::exit::Failure;
@@ -30,7 +30,7 @@ pub(super) fn files(
     request: &TrainRequest,
     folder: &Path,
 ) -> Result<u64, Failure> {
-    let free = storage::space(generate::existing_part(folder)).map_err(Failure::machine)?;
+    let free = generate::room(&Disk, folder).map_err(Failure::machine)?;
     files_within(workload, request, MOST_BYTES.min(free.free_bytes / 2))
 }
 

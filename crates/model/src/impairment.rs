@@ -1,0 +1,271 @@
+//! Storage made slower or less reliable than it is, on demand: what a run is limited to, and which
+//! operations are to fail.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, VariantNames};
+
+use crate::names::{Named, unknown};
+use crate::units::{ByteSize, format_duration, parse_duration};
+use crate::warning::{Warning, WarningKind};
+
+/// The most that storage gives; `None` is as much as it has. One limit for all threads of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Throttle {
+    /// Bytes read in a second.
+    pub read_bytes_per_second: Option<u64>,
+    /// Bytes written in a second.
+    pub write_bytes_per_second: Option<u64>,
+    /// What each read or write takes at least.
+    pub latency: Option<Duration>,
+    /// Reads and writes begun in a second.
+    pub requests_per_second: Option<u64>,
+}
+
+/// Something that is asked of storage, and that may fail.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display, EnumString, VariantNames,
+)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+pub enum StorageOperation {
+    /// Opening a file that is there.
+    Open,
+    /// Making a file.
+    Create,
+    /// A read.
+    Read,
+    /// A write.
+    Write,
+    /// Making what was written survive a crash.
+    Sync,
+    /// Giving a file or folder another name.
+    Rename,
+    /// Removing a file or folder.
+    Remove,
+    /// Setting up a transfer path.
+    Build,
+}
+
+impl Named for StorageOperation {
+    const WHAT: &'static str = "an operation";
+}
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FaultKind {
+    /// The operation fails with this error number.
+    Errno(i32),
+    /// Half of the bytes are moved.
+    Short,
+}
+
+/// One operation that fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// Which operations are counted.
+    pub operation: StorageOperation,
+    /// The how-manieth of them in the run it is, from 1.
+    pub nth: u64,
+    /// What goes wrong.
+    pub kind: FaultKind,
+}
+
+/// The errors that have a name on the command line, with Linux's numbers.
+const ERRNOS: [(&str, i32); 12] = [
+    ("EPERM", 1),
+    ("ENOENT", 2),
+    ("EIO", 5),
+    ("EAGAIN", 11),
+    ("EACCES", 13),
+    ("EINVAL", 22),
+    ("ENOSPC", 28),
+    ("EROFS", 30),
+    ("EOPNOTSUPP", 95),
+    ("ETIMEDOUT", 110),
+    ("ESTALE", 116),
+    ("EDQUOT", 122),
+];
+
+impl FromStr for Throttle {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut throttle = Self::default();
+        for part in text.split(',') {
+            let bad = |why: &str| {
+                format!(
+                    "--throttle: `{part}` {why}; write read=500MB/s, write=200MB/s, latency=1ms, \
+                     iops=4000, or several with commas between"
+                )
+            };
+            let (key, value) = part.split_once('=').ok_or_else(|| bad("is no key=value"))?;
+            match key {
+                "read" => throttle.read_bytes_per_second = Some(rate(value).map_err(|e| bad(&e))?),
+                "write" => {
+                    throttle.write_bytes_per_second = Some(rate(value).map_err(|e| bad(&e))?);
+                }
+                "latency" => {
+                    let latency = parse_duration(value).map_err(|e| bad(&e.to_string()))?;
+                    throttle.latency = Some(latency);
+                }
+                "iops" => {
+                    let requests = value.parse().ok().filter(|requests| *requests > 0);
+                    let requests = requests.ok_or_else(|| bad("needs a number above 0"))?;
+                    throttle.requests_per_second = Some(requests);
+                }
+                _ => return Err(bad("has an unknown key")),
+            }
+        }
+        Ok(throttle)
+    }
+}
+
+/// Bytes a second, written as a size with or without `/s`.
+fn rate(text: &str) -> Result<u64, String> {
+    let size: ByteSize = text
+        .strip_suffix("/s")
+        .unwrap_or(text)
+        .parse()
+        .map_err(|error| format!("has no rate: {error}"))?;
+    match size.bytes() {
+        0 => Err("needs a rate above 0".to_string()),
+        bytes => Ok(bytes),
+    }
+}
+
+impl fmt::Display for Throttle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = |name, bytes: Option<u64>| bytes.map(|b| format!("{name} {}/s", ByteSize(b)));
+        let parts = [
+            rate("reads", self.read_bytes_per_second),
+            rate("writes", self.write_bytes_per_second),
+            self.latency
+                .map(|l| format!("latency {}", format_duration(l.as_secs_f64()))),
+            self.requests_per_second.map(|r| format!("{r} requests/s")),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        f.write_str(&parts.join(", "))
+    }
+}
+
+impl FromStr for Fault {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = |why: String| {
+            format!("--inject-fault: `{text}` {why}; write OPERATION:NTH:ERROR, as in read:17:EIO")
+        };
+        let [operation, nth, kind] = text.split(':').collect::<Vec<_>>()[..] else {
+            return Err(bad("has not three parts".to_string()));
+        };
+        let operation = operation
+            .parse()
+            .map_err(|why| format!("--inject-fault: in `{text}`, {why}"))?;
+        let nth = nth.parse().ok().filter(|nth| *nth > 0);
+        let nth = nth.ok_or_else(|| bad("has no number above 0 in its middle".to_string()))?;
+        let transfers = matches!(operation, StorageOperation::Read | StorageOperation::Write);
+        let kind = match kind {
+            "short" if transfers => FaultKind::Short,
+            "short" => {
+                return Err(bad(
+                    "is short, which only a read or write can be".to_string()
+                ));
+            }
+            name => {
+                let named = ERRNOS.iter().find(|(known, _)| *known == name);
+                let number = named.map(|(_, number)| *number).or(name.parse().ok());
+                let names: Vec<&str> = ERRNOS.iter().map(|(known, _)| *known).collect();
+                let number = number.filter(|number| *number > 0).ok_or_else(|| {
+                    bad(format!(
+                        "names no error (short, {}, or a number)",
+                        names.join(", ")
+                    ))
+                })?;
+                FaultKind::Errno(number)
+            }
+        };
+        Ok(Self {
+            operation,
+            nth,
+            kind,
+        })
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (nth, operation) = (self.nth, self.operation);
+        match self.kind {
+            FaultKind::Short => write!(f, "{operation} {nth} moves half of its bytes"),
+            FaultKind::Errno(number) => match ERRNOS.iter().find(|(_, known)| *known == number) {
+                Some((name, _)) => write!(f, "{operation} {nth} fails with {name}"),
+                None => write!(f, "{operation} {nth} fails with error {number}"),
+            },
+        }
+    }
+}
+
+/// What a report says of storage that `option` slowed down or made to fail, so that nobody takes
+/// its results for the storage's own.
+pub fn warning(option: &str, what: &str) -> Warning {
+    Warning::new(
+        WarningKind::Impaired,
+        format!("the storage was not as it is: {option} {what}"),
+        format!("take no result of this run for the storage's own; leave {option} out"),
+    )
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_throttle_is_what_was_typed() {
+        let throttle: Throttle = "read=500MB/s,write=1G,latency=1ms,iops=4000"
+            .parse()
+            .unwrap();
+        assert_eq!(throttle.read_bytes_per_second, Some(500_000_000));
+        assert_eq!(throttle.write_bytes_per_second, Some(1 << 30));
+        assert_eq!(throttle.latency, Some(Duration::from_millis(1)));
+        assert_eq!(throttle.requests_per_second, Some(4000));
+        for text in [
+            "",
+            "read",
+            "read=0",
+            "read=x",
+            "speed=1",
+            "iops=0",
+            "latency=1",
+        ] {
+            let parsed = text.parse::<Throttle>();
+            let refused = parsed.is_err_and(|error| error.starts_with("--throttle: "));
+            assert_eq!(refused, text != "latency=1", "{text}");
+        }
+    }
+
+    #[test]
+    fn a_fault_is_what_was_typed() {
+        let fault: Fault = "read:17:EIO".parse().unwrap();
+        assert_eq!(fault.to_string(), "read 17 fails with EIO");
+        let short: Fault = "write:1:short".parse().unwrap();
+        assert_eq!(short.kind, FaultKind::Short);
+        let numbered: Fault = "sync:2:121".parse().unwrap();
+        assert_eq!(numbered.kind, FaultKind::Errno(121));
+        for text in [
+            "read",
+            "reed:1:EIO",
+            "read:0:EIO",
+            "read:1:EXY",
+            "open:1:short",
+        ] {
+            let error = text.parse::<Fault>().unwrap_err();
+            assert!(error.starts_with("--inject-fault: "), "{error}");
+        }
+    }
+}

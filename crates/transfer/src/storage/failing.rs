@@ -1,0 +1,95 @@
+//! Storage of which chosen operations fail.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use stormlp_model::impairment::{Fault, FaultKind, warning};
+use stormlp_model::warning::Warning;
+
+use super::gated::{Gate, Grant, Request};
+
+/// Part of a short transfer is a multiple of this, where it can be: direct transfers need it.
+const BLOCK_BYTES: u64 = 4096;
+
+/// Counts operations, and fails those that it was told to.
+#[derive(Debug)]
+pub struct Failing {
+    /// Each fault, and how many operations of its kind there have been.
+    faults: Vec<(Fault, AtomicU64)>,
+}
+
+impl Failing {
+    /// A gate that lets everything through but `faults`.
+    pub fn new(faults: &[Fault]) -> Self {
+        Self {
+            faults: faults.iter().map(|f| (*f, AtomicU64::new(0))).collect(),
+        }
+    }
+}
+
+impl Gate for Failing {
+    fn admit(&self, request: &Request<'_>, now: Duration) -> io::Result<Grant> {
+        // Every fault counts, also where an earlier one hits.
+        let hits = |(fault, count): &&(Fault, AtomicU64)| {
+            fault.operation == request.operation
+                && 1 + count.fetch_add(1, Ordering::Relaxed) == fault.nth
+        };
+        let hit: Vec<&(Fault, AtomicU64)> = self.faults.iter().filter(hits).collect();
+        let bytes = match hit.first().map(|(fault, _)| fault.kind) {
+            None => request.bytes,
+            Some(FaultKind::Errno(number)) => return Err(io::Error::from_raw_os_error(number)),
+            Some(FaultKind::Short) => match request.bytes / 2 {
+                half if half > BLOCK_BYTES => half / BLOCK_BYTES * BLOCK_BYTES,
+                half => half,
+            },
+        };
+        Ok(Grant {
+            bytes,
+            not_before: now,
+        })
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        let faults: Vec<String> = self.faults.iter().map(|(f, _)| f.to_string()).collect();
+        vec![warning(
+            "--inject-fault",
+            &format!("asked that {}", faults.join(", ")),
+        )]
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::storage::{Access, Disk, Durability, Gated, Storage as _};
+
+    #[test]
+    fn the_nth_operation_fails_and_the_others_do_not() {
+        let faults = ["open:2:EACCES", "read:1:short", "sync:1:EIO"];
+        let faults: Vec<Fault> = faults.iter().map(|fault| fault.parse().unwrap()).collect();
+        let storage = Gated::new(Arc::new(Disk), Failing::new(&faults));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let error = storage
+            .write(&path, b"text", Durability::Certain)
+            .unwrap_err();
+        assert_eq!(error.errno(), Some(libc::EIO));
+        assert!(storage.list(folder.path()).unwrap().is_empty());
+        storage.write(&path, b"text", Durability::Certain).unwrap();
+        let file = storage.open(&path, Access::Read, false).unwrap();
+        let mut buffer = [0; 4];
+        assert_eq!(storage.read_at(&file, &path, 0, &mut buffer).unwrap(), 2);
+        assert_eq!(storage.read_at(&file, &path, 0, &mut buffer).unwrap(), 4);
+        let refused = storage.open(&path, Access::Read, false).unwrap_err();
+        assert!(refused.is_permission_denied());
+        let told = &storage.warnings()[0].fact;
+        assert!(
+            told.contains("asked that open 2 fails with EACCES, read 1"),
+            "{told}"
+        );
+    }
+}

@@ -1,0 +1,276 @@
+//! Storage with a gate before it: each operation is admitted, made to wait, cut short or refused.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use stormlp_model::impairment::StorageOperation;
+use stormlp_model::warning::Warning;
+
+use super::gated_path::GatedPath;
+use super::{Access, Entry, Facts, Space, Storage};
+use crate::error::TransferError;
+use crate::page_cache::Residency;
+use crate::paths::{PathSpec, TransferPath};
+
+/// An operation that is about to be done.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// What is to be done.
+    pub operation: StorageOperation,
+    /// To which file or folder; `None` for a transfer, whose path knows files by number alone.
+    pub path: Option<&'a Path>,
+    /// Bytes to be read or written.
+    pub bytes: u64,
+}
+
+/// How an operation may be done.
+#[derive(Debug, Clone, Copy)]
+pub struct Grant {
+    /// How many of its bytes are moved.
+    pub bytes: u64,
+    /// The time before which it is not over.
+    pub not_before: Duration,
+}
+
+/// What decides on operations, for all threads of a run.
+pub trait Gate: Send + Sync {
+    /// Asked before each operation, at the time `now`.
+    ///
+    /// # Errors
+    /// What the operation fails with instead of being done.
+    fn admit(&self, request: &Request<'_>, now: Duration) -> io::Result<Grant>;
+
+    /// Builds a path that is to lie behind this gate.
+    ///
+    /// # Errors
+    /// As [`Storage::path`].
+    fn build(
+        &self,
+        storage: &dyn Storage,
+        spec: PathSpec,
+    ) -> Result<Box<dyn TransferPath>, TransferError> {
+        storage.path(spec)
+    }
+
+    /// What results behind this gate must say of it.
+    fn warnings(&self) -> Vec<Warning> {
+        Vec::new()
+    }
+}
+
+/// The time, as gates are told it.
+pub trait Clock: Send + Sync {
+    /// The time since some beginning.
+    fn now(&self) -> Duration;
+
+    /// Sleeps until `until`, or until somebody writes to the eventfd `wake`: then it is read, and
+    /// the answer is `true`.
+    ///
+    /// # Errors
+    /// When the kernel does not take the descriptor.
+    fn sleep(&self, until: Duration, wake: Option<BorrowedFd<'_>>) -> io::Result<bool>;
+}
+
+/// The machine's clock.
+struct Monotonic(Instant);
+
+impl Clock for Monotonic {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn sleep(&self, until: Duration, wake: Option<BorrowedFd<'_>>) -> io::Result<bool> {
+        let left = until.saturating_sub(self.now());
+        let Some(wake) = wake else {
+            thread::sleep(left);
+            return Ok(false);
+        };
+        let timeout = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        let woken = match poll(
+            &mut [PollFd::from_borrowed_fd(wake, PollFlags::IN)],
+            Some(&timeout),
+        ) {
+            // A signal; whoever waits asks again.
+            Err(rustix::io::Errno::INTR) => false,
+            ready => ready? > 0,
+        };
+        if woken {
+            // Another thread's read may have come first; the counter is empty either way.
+            let _ = rustix::io::read(wake, &mut [0u8; 8]);
+        }
+        Ok(woken)
+    }
+}
+
+/// Storage behind a gate.
+pub struct Gated<G> {
+    inner: Arc<dyn Storage>,
+    gate: Arc<G>,
+    clock: Arc<dyn Clock>,
+}
+
+impl<G: Gate> Gated<G> {
+    /// Puts `gate` before `inner`.
+    pub fn new(inner: Arc<dyn Storage>, gate: G) -> Self {
+        Self::timed(inner, gate, Arc::new(Monotonic(Instant::now())))
+    }
+
+    /// The same by another clock.
+    pub fn timed(inner: Arc<dyn Storage>, gate: G, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            inner,
+            gate: Arc::new(gate),
+            clock,
+        }
+    }
+
+    /// The gate.
+    pub fn gate(&self) -> &G {
+        &self.gate
+    }
+
+    /// Passes the gate; how many of the bytes may be moved.
+    fn pass(
+        &self,
+        operation: StorageOperation,
+        path: &Path,
+        bytes: usize,
+    ) -> Result<usize, TransferError> {
+        let request = Request {
+            operation,
+            path: Some(path),
+            bytes: bytes as u64,
+        };
+        let pass = || {
+            let now = self.clock.now();
+            let grant = self.gate.admit(&request, now)?;
+            if grant.not_before > now {
+                self.clock.sleep(grant.not_before, None)?;
+            }
+            Ok(usize::try_from(grant.bytes).unwrap_or(bytes))
+        };
+        pass().map_err(|source| TransferError::file(verb(operation), path, source))
+    }
+}
+
+/// What an error says was tried.
+fn verb(operation: StorageOperation) -> &'static str {
+    match operation {
+        StorageOperation::Open | StorageOperation::Create => "open",
+        StorageOperation::Read => "read",
+        StorageOperation::Write => "write",
+        StorageOperation::Sync => "sync",
+        StorageOperation::Rename => "rename",
+        StorageOperation::Remove => "remove",
+        StorageOperation::Build => "set up a transfer path to",
+    }
+}
+
+impl<G: Gate + 'static> Storage for Gated<G> {
+    fn look(&self, path: &Path) -> Result<Option<Facts>, TransferError> {
+        self.inner.look(path)
+    }
+
+    fn list(&self, folder: &Path) -> Result<Vec<Entry>, TransferError> {
+        self.inner.list(folder)
+    }
+
+    fn open(&self, path: &Path, access: Access, direct: bool) -> Result<File, TransferError> {
+        let operation = match access {
+            Access::Create => StorageOperation::Create,
+            Access::Read | Access::ReadWrite => StorageOperation::Open,
+        };
+        self.pass(operation, path, 0)?;
+        self.inner.open(path, access, direct)
+    }
+
+    fn preallocate(&self, file: &File, path: &Path, bytes: u64) -> Result<(), TransferError> {
+        self.inner.preallocate(file, path, bytes)
+    }
+
+    fn read_at(
+        &self,
+        file: &File,
+        path: &Path,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize, TransferError> {
+        let bytes = self.pass(StorageOperation::Read, path, buffer.len())?;
+        self.inner.read_at(file, path, offset, &mut buffer[..bytes])
+    }
+
+    fn write_at(
+        &self,
+        file: &File,
+        path: &Path,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), TransferError> {
+        // What a short write leaves is written at once, as ever.
+        self.pass(StorageOperation::Write, path, bytes.len())?;
+        self.inner.write_at(file, path, offset, bytes)
+    }
+
+    fn sync(&self, file: &File, path: &Path) -> Result<(), TransferError> {
+        self.pass(StorageOperation::Sync, path, 0)?;
+        self.inner.sync(file, path)
+    }
+
+    fn make_folder(&self, folder: &Path) -> Result<(), TransferError> {
+        self.inner.make_folder(folder)
+    }
+
+    fn sync_folder(&self, folder: &Path) -> Result<(), TransferError> {
+        self.pass(StorageOperation::Sync, folder, 0)?;
+        self.inner.sync_folder(folder)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), TransferError> {
+        self.pass(StorageOperation::Rename, from, 0)?;
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> Result<bool, TransferError> {
+        self.pass(StorageOperation::Remove, path, 0)?;
+        self.inner.remove(path)
+    }
+
+    fn remove_folder(&self, folder: &Path) -> Result<bool, TransferError> {
+        self.pass(StorageOperation::Remove, folder, 0)?;
+        self.inner.remove_folder(folder)
+    }
+
+    fn space(&self, path: &Path) -> Result<Space, TransferError> {
+        self.inner.space(path)
+    }
+
+    fn residency(&self, path: &Path) -> Result<Residency, TransferError> {
+        self.inner.residency(path)
+    }
+
+    fn drop_cached(&self, path: &Path) -> Result<(), TransferError> {
+        self.inner.drop_cached(path)
+    }
+
+    fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
+        self.pass(StorageOperation::Build, Path::new("storage"), 0)?;
+        let inner = self.gate.build(&*self.inner, spec)?;
+        let (gate, clock) = (Arc::clone(&self.gate), Arc::clone(&self.clock));
+        Ok(Box::new(GatedPath::new(inner, gate, clock)))
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = self.inner.warnings();
+        warnings.extend(self.gate.warnings());
+        warnings
+    }
+}

@@ -1,0 +1,179 @@
+//! A transfer path behind a gate: a transfer that is over sooner than the gate lets it is held back
+//! until then.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use stormlp_model::evidence::Evidence;
+use stormlp_model::impairment::StorageOperation;
+use stormlp_model::operation::Direction;
+
+use super::gated::{Clock, Gate, Request};
+use crate::error::TransferError;
+use crate::paths::{Completion, FileId, Rejected, Transfer, TransferPath};
+use crate::slot::Slot;
+
+/// See the [module's description](self).
+pub(super) struct GatedPath {
+    inner: Box<dyn TransferPath>,
+    gate: Arc<dyn Gate>,
+    clock: Arc<dyn Clock>,
+    /// The owner's mark and the earliest end of each transfer; the inner path's mark is its place.
+    flights: Vec<(u64, Duration)>,
+    /// Places in `flights` that are free.
+    free: Vec<usize>,
+    /// Transfers that are over and not yet told, the earliest first.
+    held: VecDeque<(Duration, Completion)>,
+    over: Vec<Completion>,
+    wake: Option<OwnedFd>,
+}
+
+impl GatedPath {
+    pub(super) fn new(
+        inner: Box<dyn TransferPath>,
+        gate: Arc<dyn Gate>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            inner,
+            gate,
+            clock,
+            flights: Vec::new(),
+            free: Vec::new(),
+            held: VecDeque::new(),
+            over: Vec::new(),
+            wake: None,
+        }
+    }
+
+    /// Transfers that the inner path has.
+    fn flying(&self) -> usize {
+        self.flights.len() - self.free.len()
+    }
+
+    fn hold(&mut self, until: Duration, completion: Completion) {
+        let place = self.held.partition_point(|(other, _)| *other <= until);
+        self.held.insert(place, (until, completion));
+    }
+
+    /// Takes what the inner path has done, waiting for `min` of it; how many there were.
+    fn collect(&mut self, min: usize) -> Result<usize, TransferError> {
+        let mut over = std::mem::take(&mut self.over);
+        let waited = self.inner.wait(min, &mut over);
+        let count = over.len();
+        for completion in over.drain(..) {
+            let place = completion.tag as usize;
+            let (tag, not_before) = self.flights[place];
+            self.free.push(place);
+            self.hold(not_before, Completion { tag, ..completion });
+        }
+        self.over = over;
+        waited.map(|()| count)
+    }
+
+    /// Tells what is over by now.
+    fn release(&mut self, done: &mut Vec<Completion>) {
+        let now = self.clock.now();
+        while let Some((_, completion)) = self.held.pop_front_if(|(until, _)| *until <= now) {
+            done.push(completion);
+        }
+    }
+}
+
+impl TransferPath for GatedPath {
+    fn attach(&mut self, file: File) -> Result<FileId, TransferError> {
+        self.inner.attach(file)
+    }
+
+    fn detach(&mut self, file: FileId) -> Result<(), TransferError> {
+        self.inner.detach(file)
+    }
+
+    fn take_slots(&mut self) -> Vec<Slot> {
+        let slots = self.inner.take_slots();
+        // A transfer has a slot, so there are never more of them, and nothing grows later.
+        self.flights = vec![(0, Duration::ZERO); slots.len()];
+        self.free = (0..slots.len()).collect();
+        self.held.reserve(slots.len());
+        self.over.reserve(slots.len());
+        slots
+    }
+
+    fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
+        let (operation, action) = match transfer.direction {
+            Direction::Read => (StorageOperation::Read, "the read"),
+            Direction::Write => (StorageOperation::Write, "the write"),
+        };
+        let request = Request {
+            operation,
+            path: None,
+            bytes: transfer.len as u64,
+        };
+        let now = self.clock.now();
+        let Transfer { slot, tag, .. } = transfer;
+        let grant = match self.gate.admit(&request, now) {
+            Ok(grant) => grant,
+            Err(source) => {
+                let result = Err(TransferError::Io { action, source });
+                self.hold(now, Completion { slot, tag, result });
+                return Ok(());
+            }
+        };
+        let Some(place) = self.free.pop() else {
+            let source = std::io::Error::other("it has more transfers than slots");
+            let error = TransferError::Io { action, source };
+            return Err(Rejected { slot, tag, error });
+        };
+        self.flights[place] = (tag, grant.not_before);
+        let granted = Transfer {
+            len: transfer.len.min(grant.bytes as usize),
+            tag: place as u64,
+            slot,
+            ..transfer
+        };
+        self.inner.submit(granted).map_err(|rejected| {
+            self.free.push(place);
+            Rejected { tag, ..rejected }
+        })
+    }
+
+    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
+        let before = done.len();
+        let min = min.min(self.flying() + self.held.len());
+        loop {
+            self.collect(0)?;
+            self.release(done);
+            if done.len() - before >= min {
+                return Ok(());
+            }
+            let woken = match self.held.front() {
+                Some((until, _)) => {
+                    let wake = self.wake.as_ref().map(OwnedFd::as_fd);
+                    self.clock.sleep(*until, wake).map_err(|source| {
+                        let action = "waiting for throttled transfers";
+                        TransferError::Io { action, source }
+                    })?
+                }
+                None => self.collect(1)? == 0,
+            };
+            if woken {
+                return Ok(());
+            }
+        }
+    }
+
+    fn wake_on(&mut self, eventfd: BorrowedFd<'_>) -> Result<bool, TransferError> {
+        let own = eventfd.try_clone_to_owned();
+        let action = "waiting on an eventfd";
+        self.wake = Some(own.map_err(|source| TransferError::Io { action, source })?);
+        self.inner.wake_on(eventfd)?;
+        Ok(true)
+    }
+
+    fn evidence(&self) -> Evidence {
+        self.inner.evidence()
+    }
+}

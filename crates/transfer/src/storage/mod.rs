@@ -1,0 +1,436 @@
+//! The one door to files: looking, opening, completing, removing. A transfer path only moves
+//! bytes, and is built here too, so that storage can be slowed down or made to fail as a whole.
+//!
+//! [`Disk`] is what the kernel gives. [`Gated`] asks a [`Gate`] before each operation: a
+//! [`Throttled`] one makes it wait, a [`Failing`] one breaks it.
+
+mod disk;
+mod failing;
+mod gated;
+mod gated_path;
+mod lock;
+mod throttled;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use stormlp_model::impairment::{Fault, Throttle};
+use stormlp_model::warning::Warning;
+
+use crate::error::TransferError;
+use crate::page_cache::Residency;
+use crate::paths::{PathSpec, TransferPath};
+use crate::telemetry::BlockDevices;
+
+pub use disk::Disk;
+pub use failing::Failing;
+pub use gated::{Clock, Gate, Gated, Grant, Request};
+pub use lock::{FolderLock, LOCK_NAME, LockError};
+pub use throttled::Throttled;
+
+/// What a file is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reading what is there.
+    Read,
+    /// Reading and writing what is there.
+    ReadWrite,
+    /// Reading and writing a file that is made now; an older one of that name is emptied.
+    Create,
+}
+
+/// What lies under a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A block device.
+    BlockDevice,
+    /// A link that leads nowhere.
+    Nothing,
+    /// Something transfers cannot end in: a socket, a pipe, a character device.
+    Other,
+}
+
+/// What storage says of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// What it is.
+    pub kind: Kind,
+    /// Bytes of a file; a device's capacity.
+    pub bytes: u64,
+    /// When it was last changed in any way, in nanoseconds since 1970: unlike the time of its last
+    /// write, nobody can set this one back.
+    pub changed_ns: u64,
+    /// Whether the name is a link to it.
+    pub link: bool,
+    /// Which file system it is on: equal for all that share its space.
+    pub file_system_id: u64,
+}
+
+/// A name in a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The name, without the folder.
+    pub name: OsString,
+    /// What it is, the target's where it is a link.
+    pub facts: Facts,
+}
+
+impl Entry {
+    /// The name, where it is text.
+    pub fn text(&self) -> Option<&str> {
+        self.name.to_str()
+    }
+
+    /// Whether it is a regular file.
+    pub fn is_file(&self) -> bool {
+        self.facts.kind == Kind::File
+    }
+
+    /// Whether it is a folder.
+    pub fn is_folder(&self) -> bool {
+        self.facts.kind == Kind::Folder
+    }
+}
+
+/// The room on a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// What an ordinary user may still write.
+    pub free_bytes: u64,
+    /// What the file system holds in all.
+    pub total_bytes: u64,
+}
+
+/// Whether a small file that is replaced survives a crash in its new form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// It does: its folder is synced too.
+    Certain,
+    /// It is whole, though it may be the old one.
+    Whole,
+    /// It may be lost or cut short, as a file that is only made again.
+    Unsynced,
+}
+
+/// Where files are. Every error names the file and what was tried.
+pub trait Storage: Send + Sync {
+    /// What lies under a name, links followed; `None` for nothing.
+    ///
+    /// # Errors
+    /// When storage does not say.
+    fn look(&self, path: &Path) -> Result<Option<Facts>, TransferError>;
+
+    /// What lies in a folder, sorted by name.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is not there.
+    fn list(&self, folder: &Path) -> Result<Vec<Entry>, TransferError>;
+
+    /// Opens a file, with `O_DIRECT` when `direct`.
+    ///
+    /// # Errors
+    /// What the kernel answers. A file system without `O_DIRECT` answers so that
+    /// [`is_direct_refused`] tells; whether to go through the page cache instead is for the caller
+    /// to decide, and to say.
+    fn open(&self, path: &Path, access: Access, direct: bool) -> Result<File, TransferError>;
+
+    /// Gives a file its final size before it is written: blocks are allocated where the file
+    /// system can, so that a full disk shows now and direct writes need not extend the file.
+    ///
+    /// # Errors
+    /// `ENOSPC` when the space is not there, and whatever else the kernel answers.
+    fn preallocate(&self, file: &File, path: &Path, bytes: u64) -> Result<(), TransferError>;
+
+    /// Reads at `offset`; 0 bytes at the end of the file.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    fn read_at(
+        &self,
+        file: &File,
+        path: &Path,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize, TransferError>;
+
+    /// Writes all of `bytes` at `offset`.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    fn write_at(
+        &self,
+        file: &File,
+        path: &Path,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), TransferError>;
+
+    /// Makes what was written to a file survive a crash.
+    ///
+    /// # Errors
+    /// What the kernel answers; then what was written may be lost.
+    fn sync(&self, file: &File, path: &Path) -> Result<(), TransferError>;
+
+    /// Makes a folder with all above it that are missing.
+    ///
+    /// # Errors
+    /// When one of them cannot be made.
+    fn make_folder(&self, folder: &Path) -> Result<(), TransferError>;
+
+    /// Makes what was renamed or created in `folder` survive a crash.
+    ///
+    /// # Errors
+    /// When the folder cannot be opened or synced.
+    fn sync_folder(&self, folder: &Path) -> Result<(), TransferError>;
+
+    /// Gives a file or folder another name.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), TransferError>;
+
+    /// Removes a file or link; `false` when there is none.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    fn remove(&self, path: &Path) -> Result<bool, TransferError>;
+
+    /// Removes a folder; `false` when there is none, or something lies in it.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    fn remove_folder(&self, folder: &Path) -> Result<bool, TransferError>;
+
+    /// Free and total bytes of the file system that holds `path`, as an ordinary user may use
+    /// them.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    fn space(&self, path: &Path) -> Result<Space, TransferError>;
+
+    /// How much of a file is in the page cache.
+    ///
+    /// # Errors
+    /// When that cannot be found out; [`TransferError::is_permission_denied`] where the kernel
+    /// does not tell this user.
+    fn residency(&self, path: &Path) -> Result<Residency, TransferError>;
+
+    /// Drops a file from the page cache. Whether it worked, [`Storage::residency`] tells.
+    ///
+    /// # Errors
+    /// When the file cannot be synced or takes no advice.
+    fn drop_cached(&self, path: &Path) -> Result<(), TransferError>;
+
+    /// The block devices under files and folders, where there are any.
+    fn devices(&self, paths: &[&Path]) -> BlockDevices {
+        BlockDevices::behind(paths.iter().copied())
+    }
+
+    /// Keeps other runs out of a folder.
+    ///
+    /// # Errors
+    /// As [`FolderLock::take`].
+    fn lock(&self, folder: &Path) -> Result<FolderLock, LockError> {
+        FolderLock::take(folder)
+    }
+
+    /// Builds a transfer path on the calling thread, which must be the one to use it.
+    ///
+    /// # Errors
+    /// When this machine cannot run it: io_uring refused, no cuFile, no such device.
+    fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError>;
+
+    /// What makes results on this storage other than the storage's own.
+    fn warnings(&self) -> Vec<Warning> {
+        Vec::new()
+    }
+
+    /// Makes a file that is to be written, with all of its space where the file system can.
+    ///
+    /// # Errors
+    /// What the kernel answers; `ENOSPC` when the space is not there.
+    fn create(&self, path: &Path, bytes: u64, direct: bool) -> Result<File, TransferError> {
+        let file = self.open(path, Access::Create, direct)?;
+        self.preallocate(&file, path, bytes)?;
+        Ok(file)
+    }
+
+    /// Whether a folder is there.
+    fn is_folder(&self, path: &Path) -> bool {
+        matches!(self.look(path), Ok(Some(facts)) if facts.kind == Kind::Folder)
+    }
+
+    /// What lies under a name that is there.
+    ///
+    /// # Errors
+    /// When nothing is, or storage does not say.
+    fn found(&self, path: &Path) -> Result<Facts, TransferError> {
+        self.look(path)?.ok_or_else(|| {
+            let nothing = io::Error::from_raw_os_error(libc::ENOENT);
+            TransferError::file("look at", path, nothing)
+        })
+    }
+
+    /// The bytes of a regular file.
+    ///
+    /// # Errors
+    /// When there is none, or something else.
+    fn regular_file(&self, path: &Path) -> Result<u64, TransferError> {
+        let facts = self.found(path)?;
+        if facts.kind == Kind::File {
+            return Ok(facts.bytes);
+        }
+        let reason = io::Error::other("it is no regular file");
+        Err(TransferError::file("open", path, reason))
+    }
+
+    /// A small file, whole; `None` when it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is not text.
+    fn read_text(&self, path: &Path) -> Result<Option<String>, TransferError> {
+        let file = match self.open(path, Access::Read, false) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            opened => opened?,
+        };
+        let (mut content, mut filled) = (Vec::new(), 0);
+        loop {
+            content.resize(filled + (64 << 10), 0);
+            match self.read_at(&file, path, filled as u64, &mut content[filled..])? {
+                0 => break,
+                read => filled += read,
+            }
+        }
+        content.truncate(filled);
+        let text = String::from_utf8(content).map_err(|error| {
+            TransferError::file(
+                "read",
+                path,
+                io::Error::new(io::ErrorKind::InvalidData, error),
+            )
+        });
+        text.map(Some)
+    }
+
+    /// Writes a small file so that it is either there whole or not at all, even after a crash.
+    ///
+    /// # Errors
+    /// When any of writing, syncing and renaming fails; the old file is then as it was.
+    fn write(
+        &self,
+        path: &Path,
+        content: &[u8],
+        durability: Durability,
+    ) -> Result<(), TransferError> {
+        let temporary = temporary_name(path);
+        let write = || {
+            let file = self.open(&temporary, Access::Create, false)?;
+            self.write_at(&file, &temporary, 0, content)?;
+            if durability != Durability::Unsynced {
+                self.sync(&file, &temporary)?;
+            }
+            self.rename(&temporary, path)
+        };
+        write().map_err(|error| {
+            // What is left of the attempt is of no use to anyone.
+            let _ = self.remove(&temporary);
+            error.on(path)
+        })?;
+        match durability {
+            Durability::Certain => self.sync_folder(parent(path)),
+            Durability::Whole | Durability::Unsynced => Ok(()),
+        }
+    }
+
+    /// The folder itself, or the nearest one above it that is there.
+    fn nearest(&self, path: &Path) -> PathBuf {
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        let there = |path: &&Path| self.look(path).is_ok_and(|found| found.is_some());
+        let found = absolute.ancestors().find(there);
+        found.map_or_else(|| PathBuf::from("/"), Path::to_path_buf)
+    }
+
+    /// How much of several files is in the page cache; `None` where the kernel does not tell this
+    /// user, and for no file.
+    ///
+    /// # Errors
+    /// When it cannot be found out for another reason.
+    fn cached(
+        &self,
+        paths: &mut dyn Iterator<Item = &Path>,
+    ) -> Result<Option<Residency>, TransferError> {
+        let mut sum: Option<Residency> = None;
+        for path in paths {
+            match self.residency(path) {
+                Err(error) if error.is_permission_denied() => return Ok(None),
+                told => {
+                    let told = told?;
+                    sum = Some(sum.map_or(told, |sum| sum.plus(told)));
+                }
+            }
+        }
+        Ok(sum)
+    }
+}
+
+/// What builds a path on storage: [`path_on`], or what puts something around it.
+pub type BuildPath = fn(&dyn Storage, PathSpec) -> Result<Box<dyn TransferPath>, TransferError>;
+
+/// A path on `storage`.
+///
+/// # Errors
+/// As [`Storage::path`].
+pub fn path_on(
+    storage: &dyn Storage,
+    spec: PathSpec,
+) -> Result<Box<dyn TransferPath>, TransferError> {
+    storage.path(spec)
+}
+
+/// The folder that a file lies in.
+pub fn parent(path: &Path) -> &Path {
+    path.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}
+
+/// The name under which `path` is written until it is whole.
+pub fn temporary_name(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".partial");
+    path.with_file_name(name)
+}
+
+/// Writes a small file of the user's own, as a report, so that it is either there whole or not at
+/// all, even after a crash.
+///
+/// # Errors
+/// As [`Storage::write`].
+pub fn write_atomically(path: &Path, content: &[u8]) -> Result<(), TransferError> {
+    Disk.write(path, content, Durability::Certain)
+}
+
+/// Whether an error of [`Storage::open`] means that the file system has no `O_DIRECT`.
+pub fn is_direct_refused(error: &TransferError) -> bool {
+    matches!(error.errno(), Some(libc::EINVAL | libc::EOPNOTSUPP))
+}
+
+/// Storage as it is, or slowed down and made to fail as asked.
+pub fn impaired(throttle: Option<Throttle>, faults: &[Fault]) -> Arc<dyn Storage> {
+    let mut storage: Arc<dyn Storage> = Arc::new(Disk);
+    if let Some(throttle) = throttle {
+        storage = Arc::new(Gated::new(storage, Throttled::new(throttle)));
+    }
+    if !faults.is_empty() {
+        storage = Arc::new(Gated::new(storage, Failing::new(faults)));
+    }
+    storage
+}

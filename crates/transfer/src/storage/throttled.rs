@@ -1,0 +1,200 @@
+//! Storage that gives no more than so many bytes and requests in a second.
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use stormlp_model::impairment::{StorageOperation, Throttle, warning};
+use stormlp_model::warning::Warning;
+
+use super::gated::{Gate, Grant, Request};
+
+/// Requests stand in one line, then bytes read in another and bytes written in a third; latency
+/// comes on top. All threads of a run stand in the same lines.
+#[derive(Debug)]
+pub struct Throttled {
+    throttle: Throttle,
+    lines: Mutex<Lines>,
+}
+
+/// When each line is free again.
+#[derive(Debug, Default)]
+struct Lines {
+    requests: Duration,
+    reads: Duration,
+    writes: Duration,
+}
+
+impl Throttled {
+    /// A gate that lets through what `throttle` says.
+    pub fn new(throttle: Throttle) -> Self {
+        Self {
+            throttle,
+            lines: Mutex::default(),
+        }
+    }
+}
+
+/// Takes `amount` of what comes at `rate` a second, from a line at the end of which one stands no
+/// earlier than `from`; when it is through.
+fn stand(line: &mut Duration, from: Duration, amount: u64, rate: Option<u64>) -> Duration {
+    let Some(rate) = rate else { return from };
+    let start = from.max(*line);
+    *line = start + Duration::from_secs_f64(amount as f64 / rate as f64);
+    *line
+}
+
+impl Gate for Throttled {
+    fn admit(&self, request: &Request<'_>, now: Duration) -> io::Result<Grant> {
+        let bytes = request.bytes;
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = &mut *lines;
+        let (line, rate) = match request.operation {
+            StorageOperation::Read => (&mut lines.reads, self.throttle.read_bytes_per_second),
+            StorageOperation::Write => (&mut lines.writes, self.throttle.write_bytes_per_second),
+            _ => {
+                let not_before = now;
+                return Ok(Grant { bytes, not_before });
+            }
+        };
+        let begun = stand(
+            &mut lines.requests,
+            now,
+            1,
+            self.throttle.requests_per_second,
+        );
+        let moved = stand(line, begun, bytes, rate);
+        Ok(Grant {
+            bytes,
+            not_before: moved + self.throttle.latency.unwrap_or_default(),
+        })
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        vec![warning("--throttle", &format!("allowed {}", self.throttle))]
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use stormlp_model::operation::Direction;
+    use stormlp_model::path::{EngineKind, PathKind};
+
+    use super::*;
+    use crate::storage::{Access, Clock, Disk, Gated, Storage};
+    use crate::{HostStandIn, PathSpec, Region, Transfer};
+
+    /// A clock that stands still but for whoever sleeps.
+    #[derive(Default)]
+    struct Virtual(Mutex<Duration>);
+
+    impl Clock for Virtual {
+        fn now(&self) -> Duration {
+            *self.0.lock().unwrap()
+        }
+
+        fn sleep(
+            &self,
+            until: Duration,
+            _wake: Option<std::os::fd::BorrowedFd<'_>>,
+        ) -> io::Result<bool> {
+            let mut now = self.0.lock().unwrap();
+            *now = until.max(*now);
+            Ok(false)
+        }
+    }
+
+    fn throttled(text: &str) -> (Gated<Throttled>, Arc<Virtual>) {
+        let clock = Arc::new(Virtual::default());
+        let gate = Throttled::new(text.parse().unwrap());
+        (Gated::timed(Arc::new(Disk), gate, clock.clone()), clock)
+    }
+
+    fn admitted(gate: &Throttled, operation: StorageOperation, bytes: u64, now: u64) -> u128 {
+        let request = Request {
+            operation,
+            path: Some(Path::new("x")),
+            bytes,
+        };
+        let now = Duration::from_millis(now);
+        gate.admit(&request, now).unwrap().not_before.as_millis()
+    }
+
+    #[test]
+    fn operations_stand_in_line_for_bytes_and_requests() {
+        let gate = Throttled::new("read=1000B,latency=5ms,iops=100".parse().unwrap());
+        let read = |bytes, now| admitted(&gate, StorageOperation::Read, bytes, now);
+        // The first has 10 ms for its request, 100 ms for its bytes and 5 ms on top.
+        assert_eq!(read(100, 0), 115);
+        assert_eq!(read(100, 0), 215);
+        // The request line is free again by then, the byte line is not.
+        assert_eq!(read(100, 150), 315);
+        assert_eq!(admitted(&gate, StorageOperation::Write, 1 << 30, 0), 175);
+        assert_eq!(admitted(&gate, StorageOperation::Open, 0, 7), 7);
+        assert_eq!(read(0, 1000), 1015);
+    }
+
+    #[test]
+    fn a_path_tells_of_transfers_no_earlier_than_they_may_be_over() {
+        let (storage, clock) = throttled("read=4000000B,latency=2ms");
+        let file = tempfile::NamedTempFile::new_in(".").unwrap();
+        std::fs::write(file.path(), vec![7; 8 << 10]).unwrap();
+        let mut region = Region::new(8 << 10).unwrap();
+        let mut path = storage
+            .path(PathSpec {
+                kind: PathKind::Buffered,
+                engine: EngineKind::Psync,
+                host: (0..2)
+                    .filter_map(|_| region.carve(4 << 10, 4 << 10))
+                    .collect(),
+                accelerator_buffers: Vec::new(),
+                accelerator: Arc::new(HostStandIn),
+                submit_batch: 1,
+                max_files: 1,
+                register_buffers: false,
+            })
+            .unwrap();
+        let opened = storage.open(file.path(), Access::Read, false).unwrap();
+        let id = path.attach(opened).unwrap();
+        for (tag, slot) in (10..).zip(path.take_slots()) {
+            let transfer = Transfer {
+                direction: Direction::Read,
+                file: id,
+                offset: 0,
+                len: 4 << 10,
+                slot,
+                tag,
+            };
+            path.submit(transfer).map_err(|r| r.error).unwrap();
+        }
+        let mut done = Vec::new();
+        for (tag, ends_ns) in [(10, 3_024_000), (11, 4_048_000)] {
+            path.wait(1, &mut done).unwrap();
+            let completion = done.pop().unwrap();
+            assert_eq!((completion.tag, completion.result.unwrap()), (tag, 4 << 10));
+            assert_eq!(clock.now().as_nanos(), ends_ns);
+        }
+        assert!(done.is_empty());
+        // Nothing is in flight, so there is nothing to wait for.
+        path.wait(1, &mut done).unwrap();
+    }
+
+    #[test]
+    fn small_files_are_throttled_too_and_a_warning_tells_of_it() {
+        let (storage, clock) = throttled("write=1000B");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a");
+        let certain = crate::storage::Durability::Certain;
+        storage.write(&file, &[1; 500], certain).unwrap();
+        assert_eq!(clock.now().as_millis(), 500);
+        let told = &storage.warnings()[0].fact;
+        assert!(
+            told.contains("--throttle allowed writes 1000 B/s"),
+            "{told}"
+        );
+    }
+}
