@@ -89,15 +89,9 @@ pub fn run(
         restore_evidence: None,
         verified_bytes: 0,
     };
-    let ended = run
-        .save_all(&mut region)
-        .and_then(|()| run.restore_all(&mut region));
-    let ending = match ended {
-        Err(error) => Ending::Failed {
-            cause: error.cause(),
-            message: error.to_string(),
-            remedy: error.remedy(plan.closed).to_string(),
-        },
+    let ended = run.save_all(&mut region);
+    let ending = match ended.and_then(|()| run.restore_all(&mut region)) {
+        Err(error) => failed(&error, plan.closed),
         Ok(()) if surroundings.stop.is_stopped() => Ending::Stopped,
         Ok(()) => Ending::Complete,
     };
@@ -110,22 +104,13 @@ pub fn run(
         verified_bytes,
         ..
     } = run;
+    let evidence = [("saves", save_evidence), ("restores", restore_evidence)];
+    let evidence = evidence.into_iter().filter_map(named).collect();
     let both = || saves.iter().chain(&restores);
     let mut warnings = plan.warnings.clone();
-    if !head.host.release_build {
-        warnings.push(Warning::new(
-            WarningKind::DebugBuild,
-            "stormlp was built without optimisations",
-            "use a release build for numbers that count",
-        ));
-    }
+    warnings.extend(debug_build(&head));
     warnings.extend(surroundings.storage.warnings());
     warnings.extend(still_cached(&restores));
-    let evidence = [("saves", save_evidence), ("restores", restore_evidence)];
-    let named = |(name, evidence): (&str, Option<Evidence>)| {
-        let name = name.to_string();
-        evidence.map(|evidence| NamedEvidence { name, evidence })
-    };
     let results = CheckpointResults {
         summary: Summary {
             save: summarise(&saves),
@@ -141,9 +126,35 @@ pub fn run(
     };
     Ok(CheckpointReport {
         ending,
-        evidence: evidence.into_iter().filter_map(named).collect(),
+        evidence,
         warnings,
         ..Report::new(head, plan, results)
+    })
+}
+
+/// The evidence of one half of a run, where there is any.
+fn named((name, evidence): (&str, Option<Evidence>)) -> Option<NamedEvidence> {
+    let name = name.to_string();
+    evidence.map(|evidence| NamedEvidence { name, evidence })
+}
+
+/// How a run ends that could not go on.
+fn failed(error: &CheckpointError, closed: bool) -> Ending {
+    Ending::Failed {
+        cause: error.cause(),
+        message: error.to_string(),
+        remedy: error.remedy(closed).to_string(),
+    }
+}
+
+/// Says that the program itself may have been the limit.
+fn debug_build(head: &Head) -> Option<Warning> {
+    (!head.host.release_build).then(|| {
+        Warning::new(
+            WarningKind::DebugBuild,
+            "stormlp was built without optimisations",
+            "use a release build for numbers that count",
+        )
     })
 }
 

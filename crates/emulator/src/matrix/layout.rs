@@ -135,6 +135,22 @@ fn create(storage: &dyn Storage, layout: &LayoutFile) -> Result<(File, PathKind)
     }
 }
 
+/// What a path is built from that writes one file.
+fn one_file(kind: PathKind, engine: EngineKind, region: &mut Region) -> PathSpec {
+    PathSpec {
+        kind,
+        engine,
+        host: (0..DEPTH)
+            .filter_map(|_| region.carve(CHUNK_BYTES, CHUNK_BYTES))
+            .collect(),
+        accelerator_buffers: Vec::new(),
+        accelerator: Arc::new(HostStandIn),
+        submit_batch: 1,
+        max_files: 1,
+        register_buffers: false,
+    }
+}
+
 /// Writes one file; `false` when it was told to stop half way.
 fn write_file(
     storage: &dyn Storage,
@@ -149,18 +165,7 @@ fn write_file(
         .try_clone()
         .map_err(|e| TransferError::file("open", &layout.path, e))?;
     let mut region = Region::new(CHUNK_BYTES * DEPTH)?;
-    let path = storage.path(PathSpec {
-        kind,
-        engine,
-        host: (0..DEPTH)
-            .filter_map(|_| region.carve(CHUNK_BYTES, CHUNK_BYTES))
-            .collect(),
-        accelerator_buffers: Vec::new(),
-        accelerator: Arc::new(HostStandIn),
-        submit_batch: 1,
-        max_files: 1,
-        register_buffers: false,
-    })?;
+    let path = storage.path(one_file(kind, engine, &mut region))?;
     let set = DriverSet::new(1);
     let mut driver = Driver::new(path, &set, 0);
     let id = driver.attach(file)?;

@@ -215,7 +215,7 @@ impl PlannedOrder {
             return (Arc::new(order), ranks.map(share).collect());
         }
         if self.plan.profile.reshuffles() {
-            let shuffle = (self.plan.shuffle.files != Shuffle::Off).then(|| Reshuffle {
+            let shuffle = (self.plan.shuffle.files != Shuffle::Off).then_some(Reshuffle {
                 seed: self.plan.shuffle.file_seed,
                 change_epoch: self.plan.shuffle.seed_change_epoch,
             });

@@ -9,7 +9,7 @@ use stormlp_model::units::ByteSize;
 
 use super::plan::setup;
 use super::{gib, mark};
-use crate::document::{Cell, Column, Document, Facts, Quantity, Table, ended};
+use crate::document::{Cell, Column, Document, Facts, Quantity, Section, Table, ended};
 use crate::records::Records;
 
 /// Where the columns of the records stand: with `/` in the save or restore, else in the report.
@@ -66,7 +66,7 @@ pub fn document(report: &CheckpointReport) -> Document {
     );
     phase(&mut document, "Saves", &report.results.saves);
     phase(&mut document, "Restores", &report.results.restores);
-    means(&mut document, report);
+    averages(&mut document, report);
     document.warn(&report.warnings);
     document.records = Records::new(report, &units(report), &RECORDS);
     document
@@ -231,7 +231,7 @@ fn figure(summary: &PhaseSummary, arithmetic: Arithmetic) -> DurationAndRate {
 }
 
 /// The arithmetics side by side, the profile's own marked; then what the run cost the host.
-fn means(document: &mut Document, report: &CheckpointReport) {
+fn averages(document: &mut Document, report: &CheckpointReport) {
     let own = report.plan.profile.headline();
     let mut table = Table::new([
         Column::words("", 0),
@@ -274,7 +274,13 @@ fn means(document: &mut Document, report: &CheckpointReport) {
     for (_, label, takes) in ARITHMETICS {
         section.facts.add(label, takes);
     }
-    for (name, summary) in phases {
+    costs(section, report);
+}
+
+/// What the checkpoints took besides time.
+fn costs(section: &mut Section, report: &CheckpointReport) {
+    let summary = &report.results.summary;
+    for (name, summary) in [("save", &summary.save), ("restore", &summary.restore)] {
         if let Some(summary) = summary {
             section.facts.add(
                 format!("{name}s"),

@@ -123,10 +123,7 @@ pub(crate) fn find(
             None => files_to_make(workload, request, args, facts, &place.folder)?,
         };
         let warning = unused_folder(workload, &place, name);
-        if let Some(warning) = warning.as_ref().filter(|_| !session.quiet) {
-            // Told before anything is made there.
-            eprintln!("warning: {warning}");
-        }
+        tell(warning.as_ref().filter(|_| !session.quiet));
         if kind == Kind::Starter {
             starter::shape(workload, files);
         }
@@ -143,14 +140,7 @@ pub(crate) fn find(
     let dataset = dataset(&as_read(workload), profile)?;
     let mut warnings: Vec<_> = unused_folder(workload, &place, name).into_iter().collect();
     for finding in inventory::check(&Disk, &found, &dataset, &format!("{datagen}{options}")) {
-        if finding.fatal {
-            return Err(refused(&finding, &place.folder));
-        }
-        warnings.push(Warning::new(
-            WarningKind::Dataset,
-            finding.fact,
-            finding.advice,
-        ));
+        warnings.push(warning_of(finding, &place.folder)?);
     }
     let inventory = found.for_plan(&Disk, &dataset);
     Ok(Data {
@@ -163,6 +153,25 @@ pub(crate) fn find(
         warnings,
         to_make: None,
     })
+}
+
+/// Tells of the folder before anything is made in another.
+fn tell(warning: Option<&Warning>) {
+    if let Some(warning) = warning {
+        eprintln!("warning: {warning}");
+    }
+}
+
+/// What the report says of a finding.
+///
+/// # Errors
+/// When the dataset cannot be read as it is.
+fn warning_of(finding: Finding, folder: &Path) -> Result<Warning, Failure> {
+    if finding.fatal {
+        return Err(refused(&finding, folder));
+    }
+    let kind = WarningKind::Dataset;
+    Ok(Warning::new(kind, finding.fact, finding.advice))
 }
 
 /// The dataset that the workload describes by now with `files` training files, to be made if

@@ -71,12 +71,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let mut workload = args::workload(&args.workload)?;
     check_phases(&workload, &args.workload.workload)?;
-    let mut request = args::request(&args.workload, &args.data, &args.read)?;
-    request.keep_step_times = args.mlperf_output.is_some();
-    if request.data_dir.is_none() && args.workload.sets("dataset.data_folder") {
-        // Named on the command line, it is meant.
-        request.data_dir = workload.dataset.data_folder.as_ref().map(Location::from);
-    }
+    let request = request(&args, &workload)?;
     let facts = facts(&request, session)?;
     let name = &args.workload.workload;
     let data = match is_null(&request) {
@@ -142,6 +137,17 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     };
     let ended = |saved: Option<&Path>| finish::ended(&report, saved).and(for_mlperf);
     delivery.finish(saver, &report, session, ended)
+}
+
+/// What was asked for of `workload`.
+fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, Failure> {
+    let mut request = args::request(&args.workload, &args.data, &args.read)?;
+    request.keep_step_times = args.mlperf_output.is_some();
+    if request.data_dir.is_none() && args.workload.sets("dataset.data_folder") {
+        // Named on the command line, it is meant.
+        request.data_dir = workload.dataset.data_folder.as_ref().map(Location::from);
+    }
+    Ok(request)
 }
 
 /// A file of DLIO's may only make a dataset, or only write checkpoints.
