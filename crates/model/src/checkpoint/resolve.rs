@@ -27,8 +27,9 @@ pub(super) const HOST_RANKS: u64 = 8;
 /// What [`resolve`] found: a plan as far as one can be made, and every problem.
 #[derive(Debug, Clone)]
 pub struct Resolution {
-    /// The plan; `None` when the request itself makes none. With problems of the machine there
-    /// is still one, for a dry run to print.
+    /// The plan; `None` when the request itself makes none, or a dry run asks for a path, an
+    /// engine or a device that is not here. With other problems of the machine there is still one,
+    /// for a dry run to print.
     pub plan: Option<CheckpointPlan>,
     /// What keeps it from running; empty when nothing does.
     pub problems: Problems,
@@ -59,7 +60,15 @@ pub fn resolve(
     let counts = saved::counts(request, facts);
     let scaling = scale(request, host, facts, &layout, ranks, &counts);
     let scaled = cut(&layout, scaling.layers);
-    let mut plan = assemble(request, host, facts, &scaled, scaling, &counts);
+    let transport = transport::decide(request, host, scaling.ranks, &mut problems);
+    if request.dry_run && !problems.is_empty() {
+        // Sizes can be told of any machine; a path, an engine or a device can be wrong here.
+        return Resolution {
+            plan: None,
+            problems,
+        };
+    }
+    let mut plan = assemble(request, transport, facts, &scaled, scaling, &counts);
     rules::closed_problems(request, &plan, host, &mut problems);
     size_problems(request, &layout, &plan, &mut problems);
     transport::problems(&plan, host, &mut problems);
@@ -307,7 +316,7 @@ fn size_problems(
 /// Puts the plan together.
 fn assemble(
     request: &CheckpointRequest,
-    host: &HostFacts,
+    transport: transport::Decided,
     facts: &CheckpointFacts,
     layout: &Layout,
     scaling: Scaling,
@@ -316,7 +325,6 @@ fn assemble(
     let ranks = rank_plans(layout, scaling.ranks, request.folders.len().max(1));
     let total_bytes = ranks.iter().map(|rank| rank.bytes).sum();
     let counts = counts.for_scaled(scaling.is_scaled() && !request.closed);
-    let transport = transport::decide(request, host, scaling.ranks);
     let content = ContentFacts {
         seed: request.seed,
         source_bytes: transport.save.chunk_bytes,

@@ -7,6 +7,7 @@ use crate::checkpoint::{
 };
 use crate::facts::Availability;
 use crate::path::{EngineKind, PathKind};
+use crate::transport::DeviceId;
 
 #[path = "saved_tests.rs"]
 mod saved;
@@ -501,6 +502,25 @@ fn without_io_uring_plain_calls_are_taken_and_named() {
     insists.engine = crate::transport::EngineChoice::Uring;
     let problems = resolve(&insists, &old, &facts).problems;
     assert!(problems[0].message.contains("engine uring cannot run here"));
+}
+
+#[test]
+fn what_is_not_here_makes_no_plan_even_for_a_dry_run() {
+    let mut dry = request("llama3-8b");
+    dry.dry_run = true;
+    (dry.path, dry.device) = (PathKind::Gds, Some(DeviceId::Cuda(9)));
+    let resolution = resolve(&dry, &host(), &CheckpointFacts::default());
+    assert!(resolution.plan.is_none());
+    assert_eq!(resolution.problems.kind(), ProblemKind::Machine);
+    let messages: Vec<&str> = (resolution.problems.iter().map(|p| p.message.as_str())).collect();
+    assert!(
+        messages[0].starts_with("path gds cannot run here: "),
+        "{messages:?}"
+    );
+    assert!(
+        messages[1].starts_with("there is no cuda:9"),
+        "{messages:?}"
+    );
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use super::choice::{CheckpointProfile, FsyncPolicy};
 use super::plan::{CheckpointPlan, MovePlan};
 use super::request::CheckpointRequest;
-use crate::facts::{Availability, HostFacts};
+use crate::facts::HostFacts;
 use crate::path::{EngineKind, PathKind};
 use crate::problem::Problems;
-use crate::transport::{DeviceId, EngineChoice};
+use crate::transport::{self, DeviceId, EngineChoice};
 use crate::units::{ByteSize, MIB};
 
 /// Transfers in flight over all ranks, at most; with the largest default chunk 256 MiB.
@@ -49,16 +49,24 @@ pub(super) fn is_chunk(bytes: u64) -> bool {
 }
 
 /// Decides how bytes are moved for `ranks` ranks.
-pub(super) fn decide(request: &CheckpointRequest, host: &HostFacts, ranks: u64) -> Decided {
+pub(super) fn decide(
+    request: &CheckpointRequest,
+    host: &HostFacts,
+    ranks: u64,
+    problems: &mut Problems,
+) -> Decided {
     let path = request.path;
-    let device = path.ends_in_accelerator().then(|| {
-        request.device.unwrap_or_else(|| {
-            host.accelerators
-                .first()
-                .map_or(DeviceId::Host, |device| DeviceId::Cuda(device.index))
-        })
-    });
-    let engine = |saving| engine(request.engine, path, host, saving);
+    transport::check_path(path, host, problems);
+    let device = transport::device(request.device, path, host, problems);
+    let engine_of_all = transport::engine(request.engine, host, problems);
+    // Through the page cache a write is a copy by the CPU whoever asks for it, and a ring would
+    // hand it to a kernel thread first, so `auto` takes plain calls there.
+    let copies = request.engine == EngineChoice::Auto && path.uses_page_cache();
+    let engine_of_saves = if copies {
+        EngineKind::Psync
+    } else {
+        engine_of_all
+    };
     let chunk_bytes = request.chunk_bytes.unwrap_or(default_chunk_bytes(path));
     let plan = |engine: EngineKind, streams: u32, split: bool| {
         let wanted = (ranks.max(1) as usize).saturating_mul(streams as usize);
@@ -76,12 +84,12 @@ pub(super) fn decide(request: &CheckpointRequest, host: &HostFacts, ranks: u64) 
             slots: slots.max(1),
         }
     };
-    let save = plan(engine(true), request.streams.unwrap_or(1), false);
+    let save = plan(engine_of_saves, request.streams.unwrap_or(1), false);
     let read_streams = request
         .streams
         .unwrap_or_else(|| request.profile.read_streams());
     let split = request.profile == CheckpointProfile::V3;
-    let restore = plan(engine(false), read_streams, split);
+    let restore = plan(engine_of_all, read_streams, split);
     let of = |plan: &MovePlan| (plan.threads * plan.slots) as u64 * plan.chunk_bytes;
     let sides = if path.has_bounce_buffer() { 2 } else { 1 };
     Decided {
@@ -90,19 +98,6 @@ pub(super) fn decide(request: &CheckpointRequest, host: &HostFacts, ranks: u64) 
         restore,
         stamped: !matches!(device, Some(DeviceId::Cuda(_))) || request.verify,
         buffer_bytes: of(&save).max(of(&restore)) * sides + chunk_bytes,
-    }
-}
-
-/// The engine. Through the page cache a write is a copy by the CPU whoever asks for it, and a
-/// ring would hand it to a kernel thread first, so `auto` takes plain calls there.
-fn engine(choice: EngineChoice, path: PathKind, host: &HostFacts, saving: bool) -> EngineKind {
-    match choice {
-        EngineChoice::Uring => EngineKind::Uring,
-        EngineChoice::TokioUring => EngineKind::TokioUring,
-        EngineChoice::Psync => EngineKind::Psync,
-        EngineChoice::Auto if !host.io_uring.is_available() => EngineKind::Psync,
-        EngineChoice::Auto if saving && path.uses_page_cache() => EngineKind::Psync,
-        EngineChoice::Auto => EngineKind::Uring,
     }
 }
 
@@ -151,24 +146,6 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts, problems: &mut P
             match plan.closed {
                 true => "use a host, or a limit of its memory, with more",
                 false => "use a smaller --chunk-size, fewer --streams or fewer --ranks",
-            },
-        );
-    }
-    let needs_support = plan.path.needs_cufile();
-    if let (true, Availability::Unavailable { reason, remedy }) =
-        (needs_support, host.support(plan.path))
-    {
-        problems.machine(
-            format!("path {} cannot run here: {reason}", plan.path),
-            remedy,
-        );
-    }
-    if let Availability::Unavailable { reason, .. } = host.engine(plan.save.engine) {
-        problems.machine(
-            format!("engine {} cannot run here: {reason}", plan.save.engine),
-            match plan.closed {
-                true => "leave --engine out",
-                false => "use --engine psync",
             },
         );
     }

@@ -253,6 +253,8 @@ impl Resolver<'_> {
                 format!("path {path} is not for training"),
                 format!("use --path {} or null", names.join(", ")),
             );
+            // So that nothing else is said of it.
+            return (StorageKind::Real, default);
         }
         (StorageKind::Real, path)
     }

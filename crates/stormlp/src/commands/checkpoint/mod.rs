@@ -101,7 +101,10 @@ fn write_mlperf(folder: &Path, report: &CheckpointReport) -> Result<(), Failure>
 
 /// The facts a request needs; the GPU libraries are asked only for paths that use them.
 fn host_facts(request: &CheckpointRequest, session: &Session) -> Result<HostFacts, Failure> {
-    let wants_gpu = request.path.ends_in_accelerator() && request.device != Some(DeviceId::Host);
+    let wants_gpu = match request.device {
+        Some(device) => device != DeviceId::Host || request.path.needs_cufile(),
+        None => request.path.ends_in_accelerator(),
+    };
     match wants_gpu {
         true => session.host_facts(None),
         false => Ok(stormlp_transfer::probe::host_facts()),
