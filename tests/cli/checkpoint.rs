@@ -130,6 +130,18 @@ fn a_run_has_the_keys_that_scripts_rely_on() {
         (&"checkpoint".into(), &1.0.into())
     );
     assert_eq!(report["plan"]["total_bytes"], 62_377_984);
+    let names = |list: &str| -> Vec<String> {
+        let parts = report[list].as_array().unwrap().iter();
+        parts
+            .map(|part| part["name"].as_str().unwrap().into())
+            .collect()
+    };
+    assert_eq!(
+        names("series"),
+        ["save 1", "save 2", "restore 1", "restore 2"]
+    );
+    assert_eq!(names("histograms"), ["save_transfer", "restore_transfer"]);
+    assert_eq!(names("evidence"), ["saves", "restores"]);
     assert_eq!(report["verified_bytes"], 2 * 62_377_984u64);
     for phase in ["saves", "restores"] {
         let results = report[phase].as_array().unwrap();

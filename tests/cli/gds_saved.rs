@@ -195,7 +195,8 @@ fn reports_of_newer_versions_and_other_files_are_refused() {
     write("newer.json", r#"{"format_version": 999, "kind": "gds"}"#);
     write("no.json", "{}");
     write("text.json", "hello");
-    write("train.json", r#"{"format_version": 1, "kind": "train"}"#);
+    let train = include_str!("../../crates/model/tests/version_1/train.json");
+    write("train.json", train);
     write(
         "cut.json",
         r#"{"format_version": 1, "kind": "gds", "cells": []}"#,
@@ -224,9 +225,16 @@ fn reports_of_newer_versions_and_other_files_are_refused() {
             .code(3),
     );
     assert!(text.contains("use a newer stormlp"), "{text}");
-    in_folder(folder.path(), "report train.json")
-        .assert()
-        .code(3);
+    let mut json = in_folder(folder.path(), "report train.json --format json");
+    let json = stdout(json.assert().success());
+    assert!(json.contains("\"kind\": \"train\""), "{json}");
+    let text = stdout(
+        in_folder(folder.path(), "report train.json")
+            .assert()
+            .success(),
+    );
+    assert!(text.contains("unet3d"), "{text}");
+    in_folder(folder.path(), "report cut.json").assert().code(3);
     in_folder(folder.path(), "report missing.json")
         .assert()
         .code(4);

@@ -83,6 +83,19 @@ fn a_saved_report_is_the_printed_one() {
     let saved = fs::read_to_string(saved.path().join("report.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&saved).unwrap(), report);
     assert_eq!(report["kind"], "train");
+    assert!(report["ended_at"].as_str() >= report["started_at"].as_str());
+    let histograms = report["histograms"].as_array().unwrap();
+    for (histogram, name) in
+        histograms
+            .iter()
+            .zip(["fetch_wait", "barrier_wait", "compute_overshoot", "read"])
+    {
+        assert_eq!(histogram["name"], name);
+        assert!(histogram["count"].as_u64() > Some(0), "{name}");
+    }
+    let moved = report["series"][0]["interval_bytes"].as_array().unwrap();
+    let moved: u64 = moved.iter().map(|bytes| bytes.as_u64().unwrap()).sum();
+    assert!(moved > 0);
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use stormlp_model::report::Series;
+use stormlp_transfer::drive::Counted;
+use stormlp_transfer::telemetry::{BlockDevices, CpuTimes};
 
 /// Intervals of a series at most; one that outlasts them doubles their length.
 const INTERVALS: usize = 1024;
@@ -18,6 +20,19 @@ pub(crate) struct Counters {
     pub(crate) cpu_seconds: f64,
     /// Bytes the block devices moved; `None` where none is behind the files.
     pub(crate) device_bytes: Option<u64>,
+}
+
+impl Counters {
+    /// What the drivers of a crew counted, and the process and its devices, at this moment.
+    pub(crate) fn now(drivers: Counted, devices: &BlockDevices) -> Self {
+        let device = devices.counters();
+        Self {
+            bytes: drivers.bytes,
+            in_flight: drivers.in_flight as u32,
+            cpu_seconds: CpuTimes::of_process().total_seconds(),
+            device_bytes: device.map(|device| device.read_bytes + device.written_bytes),
+        }
+    }
 }
 
 /// Makes a [`Series`] of looks at counters. It allocates once.

@@ -24,7 +24,7 @@ pub struct LatencyHistogram {
 }
 
 /// A summary of latencies in microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LatencyUs {
     /// Exact arithmetic mean.
     pub mean: f64,
@@ -43,7 +43,7 @@ pub struct LatencyUs {
 }
 
 /// A whole distribution under its name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct NamedHistogram {
     /// What was timed: `fetch_wait`, `read`, `save_transfer`.
     pub name: String,

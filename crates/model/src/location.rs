@@ -10,7 +10,19 @@ use serde::{Deserialize, Serialize};
 
 /// Where data lies: a folder, written as its path. Plans and requests hold it in place of a path,
 /// so that another kind of storage needs one more variant here and no change there.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(transparent)]
 pub struct Location(PathBuf);
 

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use stormlp_model::checkpoint::{FsyncPolicy, Parts, RankResult, gib_per_second};
 use stormlp_model::evidence::Evidence;
+use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::operation::Direction;
 use stormlp_transfer::{Driver, FileId, Landed, Place, Slot, TransferError};
 
@@ -85,6 +86,8 @@ pub(super) struct Moved {
     pub(super) ranks: Vec<RankResult>,
     pub(super) evidence: Evidence,
     pub(super) verified_bytes: u64,
+    /// From submitting a transfer to its completion.
+    pub(super) latency: LatencyHistogram,
     pub(super) failure: Option<CheckpointError>,
 }
 
@@ -104,6 +107,7 @@ pub(super) struct Mover<'a> {
     /// Host memory for one transfer, beside buffers that the CPU cannot reach.
     scratch: Vec<u8>,
     verified_bytes: u64,
+    latency: LatencyHistogram,
     start: Instant,
 }
 
@@ -143,6 +147,7 @@ impl<'a> Mover<'a> {
             ends,
             scratch,
             verified_bytes: 0,
+            latency: LatencyHistogram::new(),
             start: Instant::now(),
         })
     }
@@ -172,6 +177,7 @@ impl<'a> Mover<'a> {
             ranks: self.ranks.iter().filter_map(result).collect(),
             evidence: self.driver.evidence(),
             verified_bytes: self.verified_bytes,
+            latency: std::mem::take(&mut self.latency),
             failure: worked.and(answered).err(),
         }
     }
@@ -352,9 +358,11 @@ impl<'a> Mover<'a> {
         let Landed {
             tag: flight,
             slot,
+            submitted,
             result,
-            ..
         } = landed;
+        self.latency
+            .record_ns(submitted.elapsed().as_nanos() as u64);
         let (rank, piece) = (flight.rank, flight.piece);
         let moved = match result {
             Ok(moved) => moved as u64,

@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use stormlp_model::checkpoint::{CheckpointPlan, MovePlan, RankResult, Sample};
+use stormlp_model::checkpoint::{CheckpointPlan, MovePlan, RankResult};
 use stormlp_model::event::{Event, Observer};
 use stormlp_model::evidence::Evidence;
+use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::operation::Direction;
 use stormlp_model::path::MemoryKind;
+use stormlp_model::report::Series;
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::crew::{self, CrewError, Start, Watch};
 use stormlp_transfer::storage::Storage;
@@ -23,11 +25,10 @@ use super::content::CheckpointContent;
 use super::error::CheckpointError;
 use super::mover::{MoveRules, Moved, Mover, RankTask};
 use crate::ends::Ends;
+use crate::sampler::{Counters, Sampler};
 
 /// How often bytes are sampled and progress is told.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Samples of a series, at most; a longer one is thinned out.
-const MOST_SAMPLES: usize = 512;
 /// Threads for what blocks, at most.
 const MOST_CLERKS: usize = 64;
 /// Stack of a clerk in bytes: it does nothing but call the kernel.
@@ -46,7 +47,9 @@ pub(super) struct Stage<'a> {
 /// What one phase measured.
 pub(super) struct Measured {
     pub(super) ranks: Vec<RankResult>,
-    pub(super) series: Vec<Sample>,
+    pub(super) series: Series,
+    /// From submitting a transfer to its completion, over all movers.
+    pub(super) latency: LatencyHistogram,
     pub(super) cpu: CpuTimes,
     pub(super) device: Option<DeviceCounters>,
     pub(super) evidence: Option<Evidence>,
@@ -108,6 +111,7 @@ impl Stage<'_> {
             verified_bytes: 0,
             ranks: Vec::with_capacity(wanted),
             series: watched.series,
+            latency: LatencyHistogram::new(),
             cpu: watched.cpu,
             device: watched.device,
             evidence: None,
@@ -117,6 +121,7 @@ impl Stage<'_> {
             let failure = match moved {
                 Ok(moved) => {
                     measured.ranks.extend(moved.ranks);
+                    measured.latency.merge(&moved.latency);
                     measured.verified_bytes += moved.verified_bytes;
                     measured.evidence.get_or_insert(moved.evidence);
                     moved.failure
@@ -228,13 +233,19 @@ impl Stage<'_> {
     fn watch(&self, watch: &Watch<'_>, drivers: &DriverSet, total: u64) -> Watched {
         let device_before = self.devices.counters();
         let cpu_before = CpuTimes::of_process();
+        let mut sampler = Sampler::new(INTERVAL);
+        // Before the first transfer, so that no byte is missing.
+        sampler.look(0, Counters::now(drivers.total(), self.devices));
         let start = watch.open();
-        let mut series = Series::default();
+        let mut look = || {
+            let at_ns = start.elapsed().as_nanos() as u64;
+            sampler.look(at_ns, Counters::now(drivers.total(), self.devices));
+        };
         while !watch.is_over() {
             watch.sleep(INTERVAL);
+            look();
             // Direct transfers go beyond the end of a file, up to a whole block.
             let done = drivers.total().bytes.min(total);
-            series.push(start.elapsed().as_secs_f64(), done);
             self.observer.event(&Event::Progress { done });
         }
         Watched {
@@ -244,67 +255,14 @@ impl Stage<'_> {
                 .counters()
                 .zip(device_before)
                 .map(|(after, before)| after.since(before)),
-            series: series.samples,
+            series: sampler.series(),
         }
     }
 }
 
 /// What the watching thread saw.
 struct Watched {
-    series: Vec<Sample>,
+    series: Series,
     cpu: CpuTimes,
     device: Option<DeviceCounters>,
-}
-
-/// Bytes over time, thinned out when it gets long.
-#[derive(Default)]
-struct Series {
-    samples: Vec<Sample>,
-    least_gap_seconds: f64,
-}
-
-impl Series {
-    fn push(&mut self, at_seconds: f64, bytes: u64) {
-        let last = self
-            .samples
-            .last()
-            .map_or(f64::NEG_INFINITY, |sample| sample.at_seconds);
-        if at_seconds - last < self.least_gap_seconds {
-            return;
-        }
-        if self.samples.len() == MOST_SAMPLES {
-            let mut odd = false;
-            self.samples.retain(|_| {
-                odd = !odd;
-                !odd
-            });
-            let gap = at_seconds / (MOST_SAMPLES / 2) as f64;
-            self.least_gap_seconds = gap;
-        }
-        self.samples.push(Sample { at_seconds, bytes });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_series_is_thinned_out_and_stays_in_order() {
-        let mut series = Series::default();
-        for tick in 0..5000u64 {
-            series.push(tick as f64 * 0.1, tick);
-        }
-        assert!(
-            series.samples.len() <= MOST_SAMPLES,
-            "{}",
-            series.samples.len()
-        );
-        assert!(series.samples.len() > MOST_SAMPLES / 4);
-        assert!(
-            series
-                .samples
-                .is_sorted_by(|a, b| a.at_seconds < b.at_seconds)
-        );
-    }
 }

@@ -10,10 +10,10 @@ use stormlp_model::checkpoint::{
     summarise,
 };
 use stormlp_model::event::{Event, Observer, Unit};
-use stormlp_model::evidence::Evidence;
+use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::location::Location;
 use stormlp_model::operation::Direction;
-use stormlp_model::report::{Ending, Head, NamedEvidence, Report};
+use stormlp_model::report::{Ending, Head, NamedEvidence, NamedSeries, Report};
 use stormlp_model::stop::StopToken;
 use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::page_cache::Method;
@@ -28,6 +28,7 @@ use super::folders;
 use super::mover::RankTask;
 use super::overlap;
 use super::phase::{Measured, Stage};
+use crate::surroundings::now;
 
 /// How often a pause looks whether the user wants to end.
 const TICK: Duration = Duration::from_millis(50);
@@ -54,8 +55,8 @@ fn cpu_seconds<'r>(
     results.map(pick).fold(0.0, |sum, seconds| sum + seconds)
 }
 
-/// Runs the plan. What was measured before a failure or a stop is in the report, whose `ending`
-/// says which it was.
+/// Runs the plan and tells `on_unit` after each save and restore what was measured until then. What
+/// was measured before a failure or a stop is in the report, whose `ending` says which it was.
 ///
 /// # Errors
 /// When the run cannot start: a directory in use, no memory for the buffers.
@@ -63,6 +64,7 @@ pub fn run(
     plan: CheckpointPlan,
     head: Head,
     surroundings: &Surroundings<'_>,
+    on_unit: &mut dyn FnMut(&CheckpointReport),
 ) -> Result<CheckpointReport, CheckpointError> {
     let _locks = folders::enter(surroundings.storage, &plan.folders)?;
     let devices = surroundings.storage.devices(
@@ -73,6 +75,9 @@ pub fn run(
             .collect::<Vec<_>>(),
     );
     let mut region = Region::new(region_bytes(&plan, &*surroundings.accelerator))?;
+    let mut report = Report::new(head, plan.clone(), CheckpointResults::default());
+    report.warnings.clone_from(&plan.warnings);
+    report.warnings.extend(debug_build(&report.head));
     let mut run = Run {
         stage: Stage {
             plan: &plan,
@@ -83,59 +88,25 @@ pub fn run(
             devices: &devices,
         },
         started: Instant::now(),
-        saves: Vec::new(),
-        restores: Vec::new(),
-        save_evidence: None,
-        restore_evidence: None,
-        verified_bytes: 0,
+        report,
+        latencies: [LatencyHistogram::new(), LatencyHistogram::new()],
+        on_unit,
     };
-    let ended = run.save_all(&mut region);
-    let ending = match ended.and_then(|()| run.restore_all(&mut region)) {
+    let ended = run
+        .save_all(&mut region)
+        .and_then(|()| run.restore_all(&mut region));
+    run.sum_up();
+    let mut report = run.report;
+    report.ending = match ended {
         Err(error) => failed(&error, plan.closed),
         Ok(()) if surroundings.stop.is_stopped() => Ending::Stopped,
         Ok(()) => Ending::Complete,
     };
-    let elapsed_seconds = run.started.elapsed().as_secs_f64();
-    let Run {
-        saves,
-        restores,
-        save_evidence,
-        restore_evidence,
-        verified_bytes,
-        ..
-    } = run;
-    let evidence = [("saves", save_evidence), ("restores", restore_evidence)];
-    let evidence = evidence.into_iter().filter_map(named).collect();
-    let both = || saves.iter().chain(&restores);
-    let mut warnings = plan.warnings.clone();
-    warnings.extend(debug_build(&head));
-    warnings.extend(surroundings.storage.warnings());
-    warnings.extend(still_cached(&restores));
-    let results = CheckpointResults {
-        summary: Summary {
-            save: summarise(&saves),
-            restore: summarise(&restores),
-        },
-        elapsed_seconds,
-        verified_bytes,
-        cpu_user_seconds: cpu_seconds(both(), |result| result.cpu_user_seconds),
-        cpu_system_seconds: cpu_seconds(both(), |result| result.cpu_system_seconds),
-        peak_rss_bytes: peak_rss_bytes(),
-        saves,
-        restores,
-    };
-    Ok(CheckpointReport {
-        ending,
-        evidence,
-        warnings,
-        ..Report::new(head, plan, results)
-    })
-}
-
-/// The evidence of one half of a run, where there is any.
-fn named((name, evidence): (&str, Option<Evidence>)) -> Option<NamedEvidence> {
-    let name = name.to_string();
-    evidence.map(|evidence| NamedEvidence { name, evidence })
+    report.warnings.extend(surroundings.storage.warnings());
+    let warning = still_cached(&report.results.restores);
+    report.warnings.extend(warning);
+    report.head.ended_at = Some(now());
+    Ok(report)
 }
 
 /// How a run ends that could not go on.
@@ -194,18 +165,67 @@ fn region_bytes(plan: &CheckpointPlan, accelerator: &dyn Accelerator) -> usize {
     of(&plan.save).max(of(&plan.restore))
 }
 
+/// The names of what belongs to one direction: its parts, evidence and histogram.
+fn names(direction: Direction) -> (&'static str, &'static str, &'static str) {
+    match direction {
+        Direction::Write => ("save", "saves", "save_transfer"),
+        Direction::Read => ("restore", "restores", "restore_transfer"),
+    }
+}
+
 /// A run on its way.
 struct Run<'a> {
     stage: Stage<'a>,
     started: Instant,
-    saves: Vec<CheckpointResult>,
-    restores: Vec<CheckpointResult>,
-    save_evidence: Option<Evidence>,
-    restore_evidence: Option<Evidence>,
-    verified_bytes: u64,
+    report: CheckpointReport,
+    /// Of all transfers of the saves and of the restores.
+    latencies: [LatencyHistogram; 2],
+    on_unit: &'a mut dyn FnMut(&CheckpointReport),
 }
 
 impl Run<'_> {
+    /// Sums over what was measured until now.
+    fn sum_up(&mut self) {
+        let results = &mut self.report.results;
+        results.summary = Summary {
+            save: summarise(&results.saves),
+            restore: summarise(&results.restores),
+        };
+        let both = || results.saves.iter().chain(&results.restores);
+        results.cpu_user_seconds = cpu_seconds(both(), |result| result.cpu_user_seconds);
+        results.cpu_system_seconds = cpu_seconds(both(), |result| result.cpu_system_seconds);
+        results.elapsed_seconds = self.started.elapsed().as_secs_f64();
+        results.peak_rss_bytes = peak_rss_bytes();
+        let [saves, restores] = &self.latencies;
+        let named = [
+            saves.named(names(Direction::Write).2),
+            restores.named(names(Direction::Read).2),
+        ];
+        self.report.histograms = named.into_iter().flatten().collect();
+    }
+
+    /// Tells what was measured until now.
+    fn tell(&mut self) {
+        self.sum_up();
+        (self.on_unit)(&self.report);
+    }
+
+    /// Takes over what a phase says beside its ranks, whatever came of it.
+    fn take(&mut self, direction: Direction, step: u32, measured: &mut Measured) {
+        let (part, name, _) = names(direction);
+        self.report.results.verified_bytes += measured.verified_bytes;
+        self.latencies[usize::from(direction == Direction::Read)].merge(&measured.latency);
+        self.report.series.push(NamedSeries {
+            name: format!("{part} {step}"),
+            series: std::mem::take(&mut measured.series),
+        });
+        if let Some(evidence) = measured.evidence.take() {
+            self.report.evidence.retain(|named| named.name != name);
+            let name = name.to_string();
+            self.report.evidence.push(NamedEvidence { name, evidence });
+        }
+    }
+
     fn save_all(&mut self, region: &mut Region) -> Result<(), CheckpointError> {
         let plan = self.stage.plan;
         let content = CheckpointContent::new(plan.content);
@@ -254,7 +274,7 @@ impl Run<'_> {
         );
         let mut measured = measured?;
         self.stage.observer.event(&Event::PhaseFinished);
-        self.save_evidence = measured.evidence.take().or(self.save_evidence.take());
+        self.take(Direction::Write, step, &mut measured);
         if let Some(failure) = measured.failure.take() {
             return Err(failure);
         }
@@ -264,7 +284,8 @@ impl Run<'_> {
         folders::complete(self.stage.storage, plan, step)?;
         let mut result = self.result(step, started_at_seconds, measured, None);
         result.overlap = trained.map(|trained| trained.result(result.duration_seconds.max));
-        self.saves.push(result);
+        self.report.results.saves.push(result);
+        self.tell();
         Ok(true)
     }
 
@@ -299,8 +320,7 @@ impl Run<'_> {
         let tasks = self.tasks(restore.step, plan.rank_shift);
         let mut measured = self.stage.run(Direction::Read, &content, tasks, region)?;
         self.stage.observer.event(&Event::PhaseFinished);
-        self.restore_evidence = measured.evidence.take().or(self.restore_evidence.take());
-        self.verified_bytes += measured.verified_bytes;
+        self.take(Direction::Read, restore.step, &mut measured);
         if let Some(failure) = measured.failure.take() {
             return Err(failure);
         }
@@ -308,7 +328,8 @@ impl Run<'_> {
             return Ok(false);
         }
         let result = self.result(restore.step, started_at_seconds, measured, cache);
-        self.restores.push(result);
+        self.report.results.restores.push(result);
+        self.tell();
         Ok(true)
     }
 
@@ -437,7 +458,6 @@ impl Run<'_> {
             cpu_user_seconds: measured.cpu.user_seconds,
             cpu_system_seconds: measured.cpu.system_seconds,
             ranks: measured.ranks,
-            series: measured.series,
         }
     }
 }

@@ -88,7 +88,15 @@ fn run_with(
         observer: &Silent,
         stop,
     };
-    run(plan, head, &surroundings).unwrap()
+    let mut told = 0;
+    let report = run(plan, head, &surroundings, &mut |report| {
+        assert_eq!(report.ending, Ending::Unfinished);
+        told += 1;
+    });
+    let report = report.unwrap();
+    let results = &report.results;
+    assert_eq!(told, results.saves.len() + results.restores.len());
+    report
 }
 
 fn marker(folder: &Path, step: u32) -> Marker {
@@ -513,6 +521,6 @@ fn a_directory_in_use_is_left_alone() {
         observer: &Silent,
         stop: &StopToken::new(),
     };
-    let error = run(plan, head, &surroundings).unwrap_err();
+    let error = run(plan, head, &surroundings, &mut |_| {}).unwrap_err();
     assert!(matches!(error, CheckpointError::Lock(_)), "{error}");
 }

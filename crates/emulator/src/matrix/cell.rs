@@ -10,6 +10,7 @@ use stormlp_model::matrix::{CellPlan, Fill, MatrixPlan, Span, WorkerPlan};
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
 use stormlp_model::pattern::Pattern;
+use stormlp_model::report::Series;
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::accelerator::{self, Accelerator};
 use stormlp_transfer::crew::{self, Start, Watch};
@@ -20,9 +21,10 @@ use stormlp_transfer::{Driver, DriverSet, PathBuffers, PathSpec, Region, Transfe
 use super::MatrixError;
 use super::offsets::{OffsetSpec, SizeRange};
 use super::prepare::stream_of;
-use super::recorder::{Recorder, SERIES_BUCKETS};
+use super::recorder::Recorder;
 use super::worker::{BufferFill, Outcome, Work, Worker};
 use crate::ends::Ends;
+use crate::sampler::{Counters, Sampler};
 
 /// How often progress is told and devices are sampled, at least.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -33,9 +35,8 @@ pub(crate) struct Measured {
     pub(crate) cpu: CpuTimes,
     pub(crate) device: Option<DeviceCounters>,
     pub(crate) device_names: Vec<String>,
-    /// Device bytes at the end of each interval since the start.
-    pub(crate) device_bytes: Option<Vec<u64>>,
-    pub(crate) interval: Duration,
+    /// How the measured time went.
+    pub(crate) series: Series,
     pub(crate) accelerator: String,
     pub(crate) interrupted: bool,
 }
@@ -80,34 +81,22 @@ impl Bench<'_> {
         let devices = self.storage.devices(&files.collect::<Vec<_>>());
         let drivers = DriverSet::new(workers.len());
         let failed = StopToken::new();
-        let interval = self.interval();
         let (outcomes, watched) = crew::run(
             "worker",
             supplies,
             &failed,
-            |supplies, start| self.work(cell, supplies, interval, &drivers, &failed, start),
-            |watch| self.watch(watch, &drivers, &devices, interval),
+            |supplies, start| self.work(cell, supplies, &drivers, &failed, start),
+            |watch| self.watch(watch, &drivers, &devices),
         )?;
         Ok(Measured {
             outcomes: outcomes.into_iter().collect::<Result<_, _>>()?,
             cpu: watched.cpu,
             device: watched.device,
             device_names: devices.names(),
-            device_bytes: watched.device_bytes,
-            interval,
+            series: watched.series,
             accelerator,
             interrupted: self.stop.is_stopped(),
         })
-    }
-
-    /// The length of an interval: short enough to show what happens, few enough to keep.
-    fn interval(&self) -> Duration {
-        match self.plan.span {
-            Span::Seconds(seconds) => INTERVAL.max(Duration::from_secs_f64(
-                seconds / (SERIES_BUCKETS / 2) as f64,
-            )),
-            Span::Passes(_) => INTERVAL,
-        }
     }
 
     /// Buffers, file and work of one worker.
@@ -199,7 +188,6 @@ impl Bench<'_> {
         &self,
         cell: &CellPlan,
         supplies: Supplies<'_>,
-        interval: Duration,
         drivers: &DriverSet,
         failed: &StopToken,
         start: &mut Start<'_>,
@@ -231,7 +219,7 @@ impl Bench<'_> {
             Ok((driver, file))
         };
         let (driver, file) = prepare().inspect_err(|_: &TransferError| failed.stop())?;
-        let recorder = Recorder::new(interval.as_nanos() as u64);
+        let recorder = Recorder::new();
         let ends = Ends {
             stop: self.stop,
             failed,
@@ -240,13 +228,12 @@ impl Bench<'_> {
     }
 
     /// Starts the workers and watches them until all are done.
-    fn watch(
-        &self,
-        watch: &Watch<'_>,
-        drivers: &DriverSet,
-        devices: &BlockDevices,
-        interval: Duration,
-    ) -> Watched {
+    fn watch(&self, watch: &Watch<'_>, drivers: &DriverSet, devices: &BlockDevices) -> Watched {
+        let mut sampler = Sampler::new(INTERVAL);
+        if self.plan.warmup_seconds == 0.0 {
+            // Before the first transfer, so that no byte is missing.
+            sampler.look(0, Counters::now(drivers.total(), devices));
+        }
         watch.open();
         let start = Instant::now();
         let measured_from = start + Duration::from_secs_f64(self.plan.warmup_seconds);
@@ -255,24 +242,22 @@ impl Bench<'_> {
         }
         let cpu = CpuTimes::of_process();
         let device = devices.counters();
-        let mut device_bytes = device.map(|_| Vec::with_capacity(SERIES_BUCKETS));
-        let moved = |now: DeviceCounters, then: DeviceCounters| {
-            let since = now.since(then);
-            since.read_bytes + since.written_bytes
+        let mut look = || {
+            let at_ns = start.elapsed().as_nanos() as u64;
+            sampler.look(at_ns, Counters::now(drivers.total(), devices));
         };
-        let mut tick = measured_from + interval;
+        if self.plan.warmup_seconds > 0.0 {
+            look();
+        }
+        let mut tick = measured_from + INTERVAL;
         while !watch.is_over() {
             // A worker that ends wakes this thread before its tick.
             watch.sleep(tick.saturating_duration_since(Instant::now()));
             if Instant::now() < tick {
                 continue;
             }
-            tick += interval;
-            if let (Some(series), Some(then), Some(now)) =
-                (&mut device_bytes, device, devices.counters())
-            {
-                series.push(moved(now, then));
-            }
+            tick += INTERVAL;
+            look();
             let elapsed_ms = start.elapsed().as_millis() as u64;
             let done = match self.plan.span {
                 Span::Seconds(_) => elapsed_ms,
@@ -281,13 +266,11 @@ impl Bench<'_> {
             self.observer.event(&Event::Progress { done });
         }
         let end = devices.counters();
-        if let (Some(series), Some(then), Some(now)) = (&mut device_bytes, device, end) {
-            series.push(moved(now, then));
-        }
+        look();
         Watched {
             cpu: CpuTimes::of_process().since(cpu),
             device: end.zip(device).map(|(now, then)| now.since(then)),
-            device_bytes,
+            series: sampler.series(),
         }
     }
 }
@@ -296,7 +279,7 @@ impl Bench<'_> {
 struct Watched {
     cpu: CpuTimes,
     device: Option<DeviceCounters>,
-    device_bytes: Option<Vec<u64>>,
+    series: Series,
 }
 
 /// The distinct names of the accelerators of a cell.

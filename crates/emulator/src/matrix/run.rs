@@ -11,7 +11,7 @@ use stormlp_model::matrix::{
 };
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
-use stormlp_model::report::{Ending, FailureCause, Series};
+use stormlp_model::report::{Ending, FailureCause};
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::cufile::{Driver, Settings};
@@ -452,8 +452,7 @@ fn numbers(plan: &MatrixPlan, cell: &CellPlan, measured: Measured) -> Option<Mea
         cpu,
         device,
         device_names,
-        device_bytes,
-        interval,
+        series,
         ..
     } = measured;
     let started = outcomes.iter().map(|outcome| outcome.started).min()?;
@@ -468,13 +467,11 @@ fn numbers(plan: &MatrixPlan, cell: &CellPlan, measured: Measured) -> Option<Mea
     let engine = evidence.engine.as_ref().map(|facts| facts.engine);
     let duration_seconds = last_done_seconds.max(1e-9);
     let jobs = jobs(plan, cell, &outcomes, duration_seconds);
-    let mut all = Recorder::new(interval.as_nanos() as u64);
+    let mut all = Recorder::new();
     outcomes
         .into_iter()
         .for_each(|outcome| all.merge(outcome.recorder));
     let latency_us = all.latency.summary()?;
-    let (interval_seconds, interval_bytes) = all.series.bytes(last_done_seconds);
-    let per_interval = (interval_seconds / interval.as_secs_f64()).round() as usize;
     let in_accelerator = cell.path.ends_in_accelerator();
     Some(Measurement {
         throughput_bytes_per_second: all.bytes as f64 / duration_seconds,
@@ -490,13 +487,7 @@ fn numbers(plan: &MatrixPlan, cell: &CellPlan, measured: Measured) -> Option<Mea
         cpu_user_seconds: cpu.user_seconds,
         cpu_system_seconds: cpu.system_seconds,
         cpu_seconds_per_gib: per_gib(cpu.total_seconds(), all.bytes),
-        series: Series {
-            interval_seconds,
-            interval_device_bytes: device_bytes
-                .map(|sums| differences(&sums, per_interval.max(1), interval_bytes.len())),
-            interval_bytes,
-            ..Series::default()
-        },
+        series,
         device_names,
         device_read_bytes: device.map(|counters| counters.read_bytes),
         device_written_bytes: device.map(|counters| counters.written_bytes),
@@ -525,17 +516,6 @@ fn per_gib(seconds: f64, bytes: u64) -> f64 {
     }
 }
 
-/// Growth of a running sum over every `step` samples, exactly `count` values long.
-fn differences(sums: &[u64], step: usize, count: usize) -> Vec<u64> {
-    let at = |i: usize| sums.get(i).or(sums.last()).copied().unwrap_or(0);
-    (0..count)
-        .map(|i| {
-            let before = if i == 0 { 0 } else { at(i * step - 1) };
-            at((i + 1) * step - 1).saturating_sub(before)
-        })
-        .collect()
-}
-
 /// What each job did, when there is more than one.
 fn jobs(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome], seconds: f64) -> Vec<JobReport> {
     if plan.job_names.len() < 2 {
@@ -543,7 +523,7 @@ fn jobs(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome], seconds: f64) 
     }
     let workers = &plan.crews[cell.crew].workers;
     let of_job = |(job, name): (usize, &String)| {
-        let mut all = Recorder::new(1_000_000_000);
+        let mut all = Recorder::new();
         let mut threads = 0;
         for (_, outcome) in workers
             .iter()

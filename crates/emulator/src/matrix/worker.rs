@@ -242,8 +242,7 @@ impl<'a> Worker<'a> {
                 // Saturates to zero for what was submitted after `now` was read.
                 let latency_ns = now.saturating_duration_since(submitted).as_nanos() as u64;
                 if now >= started {
-                    let elapsed_ns = (now - started).as_nanos() as u64;
-                    self.recorder.record(latency_ns, elapsed_ns, visit.len);
+                    self.recorder.record(latency_ns, visit.len);
                 }
                 if self.work.verify {
                     self.check(&slot, visit);
@@ -372,7 +371,7 @@ mod tests {
                 stop: &stop,
                 failed: &failed,
             };
-            Worker::new(driver, file, None, work, ends, Recorder::new(1_000_000)).run(start)
+            Worker::new(driver, file, None, work, ends, Recorder::new()).run(start)
         };
         let run = crew::run("worker", [file], &failed, body, |watch| watch.open());
         run.unwrap().0.pop().unwrap()

@@ -392,7 +392,9 @@ impl Runner<'_> {
             bytes: now.bytes,
             in_flight: now.in_flight,
             cpu_seconds: now.cpu.total_seconds(),
-            device_bytes: now.device.map(|device| device.read_bytes),
+            device_bytes: now
+                .device
+                .map(|device| device.read_bytes + device.written_bytes),
         };
         self.sampler.look(now.now, counters);
     }

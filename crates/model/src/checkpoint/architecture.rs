@@ -10,7 +10,7 @@ use crate::names::{Named, unknown};
 pub(super) const MOST_PARAMETERS: u128 = 10_000_000_000_000_000;
 
 /// The shape of a transformer; MLPerf's keys `model.transformer` and `model.num_layers`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Architecture {
     /// Entries of the vocabulary, `V`.
     pub vocab_size: u64,
@@ -101,7 +101,7 @@ impl Architecture {
 }
 
 /// The type of an element, by its name in a workload file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[derive(EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]

@@ -12,7 +12,7 @@ use super::architecture::{Architecture, DataType};
 use super::parallelism::{Parallelism, Position, ZeroStage};
 
 /// One file of a rank.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CheckpointFile {
     /// Its name in the folder of the checkpoint.
     pub name: String,
@@ -23,7 +23,7 @@ pub struct CheckpointFile {
 }
 
 /// The sizes and names of a model's checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Layout {
     /// The model.
     pub architecture: Architecture,

@@ -19,7 +19,7 @@ pub const MARKER_NAME: &str = ".stormlp-checkpoint.json";
 const FORMAT_VERSION: u32 = 1;
 
 /// How the bytes of a checkpoint follow from their position.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ContentFacts {
     /// Seed of the content.
     pub seed: u64,

@@ -45,7 +45,7 @@ pub use parse::parse;
 pub use plan::{CheckpointPlan, MovePlan, OverlapPlan, RankPlan, RestorePlan};
 pub use report::{
     CacheBefore, CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes,
-    DurationSeconds, GibPerSecond, OverlapResult, Parts, RankResult, Sample,
+    DurationSeconds, GibPerSecond, OverlapResult, Parts, RankResult,
 };
 pub use request::CheckpointRequest;
 pub use resolve::{Resolution, resolve};

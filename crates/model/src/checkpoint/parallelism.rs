@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const MOST_RANKS: u64 = 1 << 20;
 
 /// What of the state is split over the data-parallel ranks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "u8", into = "u8")]
 pub enum ZeroStage {
     /// Nothing: the first replica owns all of it.
@@ -47,7 +47,7 @@ impl TryFrom<u8> for ZeroStage {
 }
 
 /// The three degrees of parallelism and the ZeRO stage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Parallelism {
     /// Ranks that share each tensor, `TP`.
     pub tensor: u64,

@@ -13,7 +13,7 @@ use crate::transport::DeviceId;
 use crate::warning::Warning;
 
 /// What one rank writes and reads.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RankPlan {
     /// The rank.
     pub rank: u64,
@@ -26,7 +26,7 @@ pub struct RankPlan {
 }
 
 /// How bytes are moved in one kind of phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct MovePlan {
     /// The engine.
     pub engine: EngineKind,
@@ -44,7 +44,7 @@ pub struct MovePlan {
 }
 
 /// One checkpoint to restore.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RestorePlan {
     /// Which checkpoint.
     pub step: u32,
@@ -53,7 +53,7 @@ pub struct RestorePlan {
 }
 
 /// Training that goes on while a checkpoint is saved.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct OverlapPlan {
     /// Length of an emulated step in seconds.
     pub step_seconds: f64,
@@ -62,7 +62,7 @@ pub struct OverlapPlan {
 }
 
 /// A checkpoint run in which every number is decided.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CheckpointPlan {
     /// The model's name.
     pub model: String,

@@ -7,7 +7,7 @@ use super::summary::Summary;
 use crate::report::Report;
 
 /// The smallest, mean and largest over ranks, and rank 0's; durations in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DurationSeconds {
     /// The slowest rank's: MLPerf's rule.
     pub max: f64,
@@ -20,7 +20,7 @@ pub struct DurationSeconds {
 }
 
 /// Rates in GiB/s.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct GibPerSecond {
     /// The lowest of the ranks' own rates: MLPerf's rule.
     pub min_rank: f64,
@@ -36,7 +36,7 @@ pub struct GibPerSecond {
 
 /// Seconds one rank spent in each part of its work. They lie inside its duration; what is
 /// missing from it is waiting for a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Parts {
     /// Opening (and preallocating) files.
     pub open_seconds: f64,
@@ -62,7 +62,7 @@ impl Parts {
 }
 
 /// What one rank did.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RankResult {
     /// The rank.
     pub rank: u64,
@@ -77,7 +77,7 @@ pub struct RankResult {
 }
 
 /// What the block layer counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DeviceBytes {
     /// Bytes read.
     pub read_bytes: u64,
@@ -86,7 +86,7 @@ pub struct DeviceBytes {
 }
 
 /// What the page cache held of a checkpoint before it was restored.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CacheBefore {
     /// Share of its bytes in the page cache, 0 to 1.
     pub share: f64,
@@ -99,7 +99,7 @@ pub struct CacheBefore {
 }
 
 /// What training did while a checkpoint was saved.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct OverlapResult {
     /// Length of an emulated step in seconds.
     pub step_seconds: f64,
@@ -113,17 +113,8 @@ pub struct OverlapResult {
     pub blocking_seconds: f64,
 }
 
-/// Bytes moved up to a moment.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
-    /// Seconds since the checkpoint started.
-    pub at_seconds: f64,
-    /// Bytes the ranks had moved by then.
-    pub bytes: u64,
-}
-
 /// One save or restore.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CheckpointResult {
     /// Which checkpoint.
     pub step: u32,
@@ -151,16 +142,13 @@ pub struct CheckpointResult {
     pub cpu_system_seconds: f64,
     /// Every rank.
     pub ranks: Vec<RankResult>,
-    /// Bytes over time.
-    #[serde(default)]
-    pub series: Vec<Sample>,
 }
 
 /// The report of `stormlp checkpoint`.
 pub type CheckpointReport = Report<CheckpointPlan, CheckpointResults>;
 
 /// What a checkpoint run measured.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CheckpointResults {
     /// What was saved.
     pub saves: Vec<CheckpointResult>,

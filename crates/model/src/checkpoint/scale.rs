@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::layout::Layout;
 
 /// What became of a checkpoint when it was scaled.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Scaling {
     /// Bytes of the scaled checkpoint over those of the full one; 1 when nothing was cut.
     pub factor: f64,

@@ -11,7 +11,7 @@ use crate::stats::{mean, population_deviation};
 use crate::units::GIB;
 
 /// Mean and spread of something over checkpoints.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Spread {
     /// Arithmetic mean.
     pub mean: f64,
@@ -29,7 +29,7 @@ impl Spread {
 }
 
 /// A duration and a rate over checkpoints.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DurationAndRate {
     /// Seconds.
     pub duration_seconds: Spread,
@@ -38,7 +38,7 @@ pub struct DurationAndRate {
 }
 
 /// The means of one kind of phase.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PhaseSummary {
     /// Checkpoints in it.
     pub checkpoints: u32,
@@ -55,7 +55,7 @@ pub struct PhaseSummary {
 }
 
 /// The means of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Summary {
     /// Over the saves; `None` when there were none.
     pub save: Option<PhaseSummary>,
@@ -179,7 +179,6 @@ mod tests {
                 cpu_user_seconds: 0.25,
                 cpu_system_seconds: 0.25,
                 ranks,
-                series: Vec::new(),
             }
         };
         let summary = summarise(&[result(1.0), result(4.0)]).unwrap();

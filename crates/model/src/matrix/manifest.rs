@@ -12,7 +12,7 @@ pub const MANIFEST_NAME: &str = ".stormlp-manifest.json";
 const FORMAT_VERSION: u32 = 1;
 
 /// What a file of the matrix holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Content {
     /// Space without content: allocated, never written. Reading it touches no device.

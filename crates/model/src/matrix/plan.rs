@@ -15,7 +15,7 @@ use crate::transport::{DeviceId, EngineChoice};
 use crate::warning::Warning;
 
 /// What is to be done about a file before the first cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FileAction {
     /// Nothing: it is there and fit for use.
@@ -27,7 +27,7 @@ pub enum FileAction {
 }
 
 /// One file or block device of a matrix.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FilePlan {
     /// Where it is.
     pub path: PathBuf,
@@ -57,7 +57,7 @@ impl FilePlan {
 }
 
 /// A data folder of a matrix: locked while it runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FolderPlan {
     /// Where it is.
     pub path: Location,
@@ -66,7 +66,7 @@ pub struct FolderPlan {
 }
 
 /// The memory transfers end in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct MemoryPlan {
     /// The devices, in the order workers take them.
     pub devices: Vec<DeviceId>,
@@ -77,7 +77,7 @@ pub struct MemoryPlan {
 }
 
 /// What one thread of a cell does.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct WorkerPlan {
     /// Index of its job in [`MatrixPlan::job_names`].
     pub job: usize,
@@ -96,14 +96,14 @@ pub struct WorkerPlan {
 }
 
 /// The threads of a cell. Cells of the same number of threads share a crew.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Crew {
     /// One for each thread.
     pub workers: Vec<WorkerPlan>,
 }
 
 /// One run of one combination.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CellPlan {
     /// The path.
     pub path: PathKind,
@@ -133,7 +133,7 @@ pub struct CellPlan {
 }
 
 /// A matrix in which every number is decided.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct MatrixPlan {
     /// Names the report's folder.
     pub name: String,

@@ -15,7 +15,7 @@ use crate::report::{Report, Series};
 use crate::warning::Warning;
 
 /// How a cell ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CellStatus {
     /// It ran; its numbers count.
@@ -27,7 +27,7 @@ pub enum CellStatus {
 }
 
 /// The first difference between what was read and what should have been there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Mismatch {
     /// The file.
     pub file: PathBuf,
@@ -40,7 +40,7 @@ pub struct Mismatch {
 }
 
 /// What comparing with the pattern gave.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Verification {
     /// Bytes that were compared.
     pub checked_bytes: u64,
@@ -51,7 +51,7 @@ pub struct Verification {
 }
 
 /// What one job of a cell did (gdsio's `-J`).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct JobReport {
     /// Its name.
     pub name: String,
@@ -68,7 +68,7 @@ pub struct JobReport {
 }
 
 /// The numbers of a cell that ran.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Measurement {
     /// Bytes moved in the measured time, by that time.
     pub throughput_bytes_per_second: f64,
@@ -142,8 +142,27 @@ const PROMISED_KEYS: [&str; 9] = [
     "page_cache_share",
 ];
 
+/// What stands in a cell, for the schema: the numbers, or `null` under [`PROMISED_KEYS`].
+#[allow(dead_code)]
+#[derive(schemars::JsonSchema)]
+#[serde(untagged)]
+enum MeasurementKeys {
+    Measured(Box<Measurement>),
+    NotMeasured {
+        throughput_bytes_per_second: (),
+        iops: (),
+        latency_us: (),
+        operations: (),
+        bytes: (),
+        duration_seconds: (),
+        cpu_user_seconds: (),
+        cpu_system_seconds: (),
+        page_cache_share: (),
+    },
+}
+
 /// One entry of `cells[]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CellReport {
     /// Index of the cell in the plan.
     pub cell: usize,
@@ -179,6 +198,7 @@ pub struct CellReport {
         serialize_with = "write_measurement",
         deserialize_with = "read_measurement"
     )]
+    #[schemars(with = "MeasurementKeys")]
     pub measurement: Option<Measurement>,
     /// What comparing with the pattern gave.
     pub verification: Option<Verification>,
@@ -231,7 +251,7 @@ impl CellReport {
 pub type MatrixReport = Report<MatrixPlan, MatrixResults>;
 
 /// What a matrix measured.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct MatrixResults {
     /// What has been measured so far, in the order of the plan.
     pub cells: Vec<CellReport>,

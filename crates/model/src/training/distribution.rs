@@ -12,7 +12,7 @@ const MAX_SECONDS: f64 = 86_400.0;
 /// A time in seconds: a constant, or what is drawn at every step.
 ///
 /// A drawn value is used by its absolute value, as DLIO does.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Distribution {
     /// The same time at every step.

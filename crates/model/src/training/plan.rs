@@ -11,7 +11,7 @@ use crate::location::Location;
 use crate::transport::Transport;
 
 /// A training run with every number decided.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TrainPlan {
     /// The workload's name.
     pub workload: String,
@@ -85,7 +85,7 @@ impl TrainPlan {
 }
 
 /// The dataset of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DataPlan {
     /// The dataset folder; `None` with null storage.
     pub folder: Option<Location>,
@@ -134,7 +134,7 @@ impl DataPlan {
 }
 
 /// The loader of one accelerator.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum LoaderPlan {
     /// PyTorch's workers: each reads whole batches, handed over strictly in order.
@@ -221,7 +221,7 @@ impl LoaderPlan {
 }
 
 /// How the bytes of a sample are read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ReadPattern {
     /// The whole file from start to end, once for each sample of it.
@@ -240,7 +240,7 @@ pub enum ReadPattern {
 }
 
 /// What AU is measured over, and against.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct MetricPlan {
     /// AU to reach, in percent.
     pub threshold_percent: f64,
@@ -251,7 +251,7 @@ pub struct MetricPlan {
 }
 
 /// Order of files and samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ShufflePlan {
     /// Of files.
     pub files: Shuffle,
@@ -267,7 +267,7 @@ pub struct ShufflePlan {
 }
 
 /// Evaluation after epochs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EvaluationPlan {
     /// Samples of one step of one accelerator.
     pub batch_size: u32,
@@ -282,7 +282,7 @@ pub struct EvaluationPlan {
 }
 
 /// Checkpoints that training writes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CheckpointPlan {
     /// The folder.
     pub folder: Location,

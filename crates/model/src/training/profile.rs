@@ -9,7 +9,19 @@ use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 use crate::names::{Named, unknown};
 
 /// An edition of the benchmark, reproduced as it really behaved, or stormlp's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 #[derive(Display, EnumString, IntoStaticStr, VariantArray, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
@@ -29,7 +41,7 @@ impl Named for Profile {
 }
 
 /// When a block of steps ends, and with it the time AU is divided by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockEnd {
     /// Right after the barrier of the last step.

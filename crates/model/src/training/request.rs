@@ -18,7 +18,9 @@ pub const MAX_EPOCHS: u32 = 1_000_000;
 pub const MAX_RUNS: u32 = 1000;
 
 /// Where the bytes of a run come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum StorageKind {
     /// From the dataset folder.

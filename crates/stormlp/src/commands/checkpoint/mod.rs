@@ -176,7 +176,7 @@ fn emulate(
         observer: &progress,
         stop: &session.stop,
     };
-    stormlp_emulator::checkpoint::run(plan, head, &surroundings).map_err(|error| {
+    stormlp_emulator::checkpoint::run(plan, head, &surroundings, &mut |_| {}).map_err(|error| {
         let remedy = error.remedy(closed);
         Failure::machine(error).with_help(remedy)
     })
