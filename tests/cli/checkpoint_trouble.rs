@@ -332,6 +332,12 @@ fn a_killed_run_leaves_nothing_that_is_taken_for_whole() {
     wait_for(&directory.join("global_epoch1_step3"));
     signal(&child, "-KILL");
     child.wait().unwrap();
+    let list = stormlp().current_dir(folder.path()).arg("report").assert();
+    let list = stdout(list.success());
+    assert!(
+        list.contains("checkpoint, unfinished: checkpoint tiny: saved at"),
+        "{list}"
+    );
     let steps = fs::read_dir(&directory)
         .unwrap()
         .filter(|entry| {

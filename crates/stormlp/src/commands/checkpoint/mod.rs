@@ -20,7 +20,7 @@ use stormlp_report::text;
 use stormlp_transfer::accelerator;
 use stormlp_transfer::storage::{Disk, write_atomically};
 
-use super::deliver::{self, OutputArgs};
+use super::deliver::{self, OutputArgs, Saver};
 
 use crate::exit::{Code, Failure};
 use crate::output;
@@ -66,7 +66,7 @@ fn carry_out(
         .output
         .open(ReportKind::Checkpoint, Columns::Standard)?;
     deliver::make_mlperf_folder(args.mlperf_output.as_deref())?;
-    let saver = delivery.saver(&plan.model, session)?;
+    let mut saver = delivery.saver(&plan.model, session)?;
     if !session.quiet {
         // What is about to go is said before it does; the report says it again.
         let earlier = |note: &&Warning| note.kind == WarningKind::EarlierCheckpoints;
@@ -77,7 +77,7 @@ fn carry_out(
     if plan.path.needs_cufile() {
         saver.take_cufile_log();
     }
-    let report = emulate(plan, host, session)?;
+    let report = emulate(plan, host, &mut saver, session)?;
     let for_mlperf = match &args.mlperf_output {
         Some(folder) => write_mlperf(folder, &report),
         None => Ok(()),
@@ -158,6 +158,7 @@ fn refusal(resolution: Resolution) -> Failure {
 fn emulate(
     plan: CheckpointPlan,
     host: HostFacts,
+    saver: &mut Saver,
     session: &Session,
 ) -> Result<CheckpointReport, Failure> {
     let index = plan.device.and_then(DeviceId::cuda_index);
@@ -176,10 +177,11 @@ fn emulate(
         observer: &progress,
         stop: &session.stop,
     };
-    stormlp_emulator::checkpoint::run(plan, head, &surroundings, &mut |_| {}).map_err(|error| {
-        let remedy = error.remedy(closed);
-        Failure::machine(error).with_help(remedy)
-    })
+    stormlp_emulator::checkpoint::run(plan, head, &surroundings, &mut |report| saver.unit(report))
+        .map_err(|error| {
+            let remedy = error.remedy(closed);
+            Failure::machine(error).with_help(remedy)
+        })
 }
 
 /// How a run ended, as an exit code.
