@@ -292,6 +292,7 @@ impl Runner<'_> {
             return Ok(Went::Stopped);
         }
         let first = self.reading();
+        self.sample(&first);
         let steps = phase.steps;
         // A read that was left over from the epoch before may have failed since.
         if !self.crew.shared.begin(source, phase) {
