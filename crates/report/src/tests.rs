@@ -50,6 +50,26 @@ fn no_line_is_wider_than_the_terminal_and_at_200_every_column_shows() {
     }
 }
 
+#[test]
+fn every_column_that_is_of_the_whole_report_has_a_value() {
+    let documents = documents().into_iter();
+    let places = [
+        ("gds", &matrix::RECORDS[..]),
+        ("train", &training::RECORDS[..]),
+        ("checkpoint", &checkpoint::RECORDS[..]),
+    ];
+    for (name, document) in documents {
+        let Some((_, places)) = places.iter().find(|(lane, _)| *lane == name) else {
+            continue;
+        };
+        let row = &document.records.rows[0];
+        for ((column, place), value) in places.iter().zip(row) {
+            let known = place.starts_with('/') || !value.is_empty();
+            assert!(known, "{name}: {column} at {place}");
+        }
+    }
+}
+
 /// A document whose every word is somebody else's.
 fn named(name: &str) -> Document {
     let mut document = Document::new(name);

@@ -20,7 +20,7 @@ pub(crate) const RECORDS: [(&str, &str); 30] = [
     ("accelerator", "accelerator"),
     ("accelerators", "accelerators"),
     ("profile", "profile"),
-    ("path", "plan/path"),
+    ("path", "plan/transport/path"),
     ("run", "/run"),
     ("warm_up", "/warm_up"),
     ("epoch", "/epoch"),
