@@ -9,8 +9,8 @@ use stormlp_emulator::matrix;
 use stormlp_model::event::{Event, Observer, Silent};
 use stormlp_model::facts::{Availability, HostFacts, PathSupport};
 use stormlp_model::matrix::{
-    CellStatus, Content, DataManifest, FolderFacts, Inventory, MANIFEST_NAME, MatrixReport,
-    MatrixRequest, MatrixResults, PathChoice, Span, resolve,
+    CellStatus, ContentState, DataManifest, FolderFacts, MANIFEST_NAME, MatrixReport,
+    MatrixRequest, MatrixResults, PathChoice, Span, TargetInventory, resolve,
 };
 use stormlp_model::operation::Operation;
 use stormlp_model::path::PathKind;
@@ -39,7 +39,7 @@ fn facts() -> HostFacts {
     facts
 }
 
-fn inventory(folder: &Path) -> Inventory {
+fn inventory(folder: &Path) -> TargetInventory {
     let manifest = fs::read_to_string(folder.join(MANIFEST_NAME))
         .ok()
         .and_then(|text| DataManifest::parse(&text).ok());
@@ -52,7 +52,7 @@ fn inventory(folder: &Path) -> Inventory {
             bytes: entry.metadata().map_or(0, |metadata| metadata.len()),
         })
         .collect();
-    Inventory {
+    TargetInventory {
         folders: vec![FolderFacts {
             path: folder.to_path_buf(),
             exists: true,
@@ -148,7 +148,7 @@ fn files_are_noted_in_the_manifest_and_used_again() {
         manifest
             .files
             .iter()
-            .all(|file| file.content == Content::Pattern { seed: 0 })
+            .all(|file| file.content == ContentState::Pattern { seed: 0 })
     );
     let again = resolve(&request, &facts(), &inventory(folder.path())).expect("a valid request");
     assert_eq!(again.layout_bytes, 0);

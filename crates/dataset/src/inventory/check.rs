@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use stormlp_model::units::counted;
 
-use super::{FoundFile, FoundSplit, Inventory, base_name};
+use super::{FoundDataset, FoundFile, FoundSplit, base_name};
 use stormlp_transfer::storage::Storage;
 
 use crate::dataset::{Dataset, FormatKind};
@@ -83,7 +83,7 @@ impl Finding {
 #[must_use]
 pub fn check(
     storage: &dyn Storage,
-    inventory: &Inventory,
+    inventory: &FoundDataset,
     dataset: &Dataset,
     datagen: &str,
 ) -> Vec<Finding> {
@@ -115,7 +115,7 @@ pub fn check(
     findings
 }
 
-fn unfinished(inventory: &Inventory, datagen: &str) -> Option<Finding> {
+fn unfinished(inventory: &FoundDataset, datagen: &str) -> Option<Finding> {
     let record = inventory
         .record
         .as_ref()
@@ -136,7 +136,7 @@ struct Mend(String);
 
 impl Mend {
     /// Only what stormlp made can be made again file by file.
-    fn of(inventory: &Inventory, datagen: &str) -> Self {
+    fn of(inventory: &FoundDataset, datagen: &str) -> Self {
         Self(match inventory.record {
             Some(_) => format!(
                 "make them again with `{datagen} --resume` and the other options they were made \
@@ -149,7 +149,7 @@ impl Mend {
 
 /// Files of a finished dataset that are no longer among the first that the workload uses: others
 /// take their places, where there are enough.
-fn gone(inventory: &Inventory, dataset: &Dataset, split: Split, mend: &Mend) -> Option<Finding> {
+fn gone(inventory: &FoundDataset, dataset: &Dataset, split: Split, mend: &Mend) -> Option<Finding> {
     let record = inventory.record.as_ref().filter(|record| record.finished)?;
     let found = &inventory.split(split).files;
     let wanted = dataset.naming(split).files;
@@ -176,7 +176,12 @@ fn gone(inventory: &Inventory, dataset: &Dataset, split: Split, mend: &Mend) -> 
     })
 }
 
-fn count(inventory: &Inventory, dataset: &Dataset, split: Split, mend: &Mend) -> Option<Finding> {
+fn count(
+    inventory: &FoundDataset,
+    dataset: &Dataset,
+    split: Split,
+    mend: &Mend,
+) -> Option<Finding> {
     let found = inventory.split(split);
     let naming = dataset.naming(split);
     let (wanted, there) = (naming.files, found.files.len() as u64);
@@ -209,7 +214,7 @@ fn count(inventory: &Inventory, dataset: &Dataset, split: Split, mend: &Mend) ->
 }
 
 /// Files are found wherever they lie, but not by DLIO, which looks where the workload says.
-fn subfolders(inventory: &Inventory, dataset: &Dataset, split: Split) -> Option<Finding> {
+fn subfolders(inventory: &FoundDataset, dataset: &Dataset, split: Split) -> Option<Finding> {
     let found = inventory.split(split);
     // One subfolder and none are the same to DLIO.
     let of_workload = match dataset.naming(split).subfolders {
@@ -265,7 +270,7 @@ fn list(names: impl Iterator<Item = impl Display>, count: u64) -> String {
 }
 
 /// Files that are not as long as the manifest says.
-fn wrong_sizes(inventory: &Inventory, mend: &Mend) -> Option<Finding> {
+fn wrong_sizes(inventory: &FoundDataset, mend: &Mend) -> Option<Finding> {
     let record = inventory.record.as_ref()?;
     let all = inventory.train.files.iter().chain(&inventory.valid.files);
     let wrong: Vec<_> = all
@@ -290,7 +295,7 @@ fn wrong_sizes(inventory: &Inventory, mend: &Mend) -> Option<Finding> {
 /// Reads the framing of some files and the mean size of all.
 fn framing(
     storage: &dyn Storage,
-    inventory: &Inventory,
+    inventory: &FoundDataset,
     dataset: &Dataset,
     mend: &Mend,
 ) -> Vec<Finding> {
@@ -334,7 +339,7 @@ fn framing(
 }
 
 /// Compares the mean sample with the workload's: all bytes, less the framing that was seen.
-fn mean_size(inventory: &Inventory, dataset: &Dataset, share: f64) -> Option<Finding> {
+fn mean_size(inventory: &FoundDataset, dataset: &Dataset, share: f64) -> Option<Finding> {
     let files = &inventory.train.files;
     let samples = files.len() as f64 * dataset.recipe().samples_per_file as f64;
     let found = inventory.train.bytes() as f64 * share / samples;

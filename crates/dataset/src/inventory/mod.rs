@@ -51,7 +51,7 @@ impl FoundSplit {
 
 /// What lies in a dataset folder.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Inventory {
+pub struct FoundDataset {
     /// The dataset folder.
     pub folder: PathBuf,
     /// Training files.
@@ -76,7 +76,7 @@ pub enum ScanError {
     Manifest(#[from] ManifestError),
 }
 
-impl Inventory {
+impl FoundDataset {
     /// The half `split`.
     #[must_use]
     pub fn split(&self, split: Split) -> &FoundSplit {
@@ -104,11 +104,11 @@ impl Inventory {
 ///
 /// # Errors
 /// When the folder is missing, or a part of it cannot be read.
-pub fn scan(storage: &dyn Storage, folder: &Path, suffix: &str) -> Result<Inventory, ScanError> {
+pub fn scan(storage: &dyn Storage, folder: &Path, suffix: &str) -> Result<FoundDataset, ScanError> {
     if !storage.is_folder(folder) {
         return Err(ScanError::Missing(folder.to_path_buf()));
     }
-    Ok(Inventory {
+    Ok(FoundDataset {
         folder: folder.to_path_buf(),
         train: scan_split(storage, folder, Split::Train, suffix)?,
         valid: scan_split(storage, folder, Split::Valid, suffix)?,

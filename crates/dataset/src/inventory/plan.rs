@@ -6,7 +6,7 @@ use stormlp_model::facts::Availability;
 use stormlp_model::training::inventory as plan;
 use stormlp_transfer::storage::Storage;
 
-use super::{FoundSplit, Inventory, dlio_order, inspect};
+use super::{FoundDataset, FoundSplit, dlio_order, inspect};
 use crate::dataset::Dataset;
 use crate::names::Split;
 
@@ -55,7 +55,7 @@ impl Dataset {
     }
 }
 
-impl Inventory {
+impl FoundDataset {
     /// What `TrainPlan::resolve` needs to know. `dataset` tells how to read the first file when
     /// no manifest says how many samples a file holds.
     #[must_use]

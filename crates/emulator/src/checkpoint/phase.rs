@@ -45,7 +45,7 @@ pub(super) struct Stage<'a> {
 }
 
 /// What one phase measured.
-pub(super) struct Measured {
+pub(super) struct PhaseMeasurement {
     pub(super) ranks: Vec<RankResult>,
     pub(super) series: Series,
     /// From submitting a transfer to its completion, over all movers.
@@ -75,7 +75,7 @@ impl Stage<'_> {
         content: &CheckpointContent,
         tasks: Vec<RankTask>,
         region: &mut Region,
-    ) -> Result<Measured, CheckpointError> {
+    ) -> Result<PhaseMeasurement, CheckpointError> {
         let moves = match direction {
             Direction::Write => &self.plan.save,
             Direction::Read => &self.plan.restore,
@@ -106,7 +106,7 @@ impl Stage<'_> {
                 |watch| self.watch(watch, &drivers, total),
             )
         })?;
-        let mut measured = Measured {
+        let mut measured = PhaseMeasurement {
             complete: false,
             verified_bytes: 0,
             ranks: Vec::with_capacity(wanted),

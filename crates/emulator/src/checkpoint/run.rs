@@ -27,7 +27,7 @@ use super::error::CheckpointError;
 use super::folders;
 use super::mover::RankTask;
 use super::overlap;
-use super::phase::{Measured, Stage};
+use super::phase::{PhaseMeasurement, Stage};
 use crate::surroundings::now;
 
 /// How often a pause looks whether the user wants to end.
@@ -211,7 +211,7 @@ impl Run<'_> {
     }
 
     /// Takes over what a phase says beside its ranks, whatever came of it.
-    fn take(&mut self, direction: Direction, step: u32, measured: &mut Measured) {
+    fn take(&mut self, direction: Direction, step: u32, measured: &mut PhaseMeasurement) {
         let (part, name, _) = names(direction);
         self.report.results.verified_bytes += measured.verified_bytes;
         self.latencies[usize::from(direction == Direction::Read)].merge(&measured.latency);
@@ -433,7 +433,7 @@ impl Run<'_> {
         &self,
         step: u32,
         started_at_seconds: f64,
-        measured: Measured,
+        measured: PhaseMeasurement,
         page_cache_before: Option<CacheBefore>,
     ) -> CheckpointResult {
         let duration_seconds = durations(&measured.ranks);

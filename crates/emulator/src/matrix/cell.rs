@@ -30,7 +30,7 @@ use crate::sampler::{Counters, Sampler};
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// What a cell measured, before it becomes part of a report.
-pub(crate) struct Measured {
+pub(crate) struct CellMeasurement {
     pub(crate) outcomes: Vec<Outcome>,
     pub(crate) cpu: CpuTimes,
     pub(crate) device: Option<DeviceCounters>,
@@ -68,7 +68,7 @@ impl Bench<'_> {
         &self,
         cell: &CellPlan,
         region: &mut Region,
-    ) -> Result<Measured, MatrixError> {
+    ) -> Result<CellMeasurement, MatrixError> {
         let workers = &self.plan.crews[cell.crew].workers;
         let mut supplies = Vec::with_capacity(workers.len());
         for (index, worker) in workers.iter().enumerate() {
@@ -88,7 +88,7 @@ impl Bench<'_> {
             |supplies, start| self.work(cell, supplies, &drivers, &failed, start),
             |watch| self.watch(watch, &drivers, &devices),
         )?;
-        Ok(Measured {
+        Ok(CellMeasurement {
             outcomes: outcomes.into_iter().collect::<Result<_, _>>()?,
             cpu: watched.cpu,
             device: watched.device,

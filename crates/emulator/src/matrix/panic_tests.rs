@@ -9,8 +9,8 @@ use std::time::Duration;
 use stormlp_model::event::Silent;
 use stormlp_model::facts::{Availability, PathSupport};
 use stormlp_model::matrix::{
-    CellStatus, FolderFacts, Inventory, IoSize, MatrixReport, MatrixRequest, MatrixResults,
-    PathChoice, Span, resolve,
+    CellStatus, FolderFacts, IoSize, MatrixReport, MatrixRequest, MatrixResults, PathChoice, Span,
+    TargetInventory, resolve,
 };
 use stormlp_model::operation::Operation;
 use stormlp_model::path::PathKind;
@@ -53,7 +53,7 @@ fn matrix(folder: &std::path::Path) -> MatrixReport {
         manifest_problem: None,
         files: Vec::new(),
     };
-    let inventory = Inventory {
+    let inventory = TargetInventory {
         folders: vec![folder],
         files: Vec::new(),
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stormlp_model::event::{Event, Observer};
 use stormlp_model::matrix::{
-    CacheState, Content, DataManifest, FileAction, FilePlan, MANIFEST_NAME, ManifestFile,
+    CacheState, ContentState, DataManifest, FileAction, FilePlan, MANIFEST_NAME, ManifestFile,
     MatrixPlan,
 };
 use stormlp_model::stop::StopToken;
@@ -53,7 +53,7 @@ impl Folders {
         &mut self,
         plan: &MatrixPlan,
         file: &FilePlan,
-        content: Option<Content>,
+        content: Option<ContentState>,
     ) -> Result<(), MatrixError> {
         let Some(folder) = file.folder else {
             return Ok(());
@@ -119,7 +119,7 @@ pub(crate) fn make_files(
         .filter(|file| file.action == FileAction::Allocate)
     {
         // Listed before it is there: a run that is killed now leaves a file that is known as ours.
-        folders.note(plan, file, Some(Content::Unwritten))?;
+        folders.note(plan, file, Some(ContentState::Unwritten))?;
         let made = storage.create(&file.path, file.bytes, false);
         made.inspect_err(|_| {
             // Without its blocks the file is of no use to anyone.
@@ -136,7 +136,7 @@ pub(crate) fn make_files(
     }
     for file in &fill {
         // As above; whatever such a file held before, it no longer counts.
-        folders.note(plan, file, Some(Content::Unwritten))?;
+        folders.note(plan, file, Some(ContentState::Unwritten))?;
     }
     let layout: Vec<LayoutFile> = fill
         .iter()
@@ -158,7 +158,7 @@ pub(crate) fn make_files(
     );
     for (index, file) in fill.into_iter().enumerate() {
         if finished.holds(index) {
-            folders.note(plan, file, Some(Content::Pattern { seed: plan.seed }))?;
+            folders.note(plan, file, Some(ContentState::Pattern { seed: plan.seed }))?;
         } else if storage.look(&file.path)?.is_none() {
             folders.note(plan, file, None)?;
         }

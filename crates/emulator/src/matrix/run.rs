@@ -6,7 +6,7 @@ use stormlp_model::event::{Event, Observer, Unit};
 use stormlp_model::evidence::{DirectIo, Evidence};
 use stormlp_model::facts::Availability;
 use stormlp_model::matrix::{
-    BufferBacking, CellPlan, CellReport, CellStatus, Content, FilePlan, Fill, JobReport,
+    BufferBacking, CellPlan, CellReport, CellStatus, ContentState, FilePlan, Fill, JobReport,
     MatrixPlan, MatrixReport, Measurement, Mismatch, Span, Verification, WorkerPlan,
 };
 use stormlp_model::operation::Direction;
@@ -21,7 +21,7 @@ use stormlp_transfer::telemetry::peak_rss_bytes;
 use stormlp_transfer::{Backing, Region, TransferError};
 
 use super::MatrixError;
-use super::cell::{Bench, Measured};
+use super::cell::{Bench, CellMeasurement};
 use super::offsets::Visit;
 use super::prepare::{Folders, make_files, remove_files, residency, set_cache};
 use super::recorder::Recorder;
@@ -226,12 +226,12 @@ impl Matrix<'_> {
             return Ok(());
         }
         for file in files {
-            let pattern = Content::Pattern { seed: plan.seed };
+            let pattern = ContentState::Pattern { seed: plan.seed };
             let keeps = file.content == Some(pattern) && (plan.verify || plan.fill == Fill::Every);
             self.folders.note(
                 plan,
                 file,
-                Some(if keeps { pattern } else { Content::Other }),
+                Some(if keeps { pattern } else { ContentState::Other }),
             )?;
         }
         Ok(())
@@ -242,7 +242,7 @@ impl Matrix<'_> {
         &self,
         index: usize,
         cell: &CellPlan,
-        measured: Measured,
+        measured: CellMeasurement,
         before: Option<Residency>,
         after: Option<Residency>,
     ) -> CellReport {
@@ -446,8 +446,8 @@ fn verification(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Opt
 }
 
 /// The numbers of a cell; `None` when no transfer was completed.
-fn numbers(plan: &MatrixPlan, cell: &CellPlan, measured: Measured) -> Option<Measurement> {
-    let Measured {
+fn numbers(plan: &MatrixPlan, cell: &CellPlan, measured: CellMeasurement) -> Option<Measurement> {
+    let CellMeasurement {
         outcomes,
         cpu,
         device,

@@ -5,7 +5,7 @@
 
 use super::choice::{IoSize, Span};
 use super::files::FileTable;
-use super::inventory::Inventory;
+use super::inventory::TargetInventory;
 use super::plan::{CellPlan, Crew, MemoryPlan};
 use super::request::MatrixRequest;
 use super::resolve::{ASSUMED_BYTES_PER_SECOND, requested_bytes, worker_io_size};
@@ -25,7 +25,7 @@ const PAGE_BYTES: u64 = 4096;
 pub(super) struct Context<'a> {
     pub(super) request: &'a MatrixRequest,
     pub(super) facts: &'a HostFacts,
-    pub(super) inventory: &'a Inventory,
+    pub(super) inventory: &'a TargetInventory,
     pub(super) memory: &'a MemoryPlan,
     pub(super) table: &'a FileTable,
     pub(super) crews: &'a [Crew],

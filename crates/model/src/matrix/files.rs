@@ -6,8 +6,8 @@
 
 use std::path::Path;
 
-use super::inventory::{FileFacts, FileKind, FolderFacts, Inventory};
-use super::manifest::{Content, ManifestFile};
+use super::inventory::{FileFacts, FileKind, FolderFacts, TargetInventory};
+use super::manifest::{ContentState, ManifestFile};
 use super::plan::{FileAction, FilePlan, FolderPlan};
 use super::request::{JobRequest, MatrixRequest, Target};
 use super::space;
@@ -79,11 +79,11 @@ impl Needs {
     }
 
     /// Whether a file that holds `content` will do.
-    fn met_by(self, content: Content) -> bool {
+    fn met_by(self, content: ContentState) -> bool {
         match (self.pattern, content) {
-            (Some(seed), content) => content == Content::Pattern { seed },
-            (None, Content::Unwritten) => !self.content,
-            (None, Content::Pattern { .. } | Content::Other) => true,
+            (Some(seed), content) => content == ContentState::Pattern { seed },
+            (None, ContentState::Unwritten) => !self.content,
+            (None, ContentState::Pattern { .. } | ContentState::Other) => true,
         }
     }
 }
@@ -91,7 +91,7 @@ impl Needs {
 /// Decides on all files of a request; `threads_of` says how many threads each job has at most.
 pub(super) fn decide(
     request: &MatrixRequest,
-    inventory: &Inventory,
+    inventory: &TargetInventory,
     threads_of: &[u32],
     problems: &mut Problems,
 ) -> FileTable {
@@ -297,11 +297,16 @@ impl FolderJob<'_> {
                 (
                     FileAction::Fill,
                     needed,
-                    Some(Content::Pattern { seed }),
+                    Some(ContentState::Pattern { seed }),
                     true,
                 )
             }
-            _ => (FileAction::Allocate, needed, Some(Content::Unwritten), true),
+            _ => (
+                FileAction::Allocate,
+                needed,
+                Some(ContentState::Unwritten),
+                true,
+            ),
         };
         table.files.push(FilePlan {
             path,
@@ -356,11 +361,11 @@ impl FolderJob<'_> {
     fn check_written(
         &self,
         path: &Path,
-        content: Option<Content>,
+        content: Option<ContentState>,
         needs: Needs,
         problems: &mut Problems,
     ) -> Option<()> {
-        if needs.pattern.is_some() || content != Some(Content::Unwritten) {
+        if needs.pattern.is_some() || content != Some(ContentState::Unwritten) {
             return Some(());
         }
         problems.machine(
@@ -431,8 +436,8 @@ fn named_file(
             action,
             content: match action {
                 FileAction::Use => None,
-                FileAction::Allocate => Some(Content::Unwritten),
-                FileAction::Fill => Some(Content::Pattern { seed: request.seed }),
+                FileAction::Allocate => Some(ContentState::Unwritten),
+                FileAction::Fill => Some(ContentState::Pattern { seed: request.seed }),
             },
             folder: None,
             made_here: facts.kind == FileKind::Missing,

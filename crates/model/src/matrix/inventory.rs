@@ -85,14 +85,14 @@ pub struct FileFacts {
 
 /// What a scan of the folders and files of a request found.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Inventory {
+pub struct TargetInventory {
     /// One for each folder of the request.
     pub folders: Vec<FolderFacts>,
     /// One for each file of the request.
     pub files: Vec<FileFacts>,
 }
 
-impl Inventory {
+impl TargetInventory {
     /// The facts of a folder of the request.
     pub fn folder(&self, path: &Path) -> Option<&FolderFacts> {
         self.folders.iter().find(|folder| folder.path == path)

@@ -14,7 +14,7 @@ const FORMAT_VERSION: u32 = 1;
 /// What a file of the matrix holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Content {
+pub enum ContentState {
     /// Space without content: allocated, never written. Reading it touches no device.
     Unwritten,
     /// The position-dependent pattern of this seed, from end to end; incompressible.
@@ -34,7 +34,7 @@ pub struct ManifestFile {
     /// Its size in bytes.
     pub bytes: u64,
     /// What it holds.
-    pub content: Content,
+    pub content: ContentState,
 }
 
 /// What stormlp made in a data folder.
@@ -136,7 +136,7 @@ mod tests {
             manifest.set(ManifestFile {
                 name: "stormlp.0".to_string(),
                 bytes,
-                content: Content::Pattern { seed: 7 },
+                content: ContentState::Pattern { seed: 7 },
             });
         }
         assert_eq!(manifest.files.len(), 1);
@@ -152,7 +152,7 @@ mod tests {
             manifest.set(ManifestFile {
                 name: name.to_string(),
                 bytes: 1,
-                content: Content::Other,
+                content: ContentState::Other,
             });
             let error = DataManifest::parse(&manifest.to_json()).unwrap_err();
             assert_eq!(error, ManifestError::Name(name.to_string()));

@@ -24,8 +24,8 @@ mod space;
 mod tests;
 
 pub use choice::{BufferBacking, CacheState, Fill, IoSize, PathChoice, Span};
-pub use inventory::{FileFacts, FileKind, FolderFacts, FoundFile, Inventory};
-pub use manifest::{Content, DataManifest, MANIFEST_NAME, ManifestError, ManifestFile};
+pub use inventory::{FileFacts, FileKind, FolderFacts, FoundFile, TargetInventory};
+pub use manifest::{ContentState, DataManifest, MANIFEST_NAME, ManifestError, ManifestFile};
 pub use plan::{
     CellPlan, Crew, FileAction, FilePlan, FolderPlan, MatrixPlan, MemoryPlan, WorkerPlan,
 };

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::choice::{CacheState, Fill, IoSize, PathChoice, Span};
-use super::inventory::Inventory;
-use super::manifest::Content;
+use super::inventory::TargetInventory;
+use super::manifest::ContentState;
 use crate::facts::Availability;
 use crate::location::Location;
 use crate::operation::Operation;
@@ -36,7 +36,7 @@ pub struct FilePlan {
     /// What is to be done before the first cell.
     pub action: FileAction,
     /// What it holds once that is done, as far as it is known.
-    pub content: Option<Content>,
+    pub content: Option<ContentState>,
     /// The folder of the plan whose manifest lists it; `None` for a file that was named outright.
     pub folder: Option<usize>,
     /// Whether stormlp made it or is about to, so that it may be removed in the end.
@@ -207,7 +207,7 @@ impl MatrixPlan {
 
     /// Leaves files alone that an earlier run of this plan has made already: what a resumed
     /// matrix begins with.
-    pub fn skip_finished_files(&mut self, inventory: &Inventory) {
+    pub fn skip_finished_files(&mut self, inventory: &TargetInventory) {
         let seed = self.seed;
         for file in &mut self.files {
             let done = match file.folder.map(|index| self.folders[index].path.folder()) {
@@ -217,8 +217,8 @@ impl MatrixPlan {
                     let entry = entry.and_then(|(manifest, name)| manifest.file(name));
                     entry.is_some_and(|entry| {
                         let content = match self.verify {
-                            true => entry.content == Content::Pattern { seed },
-                            false => entry.content != Content::Unwritten,
+                            true => entry.content == ContentState::Pattern { seed },
+                            false => entry.content != ContentState::Unwritten,
                         };
                         let found = facts.files.iter().find(|found| found.name == entry.name);
                         content && found.is_some_and(|found| found.bytes >= file.bytes)

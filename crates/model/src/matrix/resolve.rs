@@ -3,7 +3,7 @@
 use super::check;
 use super::choice::{IoSize, Span};
 use super::files::{self, FileTable, largest_io_bytes};
-use super::inventory::Inventory;
+use super::inventory::TargetInventory;
 use super::plan::{CellPlan, Crew, MatrixPlan, MemoryPlan, WorkerPlan};
 use super::request::{JobRequest, MatrixRequest, SharedFile, Target};
 use super::{cells, plan_warnings};
@@ -23,7 +23,7 @@ pub const ASSUMED_BYTES_PER_SECOND: f64 = GIB as f64;
 pub fn resolve(
     request: &MatrixRequest,
     facts: &HostFacts,
-    inventory: &Inventory,
+    inventory: &TargetInventory,
 ) -> Result<MatrixPlan, Problems> {
     let mut problems = Problems::default();
     check::numbers(request, &mut problems);

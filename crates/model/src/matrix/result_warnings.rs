@@ -29,16 +29,16 @@ pub fn result_warnings(report: &MatrixReport) -> Vec<Warning> {
     warnings
 }
 
-type Measured<'a> = (&'a CellReport, &'a Measurement);
+type MeasuredCell<'a> = (&'a CellReport, &'a Measurement);
 
 /// The cells that count, those of one combination together, in the order they ran.
-fn groups(report: &MatrixReport) -> Vec<Vec<Measured<'_>>> {
-    let mut groups: Vec<Vec<Measured<'_>>> = Vec::new();
+fn groups(report: &MatrixReport) -> Vec<Vec<MeasuredCell<'_>>> {
+    let mut groups: Vec<Vec<MeasuredCell<'_>>> = Vec::new();
     for cell in &report.results.cells {
         let Some(numbers) = cell.result() else {
             continue;
         };
-        let same = |group: &&mut Vec<Measured<'_>>| {
+        let same = |group: &&mut Vec<MeasuredCell<'_>>| {
             let first = group[0].0;
             first.requested_path == cell.requested_path && same_combination(first, cell)
         };
@@ -120,7 +120,7 @@ fn outliers(cell: &CellReport, rates: &[f64]) -> Option<Warning> {
 fn near_ceiling(report: &MatrixReport) -> Option<Warning> {
     let groups = groups(report);
     let rate =
-        |group: &[Measured<'_>]| mean(&group.iter().map(|(_, m)| m.iops).collect::<Vec<_>>());
+        |group: &[MeasuredCell<'_>]| mean(&group.iter().map(|(_, m)| m.iops).collect::<Vec<_>>());
     groups.iter().find_map(|group| {
         let cell = group[0].0;
         let ceiling = groups.iter().find(|other| {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::files::{FileTable, round_down};
-use super::inventory::Inventory;
+use super::inventory::TargetInventory;
 use super::plan::FileAction;
 use crate::problem::Problems;
 use crate::units::{ByteSize, short_size};
 
 /// Compares what is to be written with the room there is, for each file system.
-pub(super) fn check(inventory: &Inventory, table: &FileTable, problems: &mut Problems) {
+pub(super) fn check(inventory: &TargetInventory, table: &FileTable, problems: &mut Problems) {
     struct Need<'a> {
         free: u64,
         replaced: u64,

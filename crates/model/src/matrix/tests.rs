@@ -51,8 +51,8 @@ fn gpu_server() -> HostFacts {
 }
 
 /// An empty folder `data` with so many bytes free.
-fn folder(free_bytes: u64) -> Inventory {
-    Inventory {
+fn folder(free_bytes: u64) -> TargetInventory {
+    TargetInventory {
         folders: vec![FolderFacts {
             path: PathBuf::from("data"),
             exists: true,
@@ -71,8 +71,8 @@ fn folder(free_bytes: u64) -> Inventory {
 }
 
 /// The file `given` of so many bytes.
-fn given(kind: FileKind, bytes: u64) -> Inventory {
-    Inventory {
+fn given(kind: FileKind, bytes: u64) -> TargetInventory {
+    TargetInventory {
         folders: Vec::new(),
         files: vec![FileFacts {
             path: PathBuf::from("given"),
@@ -90,7 +90,7 @@ fn given(kind: FileKind, bytes: u64) -> Inventory {
 }
 
 /// A folder in which stormlp has laid out `count` files before.
-fn laid_out(count: u32, bytes: u64, content: Content) -> Inventory {
+fn laid_out(count: u32, bytes: u64, content: ContentState) -> TargetInventory {
     let mut inventory = folder(100 * GIB);
     let mut manifest = DataManifest::new();
     for index in 0..count {
@@ -121,11 +121,11 @@ fn on_file() -> MatrixRequest {
     request
 }
 
-fn solve(request: &MatrixRequest, inventory: &Inventory) -> MatrixPlan {
+fn solve(request: &MatrixRequest, inventory: &TargetInventory) -> MatrixPlan {
     resolve(request, &laptop(), inventory).unwrap()
 }
 
-fn problems(request: &MatrixRequest, inventory: &Inventory) -> Problems {
+fn problems(request: &MatrixRequest, inventory: &TargetInventory) -> Problems {
     resolve(request, &laptop(), inventory).unwrap_err()
 }
 
@@ -181,7 +181,7 @@ fn no_room_for_a_single_transfer_is_the_machines_problem() {
 
 #[test]
 fn files_of_an_earlier_run_are_used_again_as_they_are() {
-    let inventory = laid_out(8, 256 * MIB, Content::Pattern { seed: 0 });
+    let inventory = laid_out(8, 256 * MIB, ContentState::Pattern { seed: 0 });
     let plan = solve(&plain(), &inventory);
     assert_eq!(plan.layout_bytes, 0);
     assert!(
@@ -202,9 +202,9 @@ fn content_that_will_not_do_is_written_anew() {
     let mut verify = plain();
     verify.verify = true;
     for content in [
-        Content::Pattern { seed: 9 },
-        Content::Other,
-        Content::Unwritten,
+        ContentState::Pattern { seed: 9 },
+        ContentState::Other,
+        ContentState::Unwritten,
     ] {
         let plan = solve(&verify, &laid_out(8, GIB, content));
         assert!(
@@ -220,7 +220,7 @@ fn content_that_will_not_do_is_written_anew() {
 
 #[test]
 fn a_truncated_file_of_ours_is_laid_out_anew_and_a_strangers_file_is_left_alone() {
-    let mut inventory = laid_out(8, GIB, Content::Other);
+    let mut inventory = laid_out(8, GIB, ContentState::Other);
     inventory.folders[0].files[3].bytes = 5;
     let plan = solve(&plain(), &inventory);
     let actions: Vec<_> = plan

@@ -6,8 +6,8 @@ use stormlp_model::evidence::{DirectIo, Evidence};
 use stormlp_model::facts::{Availability, HostFacts, PathSupport};
 use stormlp_model::histogram::LatencyUs;
 use stormlp_model::matrix::{
-    BufferBacking, CellReport, CellStatus, FolderFacts, Inventory, MatrixReport, MatrixRequest,
-    MatrixResults, Measurement, PathChoice, resolve,
+    BufferBacking, CellReport, CellStatus, FolderFacts, MatrixReport, MatrixRequest, MatrixResults,
+    Measurement, PathChoice, TargetInventory, resolve,
 };
 use stormlp_model::operation::Operation;
 use stormlp_model::path::{EngineKind, PathKind};
@@ -36,8 +36,8 @@ fn host() -> HostFacts {
     }
 }
 
-fn inventory() -> Inventory {
-    Inventory {
+fn inventory() -> TargetInventory {
+    TargetInventory {
         folders: vec![FolderFacts {
             path: PathBuf::from("data"),
             exists: true,

@@ -50,7 +50,7 @@ fn files_in_memory_are_named_and_no_advice_about_a_cold_cache_is_given() {
 #[test]
 fn a_named_file_in_memory_is_told_as_well() {
     let mut inventory = given(FileKind::Regular, 8 * GIB);
-    let told = |inventory: &Inventory| {
+    let told = |inventory: &TargetInventory| {
         let plan = solve(&on_file(), inventory);
         let mut facts = plan.warnings.into_iter().map(|warning| warning.fact);
         facts.any(|fact| fact.contains("live in memory (tmpfs, given)"))
@@ -77,7 +77,7 @@ fn a_queue_depth_that_blocking_calls_cannot_use_is_told_for_every_path_of_psync(
 }
 
 /// gdsio's request on what `laid_out` made, under gdsio's names.
-fn gdsio_on(content: Content) -> (MatrixRequest, Inventory) {
+fn gdsio_on(content: ContentState) -> (MatrixRequest, TargetInventory) {
     let mut request = plain();
     request.file_stem = "gdsio".to_string();
     request.threads = vec![1];
@@ -92,9 +92,9 @@ fn gdsio_on(content: Content) -> (MatrixRequest, Inventory) {
 #[test]
 fn gdsio_never_replaces_what_it_is_to_read_and_verify() {
     for content in [
-        Content::Other,
-        Content::Pattern { seed: 9 },
-        Content::Unwritten,
+        ContentState::Other,
+        ContentState::Pattern { seed: 9 },
+        ContentState::Unwritten,
     ] {
         let (mut request, mut inventory) = gdsio_on(content);
         let plan = solve(&request, &inventory);
@@ -119,7 +119,7 @@ fn gdsio_never_replaces_what_it_is_to_read_and_verify() {
                 .contains("too small")
         );
     }
-    let (mut request, inventory) = gdsio_on(Content::Unwritten);
+    let (mut request, inventory) = gdsio_on(ContentState::Unwritten);
     request.verify = false;
     let found = problems(&request, &inventory);
     assert!(found.to_string().contains("never written"), "{found}");
@@ -127,7 +127,7 @@ fn gdsio_never_replaces_what_it_is_to_read_and_verify() {
 
 #[test]
 fn a_manifest_of_no_use_is_always_the_reason_that_is_given() {
-    let mut inventory = laid_out(8, GIB, Content::Other);
+    let mut inventory = laid_out(8, GIB, ContentState::Other);
     inventory.folders[0].manifest = None;
     inventory.folders[0].manifest_problem = Some("the manifest cannot be read: eof".to_string());
     let found = problems(&plain(), &inventory);
@@ -174,7 +174,7 @@ fn warnings_about_space_never_name_a_size_of_zero_and_count_what_is_replaced() {
     request.file_size_bytes = Some(GIB);
     let found = problems(&request, &folder(KIB));
     assert_eq!(found[0].help, "free some space or use another --dir");
-    let mut inventory = laid_out(8, GIB / 2, Content::Other);
+    let mut inventory = laid_out(8, GIB / 2, ContentState::Other);
     inventory.folders[0].free_bytes = GIB;
     let found = problems(&request, &inventory);
     assert!(

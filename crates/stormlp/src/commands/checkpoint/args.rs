@@ -47,7 +47,7 @@ pub(crate) struct Args {
     order: OrderArgs,
 
     #[command(flatten)]
-    moves: MoveArgs,
+    transfers: TransferArgs,
 
     #[command(flatten)]
     pub(super) output: OutputArgs,
@@ -125,7 +125,7 @@ struct OrderArgs {
 /// How bytes are moved.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Transfers")]
-struct MoveArgs {
+struct TransferArgs {
     /// Directory for checkpoints; repeatable, ranks take them in turn
     /// [default: ./stormlp-data/checkpoint/MODEL]
     #[arg(long = "dir", value_name = "DIR")]
@@ -200,9 +200,9 @@ fn path(text: &str) -> Result<PathKind, String> {
 /// When the model is neither built in nor a readable workload file.
 pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
     let workload = workload(&args.model)?;
-    let folders = match args.moves.folders.is_empty() {
+    let folders = match args.transfers.folders.is_empty() {
         true => vec![default_folder(&workload)],
-        false => args.moves.folders.clone(),
+        false => args.transfers.folders.clone(),
     };
     refuse_repeated(&folders)?;
     Ok(CheckpointRequest {
@@ -217,18 +217,21 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
         reads: args.order.reads,
         pause_seconds: args.order.pause,
         folders: folders.into_iter().map(Into::into).collect(),
-        fsync: args.moves.fsync,
-        path: args.moves.path,
-        engine: args.moves.engine,
-        device: args.moves.device,
-        streams: args.moves.streams,
-        chunk_bytes: args.moves.chunk_size.map(ByteSize::bytes),
+        fsync: args.transfers.fsync,
+        path: args.transfers.path,
+        engine: args.transfers.engine,
+        device: args.transfers.device,
+        streams: args.transfers.streams,
+        chunk_bytes: args.transfers.chunk_size.map(ByteSize::bytes),
         overlap_step_seconds: args.order.overlap,
         rank_shift: args.order.rank_shift,
         keep: args.order.keep,
         cold: args.order.cold,
         verify: args.order.verify,
-        seed: args.moves.seed.unwrap_or_else(|| fresh_seed(args.dry_run)),
+        seed: args
+            .transfers
+            .seed
+            .unwrap_or_else(|| fresh_seed(args.dry_run)),
         profile: args.order.profile,
     })
 }

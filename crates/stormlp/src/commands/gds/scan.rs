@@ -5,7 +5,8 @@ use std::path::Path;
 use stormlp_model::facts::Availability;
 use stormlp_model::machine::{DirectSupport, Fact};
 use stormlp_model::matrix::{
-    DataManifest, FileFacts, FileKind, FolderFacts, FoundFile, Inventory, MANIFEST_NAME, Target,
+    DataManifest, FileFacts, FileKind, FolderFacts, FoundFile, MANIFEST_NAME, Target,
+    TargetInventory,
 };
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Access, Disk, Entry, Kind, Storage as _};
@@ -14,8 +15,8 @@ use stormlp_transfer::storage::{Access, Disk, Entry, Kind, Storage as _};
 const USUAL_ALIGNMENT_BYTES: u64 = 512;
 
 /// Examines every folder and file once.
-pub(crate) fn inventory<'a>(targets: impl IntoIterator<Item = &'a Target>) -> Inventory {
-    let mut inventory = Inventory::default();
+pub(crate) fn inventory<'a>(targets: impl IntoIterator<Item = &'a Target>) -> TargetInventory {
+    let mut inventory = TargetInventory::default();
     for target in targets {
         match target {
             Target::Folder(path) if inventory.folder(path).is_none() => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stormlp_dataset::dataset::Dataset;
 use stormlp_dataset::generate::{self, Existing, GenerateError, GeneratePlan};
-use stormlp_dataset::inventory::{self, Finding, FindingKind, Inventory, ScanError};
+use stormlp_dataset::inventory::{self, Finding, FindingKind, FoundDataset, ScanError};
 use stormlp_dataset::manifest::{ManifestError, ManifestHead};
 use stormlp_dataset::spec::{self, DEFAULT_SEED, Making};
 use stormlp_model::facts::{Availability, HostFacts};
@@ -13,7 +13,7 @@ use stormlp_model::machine::Fact;
 use stormlp_model::path::PathKind;
 use stormlp_model::shell::shell_word;
 use stormlp_model::training::datasize::{SizeRequest, datasize};
-use stormlp_model::training::inventory::Inventory as PlanInventory;
+use stormlp_model::training::inventory::Inventory;
 use stormlp_model::training::profile::Profile;
 use stormlp_model::training::request::TrainRequest;
 use stormlp_model::training::workload::{DatasetSpec, Workload};
@@ -35,7 +35,7 @@ const FILE_SECONDS: f64 = 1e-4;
 /// A dataset as it was found, or as it will be.
 pub(crate) struct Data {
     /// Its files.
-    pub(crate) inventory: PlanInventory,
+    pub(crate) inventory: Inventory,
     /// Its numbers, in the workload's own terms.
     pub(crate) spec: DatasetSpec,
     pub(crate) warnings: Vec<Warning>,
@@ -47,7 +47,7 @@ impl Data {
     /// That of null storage, which has no files.
     pub(crate) fn none(workload: &Workload) -> Self {
         Self {
-            inventory: PlanInventory::default(),
+            inventory: Inventory::default(),
             spec: workload.dataset.clone(),
             warnings: Vec::new(),
             to_make: None,
@@ -144,7 +144,7 @@ pub(crate) fn find(
     }
     let inventory = found.for_plan(&Disk, &dataset);
     Ok(Data {
-        inventory: PlanInventory {
+        inventory: Inventory {
             files: files.or(inventory.files),
             direct,
             ..inventory
@@ -212,9 +212,9 @@ impl ToMake {
     /// With exit code 4 when it does not fit, 5 when storage fails, 130 when the user stops.
     pub(crate) fn make(
         &self,
-        planned: &PlanInventory,
+        planned: &Inventory,
         session: &Session,
-    ) -> Result<PlanInventory, Failure> {
+    ) -> Result<Inventory, Failure> {
         self.announce("making", session);
         let GeneratePlan {
             folder, dataset, ..
@@ -308,7 +308,7 @@ fn unused_folder(workload: &Workload, place: &Place, name: &str) -> Option<Warni
 
 /// The options of `stormlp datagen` that make again what `head` tells of, where the workload has
 /// it otherwise.
-fn made_with(head: &ManifestHead, found: &Inventory, workload: &Workload) -> String {
+fn made_with(head: &ManifestHead, found: &FoundDataset, workload: &Workload) -> String {
     let spec = &workload.dataset;
     let numbers = [
         ("--files ", head.train_files, spec.num_files_train),
@@ -344,7 +344,7 @@ fn made_with(head: &ManifestHead, found: &Inventory, workload: &Workload) -> Str
 fn take_what_is_there(
     workload: &mut Workload,
     request: &TrainRequest,
-    found: &Inventory,
+    found: &FoundDataset,
     may_generate: bool,
 ) -> Option<u64> {
     let spec = &mut workload.dataset;
@@ -371,7 +371,7 @@ fn direct_support(
     workload: &Workload,
     request: &TrainRequest,
     folder: &Path,
-    found: Option<&Inventory>,
+    found: Option<&FoundDataset>,
 ) -> Availability {
     let by_default = workload.reader.odirect;
     if !request.path.map_or(by_default, PathKind::wants_direct) {
@@ -411,7 +411,11 @@ fn place(workload: &Workload, request: &TrainRequest) -> Place {
     }
 }
 
-fn scan(folder: &Path, workload: &Workload, datagen: &str) -> Result<Option<Inventory>, Failure> {
+fn scan(
+    folder: &Path,
+    workload: &Workload,
+    datagen: &str,
+) -> Result<Option<FoundDataset>, Failure> {
     match inventory::scan(&Disk, folder, workload.dataset.format.name()) {
         Ok(found) => Ok(Some(found)),
         Err(ScanError::Missing(_)) => Ok(None),
@@ -495,7 +499,7 @@ fn refuse_smaller(
     request: &TrainRequest,
     facts: &HostFacts,
     folder: &Path,
-    found: Option<&Inventory>,
+    found: Option<&FoundDataset>,
 ) -> Result<(), Failure> {
     let Some(found) = found else {
         return Ok(());
