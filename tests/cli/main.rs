@@ -13,6 +13,7 @@ mod gds;
 mod gds_saved;
 mod gds_trouble;
 mod gdsio;
+mod impaired;
 mod schema;
 mod train;
 mod train_dataset;

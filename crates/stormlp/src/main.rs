@@ -19,7 +19,6 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use stormlp_transfer::cufile::probe;
-use stormlp_transfer::storage;
 
 use crate::cli::Cli;
 use crate::session::Session;
@@ -33,11 +32,10 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let cli = Cli::parse();
-    let storage = storage::impaired(cli.throttle, &cli.inject_fault);
     let outcome = cli
         .check()
         .and_then(|()| signals::arm())
-        .map(|stop| Session::new(stop, cli.quiet, storage))
+        .map(|stop| Session::new(stop, cli.quiet, cli.throttle, &cli.inject_fault))
         .and_then(|session| commands::run(cli.command, &session));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -8,10 +8,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use stormlp_model::date::DateTime;
 use stormlp_model::facts::HostFacts;
+use stormlp_model::impairment::{Fault, Throttle};
 use stormlp_model::shell::shell_word;
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::probe;
-use stormlp_transfer::storage::Storage;
+use stormlp_transfer::storage::{self, Storage};
 
 use crate::exit::Failure;
 use crate::progress::Progress;
@@ -24,16 +25,24 @@ pub(crate) struct Session {
     pub(crate) quiet: bool,
     /// Where runs find their files.
     pub(crate) storage: Arc<dyn Storage>,
+    /// The same without injected faults, which are the run's: for what is tried before it.
+    pub(crate) trial_storage: Arc<dyn Storage>,
     started_at: SystemTime,
 }
 
 impl Session {
     /// The surroundings of a program that started now.
-    pub(crate) fn new(stop: StopToken, quiet: bool, storage: Arc<dyn Storage>) -> Self {
+    pub(crate) fn new(
+        stop: StopToken,
+        quiet: bool,
+        throttle: Option<Throttle>,
+        faults: &[Fault],
+    ) -> Self {
         Self {
             stop,
             quiet,
-            storage,
+            storage: storage::impaired(throttle, faults),
+            trial_storage: storage::impaired(throttle, &[]),
             started_at: SystemTime::now(),
         }
     }

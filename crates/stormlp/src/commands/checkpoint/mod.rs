@@ -118,9 +118,9 @@ fn trial(request: &CheckpointRequest, facts: &CheckpointFacts, session: &Session
         return None;
     }
     let folder = facts.folders.first()?;
-    let nearest = session.storage.nearest(folder.path.folder());
+    let nearest = session.trial_storage.nearest(folder.path.folder());
     // Without an answer the plan says what it assumed.
-    write_rate(&*session.storage, &nearest).ok()
+    write_rate(&*session.trial_storage, &nearest).ok()
 }
 
 fn dry_run(

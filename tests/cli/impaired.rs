@@ -1,0 +1,63 @@
+//! Storage that is slowed down or made to fail: every command says so, and takes it as it comes.
+
+use std::fs;
+
+use crate::checkpoint::{TINY, tiny};
+use crate::gds::{QUICK, folder, gds};
+use crate::train::{SMALL, train};
+use crate::{stderr, stdout, stormlp};
+
+#[test]
+fn a_throttled_run_never_passes_for_the_storages_own() {
+    let told = "--throttle allowed reads 64 MiB/s";
+    let place = folder();
+    let words = format!("{QUICK} --path buffered --op read --throttle read=64M");
+    let printed = gds(place.path(), &words).assert().success();
+    let printed = printed.get_output();
+    let printed = [&*printed.stdout, &*printed.stderr].concat();
+    let printed = String::from_utf8(printed).unwrap();
+    assert!(printed.replace('\n', " ").contains(told), "{printed}");
+    let reports = fs::read_dir(place.path().join("stormlp-results")).unwrap();
+    let report = reports.last().unwrap().unwrap().path().join("report.json");
+    let report: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
+    assert!(report["warnings"].to_string().contains("impaired"));
+    // What is begun within the time may end after it, but no more than stands in line.
+    let bytes = report["cells"][0]["bytes"].as_u64().unwrap();
+    assert!(bytes < 40 << 20, "{bytes} bytes in 50 ms at 64 MiB/s");
+}
+
+#[test]
+fn an_injected_fault_ends_a_run_as_a_real_one_would() {
+    let place = folder();
+    fs::write(place.path().join("tiny.yaml"), TINY).unwrap();
+    let fault = ["--inject-fault", "write:3:EIO"];
+    let said = stderr(tiny(place.path(), &fault).assert().code(5));
+    assert!(said.contains("Input/output error"), "{said}");
+    let words = format!("unet3d --files 28 {SMALL} --inject-fault create:2:ENOSPC");
+    let said = stderr(train(folder().path(), &words).assert().code(5));
+    assert!(said.contains("No space left on device"), "{said}");
+}
+
+#[test]
+fn impairments_are_read_strictly_and_refused_where_nothing_runs() {
+    let cases = [
+        ("gds --throttle read=0", "--throttle: `read=0` needs a rate"),
+        (
+            "gds --inject-fault reed:1:EIO",
+            "--inject-fault: in `reed:1:EIO`",
+        ),
+        (
+            "doctor --throttle read=1M",
+            "are for gds, train and checkpoint",
+        ),
+    ];
+    for (words, said) in cases {
+        let text = stderr(stormlp().args(words.split(' ')).assert().code(2));
+        assert!(text.contains(said), "{words}: {text}");
+    }
+    for command in ["gds", "train", "checkpoint"] {
+        let help = stdout(stormlp().args([command, "--help"]).assert().success());
+        assert!(!help.contains("--throttle") && !help.contains("--inject-fault"));
+    }
+}
