@@ -73,6 +73,8 @@ fn valid(text: &str) {
     let schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let mut report: Value = serde_json::from_str(text).unwrap();
     check(&schema, &schema, &report, "report").unwrap();
+    // Each of them came to its end, and says when.
+    assert!(report["ended_at"].as_str() >= report["started_at"].as_str());
     report["started_at"] = 17.into();
     check(&schema, &schema, &report, "report").unwrap_err();
 }

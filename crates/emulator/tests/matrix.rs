@@ -4,8 +4,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
-use stormlp_emulator::matrix;
+use stormlp_emulator::{Surroundings, matrix};
 use stormlp_model::event::{Event, Observer, Silent};
 use stormlp_model::facts::{Availability, HostFacts, PathSupport};
 use stormlp_model::matrix::{
@@ -17,8 +18,7 @@ use stormlp_model::path::PathKind;
 use stormlp_model::report::{Ending, Head, ReportKind};
 use stormlp_model::stop::StopToken;
 use stormlp_model::warning::WarningKind;
-use stormlp_transfer::storage::Disk;
-use stormlp_transfer::storage::FolderLock;
+use stormlp_transfer::storage::{Disk, FolderLock, Storage};
 
 const PATHS: [PathKind; 6] = [
     PathKind::Cpu,
@@ -93,8 +93,16 @@ fn run(request: &MatrixRequest, folder: &Path, stop: &StopToken) -> MatrixReport
 }
 
 fn run_report(report: MatrixReport, observer: &dyn Observer, stop: &StopToken) -> MatrixReport {
-    let locked = matrix::lock(std::sync::Arc::new(Disk), report).expect("folders of our own");
-    matrix::run(locked, observer, stop, &mut |_| {}).expect("a run")
+    let storage: Arc<dyn Storage> = Arc::new(Disk);
+    let locked = matrix::lock(&storage, report).expect("folders of our own");
+    let surroundings = Surroundings {
+        storage: &storage,
+        observer,
+        stop,
+    };
+    let report = matrix::run(locked, &surroundings, &mut |_| {}).expect("a run");
+    assert!(report.head.ended_at.is_some());
+    report
 }
 
 fn folder() -> tempfile::TempDir {
@@ -295,7 +303,7 @@ fn a_folder_in_use_is_refused() {
     let plan = resolve(&request, &facts, &inventory(folder.path())).expect("a valid request");
     let head = Head::new(ReportKind::Gds, String::new(), String::new(), facts);
     let report = MatrixReport::new(head, plan, MatrixResults::default());
-    let error = matrix::lock(std::sync::Arc::new(Disk), report)
+    let error = matrix::lock(&(Arc::new(Disk) as Arc<dyn Storage>), report)
         .err()
         .expect("held");
     assert!(error.to_string().contains("in use by another"), "{error}");

@@ -8,7 +8,7 @@ fn clean_removes_what_stormlp_made_and_nothing_else() {
     let request = request(folder.path());
     let plan = plan(&request);
     let total_bytes = plan.total_bytes;
-    run_on(plan, &Disk, &StopToken::new());
+    run_on(plan, Arc::new(Disk), &StopToken::new());
     let directory = request.folders[0].folder();
     let foreign = directory.join(step_folder(2)).join("notes.txt");
     fs::write(&foreign, "mine").unwrap();
@@ -53,17 +53,17 @@ fn a_save_that_may_not_replace_what_is_there_touches_none_of_it() {
     let mut other = request.clone();
     other.workload.name = "other".to_string();
     let other_before = plan(&other);
-    run_on(plan_before.clone(), &Disk, &StopToken::new());
+    run_on(plan_before.clone(), Arc::new(Disk), &StopToken::new());
     // The plans were made when nothing was there yet; what has come since is looked at again.
     let saved = everything(folder.path());
-    let report = run_on(other_before, &Disk, &StopToken::new());
+    let report = run_on(other_before, Arc::new(Disk), &StopToken::new());
     assert!(error(&report).contains("is of another model: tiny, not other"));
     assert!(everything(folder.path()) == saved);
     // In the second directory, so that the first is not emptied before it is seen.
     let foreign = request.folders[1].join(step_folder(1)).join("notes.txt");
     fs::write(&foreign, "mine").unwrap();
     let saved = everything(folder.path());
-    let report = run_on(plan_before, &Disk, &StopToken::new());
+    let report = run_on(plan_before, Arc::new(Disk), &StopToken::new());
     assert!(error(&report).contains("notes.txt is in the way"));
     assert!(everything(folder.path()) == saved);
     let facts = scan(&Disk, &request.folders, Look::Only).unwrap();
@@ -91,7 +91,7 @@ fn what_a_killed_run_left_between_two_names_is_in_nobodys_way() {
         }
     };
     leave();
-    let report = run_on(plan, &Disk, &StopToken::new());
+    let report = run_on(plan, Arc::new(Disk), &StopToken::new());
     assert_eq!(report.ending, Ending::Complete);
     leave();
     let cleaned = clean(&Disk, directory).unwrap();

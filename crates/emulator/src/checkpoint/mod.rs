@@ -19,7 +19,7 @@ mod trial;
 pub use content::CheckpointContent;
 pub use error::CheckpointError;
 pub use folders::{Cleaned, Look, clean, scan};
-pub use run::{Surroundings, run};
+pub use run::run;
 pub use trial::write_rate;
 
 #[cfg(test)]

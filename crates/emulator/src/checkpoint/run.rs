@@ -9,17 +9,16 @@ use stormlp_model::checkpoint::{
     DeviceBytes, MovePlan, Parts, RankResult, RestorePlan, Summary, durations, rates, step_folder,
     summarise,
 };
-use stormlp_model::event::{Event, Observer, Unit};
+use stormlp_model::event::{Event, Unit};
 use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::location::Location;
 use stormlp_model::operation::Direction;
 use stormlp_model::report::{Ending, Head, NamedEvidence, NamedSeries, Report};
-use stormlp_model::stop::StopToken;
+use stormlp_model::transport::DeviceId;
 use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::page_cache::Method;
-use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::peak_rss_bytes;
-use stormlp_transfer::{Accelerator, Region, TransferError, buffers_needed};
+use stormlp_transfer::{Accelerator, Region, TransferError, accelerator, buffers_needed};
 
 use super::clerk::FileTask;
 use super::content::{CheckpointContent, file_key};
@@ -28,24 +27,13 @@ use super::folders;
 use super::mover::RankTask;
 use super::overlap;
 use super::phase::{PhaseMeasurement, Stage};
+use crate::Surroundings;
 use crate::surroundings::now;
 
 /// How often a pause looks whether the user wants to end.
 const TICK: Duration = Duration::from_millis(50);
 /// Share of a checkpoint that may be left in the page cache for a restore to count as cold.
 const COLD_SHARE: f64 = 0.01;
-
-/// What a run needs besides its plan.
-pub struct Surroundings<'a> {
-    /// Where the checkpoints are.
-    pub storage: &'a dyn Storage,
-    /// The accelerator transfers end in.
-    pub accelerator: Arc<dyn Accelerator>,
-    /// Who hears of progress.
-    pub observer: &'a dyn Observer,
-    /// Pulled when the user wants to end.
-    pub stop: &'a StopToken,
-}
 
 /// Seconds of CPU over all phases; zero, not the `-0.0` of an empty sum, when there was none.
 fn cpu_seconds<'r>(
@@ -59,32 +47,44 @@ fn cpu_seconds<'r>(
 /// was measured before a failure or a stop is in the report, whose `ending` says which it was.
 ///
 /// # Errors
-/// When the run cannot start: a directory in use, no memory for the buffers.
+/// When the run cannot start: no such device, a directory in use, no memory for the buffers.
 pub fn run(
-    plan: CheckpointPlan,
     head: Head,
+    plan: &CheckpointPlan,
     surroundings: &Surroundings<'_>,
     on_unit: &mut dyn FnMut(&CheckpointReport),
 ) -> Result<CheckpointReport, CheckpointError> {
-    let _locks = folders::enter(surroundings.storage, &plan.folders)?;
-    let devices = surroundings.storage.devices(
-        &plan
-            .folders
-            .iter()
-            .map(Location::folder)
-            .collect::<Vec<_>>(),
-    );
-    let mut region = Region::new(region_bytes(&plan, &*surroundings.accelerator))?;
+    let index = plan.device.and_then(DeviceId::cuda_index);
+    run_over(head, plan, surroundings, on_unit, accelerator::open(index)?)
+}
+
+/// [`run`] whose transfers end in `accelerator`.
+pub(super) fn run_over(
+    head: Head,
+    plan: &CheckpointPlan,
+    surroundings: &Surroundings<'_>,
+    on_unit: &mut dyn FnMut(&CheckpointReport),
+    accelerator: Arc<dyn Accelerator>,
+) -> Result<CheckpointReport, CheckpointError> {
+    let &Surroundings {
+        storage,
+        observer,
+        stop,
+    } = surroundings;
+    let _locks = folders::enter(&**storage, &plan.folders)?;
+    let folders: Vec<_> = plan.folders.iter().map(Location::folder).collect();
+    let devices = storage.devices(&folders);
+    let mut region = Region::new(region_bytes(plan, &*accelerator))?;
     let mut report = Report::new(head, plan.clone(), CheckpointResults::default());
     report.warnings.clone_from(&plan.warnings);
     report.warnings.extend(debug_build(&report.head));
     let mut run = Run {
         stage: Stage {
-            plan: &plan,
-            storage: surroundings.storage,
-            accelerator: Arc::clone(&surroundings.accelerator),
-            observer: surroundings.observer,
-            stop: surroundings.stop,
+            plan,
+            storage: &**storage,
+            accelerator,
+            observer,
+            stop,
             devices: &devices,
         },
         started: Instant::now(),
@@ -99,10 +99,10 @@ pub fn run(
     let mut report = run.report;
     report.ending = match ended {
         Err(error) => failed(&error, plan.closed),
-        Ok(()) if surroundings.stop.is_stopped() => Ending::Stopped,
+        Ok(()) if stop.is_stopped() => Ending::Stopped,
         Ok(()) => Ending::Complete,
     };
-    report.warnings.extend(surroundings.storage.warnings());
+    report.warnings.extend(storage.warnings());
     let warning = still_cached(&report.results.restores);
     report.warnings.extend(warning);
     report.head.ended_at = Some(now());

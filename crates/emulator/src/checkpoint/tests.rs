@@ -22,7 +22,9 @@ use stormlp_transfer::storage::{
 };
 use stormlp_transfer::{Accelerator, HostStandIn, PathSpec, TransferError, TransferPath, probe};
 
+use super::run::run_over;
 use super::*;
+use crate::Surroundings;
 use crate::testing::SEAMS;
 
 #[path = "device_tests.rs"]
@@ -66,13 +68,13 @@ fn plan(request: &CheckpointRequest) -> CheckpointPlan {
     resolution.plan.unwrap()
 }
 
-fn run_on(plan: CheckpointPlan, storage: &dyn Storage, stop: &StopToken) -> CheckpointReport {
+fn run_on(plan: CheckpointPlan, storage: Arc<dyn Storage>, stop: &StopToken) -> CheckpointReport {
     run_with(plan, storage, Arc::new(HostStandIn), stop)
 }
 
 fn run_with(
     plan: CheckpointPlan,
-    storage: &dyn Storage,
+    storage: Arc<dyn Storage>,
     accelerator: Arc<dyn Accelerator>,
     stop: &StopToken,
 ) -> CheckpointReport {
@@ -83,16 +85,16 @@ fn run_with(
         probe::host_facts(),
     );
     let surroundings = Surroundings {
-        storage,
-        accelerator,
+        storage: &storage,
         observer: &Silent,
         stop,
     };
     let mut told = 0;
-    let report = run(plan, head, &surroundings, &mut |report| {
+    let mut on_unit = |report: &CheckpointReport| {
         assert_eq!(report.ending, Ending::Unfinished);
         told += 1;
-    });
+    };
+    let report = run_over(head, &plan, &surroundings, &mut on_unit, accelerator);
     let report = report.unwrap();
     let results = &report.results;
     assert_eq!(told, results.saves.len() + results.restores.len());
@@ -152,7 +154,7 @@ fn what_is_saved_is_restored_on_every_path_and_engine() {
         }
         let plan = plan(&request);
         let total = plan.total_bytes;
-        let report = run_on(plan, &Disk, &StopToken::new());
+        let report = run_on(plan, Arc::new(Disk), &StopToken::new());
         assert_eq!(report.ending, Ending::Complete, "{path}");
         assert_eq!(report.results.verified_bytes, 2 * total, "{path}");
         assert_eq!(
@@ -191,7 +193,7 @@ fn quarters_and_shifted_ranks_read_the_same_bytes() {
     let plan = plan(&request);
     assert!(plan.restore.split && plan.restore.streams == 4);
     let (total, third) = (plan.total_bytes, plan.ranks[3].bytes);
-    let report = run_on(plan, &Disk, &StopToken::new());
+    let report = run_on(plan, Arc::new(Disk), &StopToken::new());
     assert_eq!(report.ending, Ending::Complete);
     assert_eq!(report.results.verified_bytes, 2 * total);
     assert_eq!(report.results.restores[0].ranks[0].bytes, third);
@@ -204,7 +206,7 @@ fn a_changed_byte_is_found_on_restore() {
     let folder = folder();
     let mut request = request(folder.path());
     request.reads = Some(0);
-    run_on(plan(&request), &Disk, &StopToken::new());
+    run_on(plan(&request), Arc::new(Disk), &StopToken::new());
     let name = "zero_pp_rank_1_mp_rank_2_optim_states.pt";
     let path = folder.path().join("ckpt").join(step_folder(1)).join(name);
     let mut bytes = fs::read(&path).unwrap();
@@ -212,7 +214,7 @@ fn a_changed_byte_is_found_on_restore() {
     fs::write(&path, bytes).unwrap();
     request.writes = Some(0);
     request.reads = Some(1);
-    let report = run_on(plan(&request), &Disk, &StopToken::new());
+    let report = run_on(plan(&request), Arc::new(Disk), &StopToken::new());
     let error = error(&report);
     assert!(
         error.contains(name) && error.contains("at byte 4321"),
@@ -231,7 +233,7 @@ fn only_the_newest_checkpoints_are_kept() {
     request.writes = Some(3);
     request.reads = None;
     request.keep = Some(1);
-    let report = run_on(plan(&request), &Disk, &StopToken::new());
+    let report = run_on(plan(&request), Arc::new(Disk), &StopToken::new());
     assert_eq!(report.ending, Ending::Complete);
     assert_eq!(
         (report.results.saves.len(), report.results.restores.len()),
@@ -246,7 +248,7 @@ fn saving_goes_on_beside_training() {
     let folder = folder();
     let mut request = request(folder.path());
     request.overlap_step_seconds = Some(0.002);
-    let report = run_on(plan(&request), &Disk, &StopToken::new());
+    let report = run_on(plan(&request), Arc::new(Disk), &StopToken::new());
     let overlap = report.results.saves[0].overlap.unwrap();
     assert_eq!(overlap.steps, 1);
     assert_eq!(
@@ -329,8 +331,8 @@ impl Gate for Faulty {
 }
 
 /// The disk with such faults.
-fn faulty(faults: Faulty) -> Gated<Faulty> {
-    Gated::new(Arc::new(Disk), faults)
+fn faulty(faults: Faulty) -> Arc<Gated<Faulty>> {
+    Arc::new(Gated::new(Arc::new(Disk), faults))
 }
 
 #[test]
@@ -340,7 +342,11 @@ fn a_failed_fsync_is_data_loss_and_is_not_tried_again() {
         sync_fails_for: Some("mp_rank_1_optim"),
         ..Faulty::default()
     });
-    let report = run_on(plan(&request(folder.path())), &storage, &StopToken::new());
+    let report = run_on(
+        plan(&request(folder.path())),
+        storage.clone(),
+        &StopToken::new(),
+    );
     let error = error(&report);
     assert!(
         error.starts_with("data loss: fsync of") && error.contains("not retried"),
@@ -373,7 +379,7 @@ fn check_full(faults: Faulty) {
     let folder = folder();
     let mut request = request(folder.path());
     request.chunk_bytes = Some(4096);
-    let report = run_on(plan(&request), &storage, &StopToken::new());
+    let report = run_on(plan(&request), storage.clone(), &StopToken::new());
     let error = error(&report);
     assert!(error.contains("no space left while saving"), "{error}");
     assert!(
@@ -422,7 +428,7 @@ fn a_thread_that_panics_ends_the_run_with_an_error_and_keeps_what_was_measured()
             build_path,
             ..Faulty::default()
         });
-        let report = run_on(plan(&request), &storage, &StopToken::new());
+        let report = run_on(plan(&request), storage.clone(), &StopToken::new());
         let error = error(&report);
         assert!(
             error.contains(who) && error.contains("panicked: broken"),
@@ -464,7 +470,7 @@ fn a_stop_keeps_what_was_measured_and_leaves_nothing_that_looks_whole() {
         ..Faulty::default()
     });
     let request = request(folder.path());
-    let report = run_on(plan(&request), &storage, &stop);
+    let report = run_on(plan(&request), storage.clone(), &stop);
     assert_eq!(report.ending, Ending::Stopped);
     assert_eq!(
         (report.results.saves.len(), report.results.restores.len()),
@@ -474,7 +480,7 @@ fn a_stop_keeps_what_was_measured_and_leaves_nothing_that_looks_whole() {
     assert!(!marker(folder.path(), 2).complete);
     assert_no_partial_files(folder.path(), 2);
     // A later run replaces what is left of it.
-    let report = run_on(plan(&request), &Disk, &StopToken::new());
+    let report = run_on(plan(&request), Arc::new(Disk), &StopToken::new());
     assert_eq!(report.ending, Ending::Complete);
     assert!(marker(folder.path(), 2).complete);
 }
@@ -493,7 +499,7 @@ fn files_are_synced_when_the_policy_says_so() {
         request.writes = Some(1);
         request.reads = Some(1);
         let storage = faulty(Faulty::default());
-        let report = run_on(plan(&request), &storage, &StopToken::new());
+        let report = run_on(plan(&request), storage.clone(), &StopToken::new());
         assert_eq!(report.ending, Ending::Complete, "{policy}");
         let marker = marker(folder.path(), 1);
         let synced = storage.gate().synced.lock().unwrap();
@@ -516,11 +522,10 @@ fn a_directory_in_use_is_left_alone() {
         probe::host_facts(),
     );
     let surroundings = Surroundings {
-        storage: &Disk,
-        accelerator: Arc::new(HostStandIn),
+        storage: &(Arc::new(Disk) as Arc<dyn Storage>),
         observer: &Silent,
         stop: &StopToken::new(),
     };
-    let error = run(plan, head, &surroundings, &mut |_| {}).unwrap_err();
+    let error = run(head, &plan, &surroundings, &mut |_| {}).unwrap_err();
     assert!(matches!(error, CheckpointError::Lock(_)), "{error}");
 }

@@ -1,8 +1,8 @@
 //! A panic in a worker, before or after the start gate, ends the matrix and loses no cell.
 
 use std::cell::Cell;
-use std::sync::Mutex;
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -17,10 +17,11 @@ use stormlp_model::path::PathKind;
 use stormlp_model::report::{Ending, FailureCause, Head, ReportKind};
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::probe;
-use stormlp_transfer::storage::{BuildPath, Disk, path_on};
+use stormlp_transfer::storage::{BuildPath, Disk, Storage, path_on};
 
 use super::MatrixError;
 use super::run::{lock, run_over};
+use crate::Surroundings;
 use crate::testing::SEAMS;
 
 /// A matrix of three reads, the first of them on a path that works.
@@ -69,7 +70,8 @@ static SECOND: Mutex<Option<BuildPath>> = Mutex::new(None);
 fn run(broken: BuildPath) -> (Result<MatrixReport, MatrixError>, Option<MatrixReport>) {
     *SECOND.lock().unwrap() = None;
     let folder = tempfile::tempdir_in(".").unwrap();
-    let locked = lock(std::sync::Arc::new(Disk), matrix(folder.path())).unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(Disk);
+    let locked = lock(&storage, matrix(folder.path())).unwrap();
     let saved = Cell::new(None);
     let mut on_cell = |report: &MatrixReport| {
         *SECOND.lock().unwrap() = Some(broken);
@@ -79,7 +81,12 @@ fn run(broken: BuildPath) -> (Result<MatrixReport, MatrixError>, Option<MatrixRe
         let build = *SECOND.lock().unwrap();
         build.unwrap_or(path_on)(storage, spec)
     };
-    let ended = run_over(locked, &Silent, &StopToken::new(), &mut on_cell, build);
+    let surroundings = Surroundings {
+        storage: &storage,
+        observer: &Silent,
+        stop: &StopToken::new(),
+    };
+    let ended = run_over(locked, &surroundings, &mut on_cell, build);
     (ended, saved.into_inner())
 }
 

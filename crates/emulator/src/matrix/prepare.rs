@@ -43,11 +43,6 @@ impl Folders {
         Ok(folders)
     }
 
-    /// What the folders are on.
-    pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
-        &self.storage
-    }
-
     /// Notes what a file of a folder holds from now on; safe against a crash.
     pub(crate) fn note(
         &mut self,

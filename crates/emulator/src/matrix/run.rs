@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use stormlp_model::event::{Event, Observer, Unit};
+use stormlp_model::event::{Event, Unit};
 use stormlp_model::evidence::{DirectIo, Evidence};
 use stormlp_model::facts::Availability;
 use stormlp_model::matrix::{
     BufferBacking, CellPlan, CellReport, CellStatus, ContentState, FilePlan, Fill, JobReport,
     MatrixPlan, MatrixReport, Measurement, Mismatch, Span, Verification, WorkerPlan,
+    result_warnings,
 };
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
 use stormlp_model::report::{Ending, FailureCause};
-use stormlp_model::stop::StopToken;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::cufile::{Driver, Settings};
 use stormlp_transfer::page_cache::{Method, Residency};
@@ -27,6 +27,8 @@ use super::prepare::{Folders, make_files, remove_files, residency, set_cache};
 use super::recorder::Recorder;
 use super::worker::{Outcome, WorkerFailure};
 use super::{evidence, warnings};
+use crate::Surroundings;
+use crate::surroundings::now;
 
 /// A matrix whose folders are this process's alone.
 pub struct Locked {
@@ -46,15 +48,15 @@ impl Locked {
 ///
 /// # Errors
 /// When a folder is in use or cannot be made, or its manifest is of no use.
-pub fn lock(storage: Arc<dyn Storage>, mut report: MatrixReport) -> Result<Locked, MatrixError> {
+pub fn lock(storage: &Arc<dyn Storage>, mut report: MatrixReport) -> Result<Locked, MatrixError> {
     for warning in storage.warnings() {
         report.warn(warning);
     }
-    let folders = Folders::enter(storage, &report.plan)?;
+    let folders = Folders::enter(Arc::clone(storage), &report.plan)?;
     Ok(Locked { report, folders })
 }
 
-/// Runs every cell of the report's plan that it does not hold yet, and tells `on_cell` after
+/// Runs every cell of the report's plan that it does not hold yet, and tells `on_unit` after
 /// each, so that nothing is lost when a later one fails.
 ///
 /// # Errors
@@ -62,19 +64,17 @@ pub fn lock(storage: Arc<dyn Storage>, mut report: MatrixReport) -> Result<Locke
 /// report, and the matrix goes on; a panic ends it, as the report's ending says.
 pub fn run(
     locked: Locked,
-    observer: &dyn Observer,
-    stop: &StopToken,
-    on_cell: &mut dyn FnMut(&MatrixReport),
+    surroundings: &Surroundings<'_>,
+    on_unit: &mut dyn FnMut(&MatrixReport),
 ) -> Result<MatrixReport, MatrixError> {
-    run_over(locked, observer, stop, on_cell, path_on)
+    run_over(locked, surroundings, on_unit, path_on)
 }
 
 /// [`run`] over paths that `build_path` makes.
 pub(super) fn run_over(
     locked: Locked,
-    observer: &dyn Observer,
-    stop: &StopToken,
-    on_cell: &mut dyn FnMut(&MatrixReport),
+    surroundings: &Surroundings<'_>,
+    on_unit: &mut dyn FnMut(&MatrixReport),
     build_path: BuildPath,
 ) -> Result<MatrixReport, MatrixError> {
     let Locked {
@@ -82,12 +82,16 @@ pub(super) fn run_over(
         mut folders,
     } = locked;
     let plan = report.plan.clone();
-    let storage = Arc::clone(folders.storage());
+    let &Surroundings {
+        storage,
+        observer,
+        stop,
+    } = surroundings;
     // Where nothing is left that can run, files would be written for nobody.
     let needs_files = (plan.cells.iter().enumerate())
         .any(|(index, cell)| cell.availability.is_available() && !report.results.has(index));
     if needs_files && !make_files(&plan, &mut folders, observer, stop)? {
-        report.ending = Ending::Stopped;
+        end(&mut report, Ending::Stopped);
         return Ok(report);
     }
     let _cufile = hold_cufile(&plan)?;
@@ -95,7 +99,7 @@ pub(super) fn run_over(
     let mut matrix = Matrix {
         bench: Bench {
             plan: &plan,
-            storage: &*storage,
+            storage: &**storage,
             observer,
             stop,
             build_path,
@@ -117,21 +121,34 @@ pub(super) fn run_over(
         }
         report.results.push(matrix.cell(index, cell, &mut region));
         if let Some(fault) = matrix.fault {
-            report.ending = fault;
-            on_cell(&report);
+            end(&mut report, fault);
+            on_unit(&report);
             return Ok(report);
         }
-        on_cell(&report);
+        on_unit(&report);
     }
-    report.ending = match stop.is_stopped() {
-        true => Ending::Stopped,
-        false => Ending::Complete,
-    };
     if needs_files {
         remove_files(&plan, &mut folders)?;
     }
-    on_cell(&report);
+    let ending = match stop.is_stopped() {
+        true => Ending::Stopped,
+        false => Ending::Complete,
+    };
+    end(&mut report, ending);
+    on_unit(&report);
     Ok(report)
+}
+
+/// Says how and when the matrix ended, and what its cells say about each other once all of them
+/// are there.
+fn end(report: &mut MatrixReport, ending: Ending) {
+    if ending != Ending::Stopped {
+        for warning in result_warnings(report) {
+            report.warn(warning);
+        }
+    }
+    report.ending = ending;
+    report.head.ended_at = Some(now());
 }
 
 /// Opens cuFile for the whole matrix where a cell needs it, so that it is not opened and closed

@@ -1,5 +1,7 @@
 //! The ceiling of this host: the same workload on storage that takes no time.
 
+use std::sync::Arc;
+
 use stormlp_model::event::Silent;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::report::Ending;
@@ -7,6 +9,7 @@ use stormlp_model::training::inventory::Inventory;
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::report::Measures;
 use stormlp_model::training::request::StorageKind;
+use stormlp_transfer::Accelerator;
 
 use super::epochs;
 use super::prepare;
@@ -20,6 +23,7 @@ const SECONDS: f64 = 3.0;
 /// seconds; `None` when the user stopped it, or no epoch came to its end.
 pub(super) fn ceiling(
     course: &Course<'_>,
+    accelerator: &Arc<dyn Accelerator>,
     surroundings: &Surroundings<'_>,
 ) -> Result<Option<Measures>, String> {
     let plan = on_null_storage(&course.plan, &course.head.host);
@@ -28,7 +32,7 @@ pub(super) fn ceiling(
         observer: &Silent,
         ..*surroundings
     };
-    let measured = epochs::run(&plan, &orders, &course.accelerator, &silent, &mut |_| {});
+    let measured = epochs::run(&plan, &orders, accelerator, &silent, &mut |_| {});
     let measured = measured.map_err(|error| error.to_string())?;
     match measured.ending {
         Ending::Complete => {}

@@ -44,6 +44,9 @@ pub enum TrainError {
     /// A transfer path could not be built or broke.
     #[error("the transfer path failed: {0}")]
     Path(#[source] TransferError),
+    /// The accelerator could not be opened.
+    #[error(transparent)]
+    Device(TransferError),
     /// A thread of the run panicked: a fault of stormlp.
     #[error(transparent)]
     Panicked(#[from] Panicked),
@@ -95,7 +98,7 @@ impl TrainError {
         match self {
             Self::Read { .. } | Self::Length { .. } | Self::Corrupt(_) => FailureCause::Dataset,
             Self::Checkpoint(_) => FailureCause::Checkpoint,
-            Self::Path(_) | Self::Thread { .. } => FailureCause::Machine,
+            Self::Path(_) | Self::Device(_) | Self::Thread { .. } => FailureCause::Machine,
             Self::Panicked(_) => FailureCause::Internal,
         }
     }

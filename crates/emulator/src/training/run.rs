@@ -11,9 +11,10 @@ use stormlp_model::training::report::{
     Calibration, Cost, EpochReport, RunReport, StepLatency, TrainReport, TrainResults, scored,
 };
 use stormlp_model::training::request::StorageKind;
+use stormlp_model::transport::DeviceId;
 use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::telemetry::peak_rss_bytes;
-use stormlp_transfer::{Accelerator, Backing};
+use stormlp_transfer::{Accelerator, Backing, accelerator};
 
 use super::epochs::{self, RunMeasured};
 use super::error::TrainError;
@@ -33,15 +34,13 @@ pub struct Course<'a> {
     pub warnings: Vec<Warning>,
     /// The files there are; null storage does not look at them.
     pub inventory: &'a Inventory,
-    /// Where bytes end, for the paths that end in accelerator memory.
-    pub accelerator: Arc<dyn Accelerator>,
 }
 
 /// Runs the plan, all its runs, and tells `on_unit` after each epoch what was measured until then.
 /// Where AU was missed, the ceiling of this host is looked for too.
 ///
 /// # Errors
-/// When the first run cannot begin: no threads, no buffers, a path this machine does not have.
+/// When the first run cannot begin: no such device, no threads, no buffers, a path this machine does not have.
 /// Whatever goes wrong later is the report's ending.
 pub fn run(
     course: &Course<'_>,
@@ -49,6 +48,8 @@ pub fn run(
     on_unit: &mut dyn FnMut(&TrainReport),
 ) -> Result<TrainReport, TrainError> {
     let plan = &course.plan;
+    let device = plan.transport.device.and_then(DeviceId::cuda_index);
+    let accelerator = accelerator::open(device).map_err(TrainError::Device)?;
     let orders = prepare::orders(surroundings.storage, plan, course.inventory);
     let mut runs: Vec<RunMeasured> = Vec::new();
     let mut not_begun = None;
@@ -61,13 +62,7 @@ pub fn run(
             let so_far: Vec<&RunMeasured> = runs.iter().chain([measured]).collect();
             on_unit(&report(course, &so_far));
         };
-        match epochs::run(
-            plan,
-            &orders,
-            &course.accelerator,
-            surroundings,
-            &mut on_epoch,
-        ) {
+        match epochs::run(plan, &orders, &accelerator, surroundings, &mut on_epoch) {
             Ok(done) => {
                 let complete = done.ending == Ending::Complete;
                 runs.push(done);
@@ -92,7 +87,7 @@ pub fn run(
         (report.ending, report.results.meets_threshold) = (ending, false);
     }
     report.results.steps = runs.into_iter().map(|run| run.steps).collect();
-    find_ceiling(course, &mut report, surroundings);
+    find_ceiling(course, &accelerator, &mut report, surroundings);
     report.head.ended_at = Some(now());
     Ok(report)
 }
@@ -200,7 +195,12 @@ fn series(runs: &[&RunMeasured]) -> Vec<NamedSeries> {
 }
 
 /// Looks for the ceiling of this host where AU was missed.
-fn find_ceiling(course: &Course<'_>, report: &mut TrainReport, surroundings: &Surroundings<'_>) {
+fn find_ceiling(
+    course: &Course<'_>,
+    accelerator: &Arc<dyn Accelerator>,
+    report: &mut TrainReport,
+    surroundings: &Surroundings<'_>,
+) {
     let plan = &course.plan;
     let wanted = plan.storage == StorageKind::Real
         && report.ending == Ending::Complete
@@ -211,7 +211,7 @@ fn find_ceiling(course: &Course<'_>, report: &mut TrainReport, surroundings: &Su
         return;
     }
     surroundings.note("AU was missed: looking for the ceiling of this host, about 3 s");
-    match calibrate::ceiling(course, surroundings) {
+    match calibrate::ceiling(course, accelerator, surroundings) {
         Ok(Some(mean)) => {
             report.results.calibration = Some(Calibration {
                 au_percent: mean.au_percent,

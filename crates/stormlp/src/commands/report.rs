@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use stormlp_model::units::counted;
 use stormlp_report::document::Document;
 use stormlp_report::markdown;
 use stormlp_report::matrix::Columns;
@@ -111,7 +112,11 @@ fn summary(path: &Path) -> Value {
 }
 
 fn document(folder: &Path, reports: &[Value]) -> Document {
-    let mut document = Document::new(format!("{} reports in {}", reports.len(), folder.display()));
+    let mut document = Document::new(format!(
+        "{} in {}",
+        counted(reports.len() as u64, "report"),
+        folder.display()
+    ));
     for report in reports {
         let text = |key: &str| report[key].as_str().unwrap_or("-").to_string();
         let (kind, status, headline) = (text("kind"), text("status"), text("headline"));

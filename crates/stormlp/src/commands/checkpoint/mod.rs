@@ -4,7 +4,8 @@ mod args;
 
 use std::path::Path;
 
-use stormlp_emulator::checkpoint::{Cleaned, Look, Surroundings, clean, scan, write_rate};
+use stormlp_emulator::Surroundings;
+use stormlp_emulator::checkpoint::{Cleaned, Look, clean, scan, write_rate};
 use stormlp_model::checkpoint::{
     CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, Resolution, ScaleChoice,
     resolve,
@@ -17,7 +18,6 @@ use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_report::checkpoint::{self, DryRun, mark, mlperf_summary, opening, per_epoch_stats};
 use stormlp_report::matrix::Columns;
 use stormlp_report::text;
-use stormlp_transfer::accelerator;
 use stormlp_transfer::storage::{Disk, write_atomically};
 
 use super::deliver::{self, OutputArgs, Saver};
@@ -77,7 +77,7 @@ fn carry_out(
     if plan.path.needs_cufile() {
         saver.take_cufile_log();
     }
-    let report = emulate(plan, host, &mut saver, session)?;
+    let report = emulate(&plan, host, &mut saver, session)?;
     let for_mlperf = match &args.mlperf_output {
         Some(folder) => write_mlperf(folder, &report),
         None => Ok(()),
@@ -156,13 +156,11 @@ fn refusal(resolution: Resolution) -> Failure {
 
 /// Runs the plan.
 fn emulate(
-    plan: CheckpointPlan,
+    plan: &CheckpointPlan,
     host: HostFacts,
     saver: &mut Saver,
     session: &Session,
 ) -> Result<CheckpointReport, Failure> {
-    let index = plan.device.and_then(DeviceId::cuda_index);
-    let accelerator = accelerator::open(index).map_err(Failure::machine)?;
     let head = Head::new(
         ReportKind::Checkpoint,
         session.command_line(),
@@ -170,16 +168,14 @@ fn emulate(
         host,
     );
     let progress = session.progress();
-    let closed = plan.closed;
     let surroundings = Surroundings {
-        storage: &*session.storage,
-        accelerator,
+        storage: &session.storage,
         observer: &progress,
         stop: &session.stop,
     };
-    stormlp_emulator::checkpoint::run(plan, head, &surroundings, &mut |report| saver.unit(report))
+    stormlp_emulator::checkpoint::run(head, plan, &surroundings, &mut |report| saver.unit(report))
         .map_err(|error| {
-            let remedy = error.remedy(closed);
+            let remedy = error.remedy(plan.closed);
             Failure::machine(error).with_help(remedy)
         })
 }

@@ -1,10 +1,10 @@
 //! Runs a plan, saves after every cell, and says in the end how it went.
 
 use std::path::Path;
-use std::sync::Arc;
 
+use stormlp_emulator::Surroundings;
 use stormlp_emulator::matrix::{self, MatrixError};
-use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport, result_warnings};
+use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport};
 use stormlp_model::report::Ending;
 use stormlp_model::units::{ByteSize, format_duration};
 use stormlp_transfer::TransferError;
@@ -28,18 +28,21 @@ pub(crate) struct Run {
 /// With the exit code that the README gives for it.
 pub(crate) fn execute(run: Run, delivery: &Delivery, session: &Session) -> Result<(), Failure> {
     let mut saver = run.saver;
-    let storage = Arc::clone(&session.storage);
-    let locked = matrix::lock(storage, run.report).map_err(matrix_failure)?;
+    let locked = matrix::lock(&session.storage, run.report).map_err(matrix_failure)?;
     let report = locked.report();
     announce(report, session);
     saver.begin(report)?;
     if (report.plan.cells.iter()).any(|cell| cell.path.needs_cufile()) {
         saver.take_cufile_log();
     }
-    let report = matrix::run(locked, &session.progress(), &session.stop, &mut |report| {
-        saver.unit(report);
-    });
-    let report = reviewed(report.map_err(matrix_failure)?);
+    let progress = session.progress();
+    let surroundings = Surroundings {
+        storage: &session.storage,
+        observer: &progress,
+        stop: &session.stop,
+    };
+    let report = matrix::run(locked, &surroundings, &mut |report| saver.unit(report));
+    let report = report.map_err(matrix_failure)?;
     let path = saver.path().to_path_buf();
     delivery.finish(saver, &report, session, |_| {
         if delivery.format() == Format::Gdsio {
@@ -48,16 +51,6 @@ pub(crate) fn execute(run: Run, delivery: &Delivery, session: &Session) -> Resul
         }
         verdict(&report, &path)
     })
-}
-
-/// Adds what the cells say about each other, once all of them are there.
-fn reviewed(mut report: MatrixReport) -> MatrixReport {
-    if report.ending != Ending::Stopped {
-        for warning in result_warnings(&report) {
-            report.warn(warning);
-        }
-    }
-    report
 }
 
 /// How long it will take and what is written first.

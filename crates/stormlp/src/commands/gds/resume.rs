@@ -58,6 +58,7 @@ pub(crate) fn open(path: &Path, session: &Session) -> Result<Run, Failure> {
     let inventory = scan::inventory(&targets);
     report.plan.skip_finished_files(&inventory);
     report.ending = Ending::Unfinished;
+    report.head.ended_at = None;
     let saver = Saver::resume(path);
     Ok(Run { report, saver })
 }

@@ -19,8 +19,8 @@ use stormlp_model::training::request::{StorageKind, TrainRequest};
 use stormlp_model::training::resolve::Resolved;
 use stormlp_model::training::workload::Workload;
 use stormlp_model::transport::DeviceId;
+use stormlp_transfer::probe;
 use stormlp_transfer::storage::{FolderLock, LockError};
-use stormlp_transfer::{accelerator, probe};
 
 use stormlp_report::matrix::Columns;
 
@@ -101,8 +101,6 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     };
     plan.data.take_sizes(&inventory);
     let _lock = lock(&plan)?;
-    let device = plan.transport.device;
-    let accelerator = accelerator::open(device.and_then(DeviceId::cuda_index));
     let mut warnings = data.warnings;
     warnings.extend(of_plan);
     warnings.extend(session.storage.warnings());
@@ -116,7 +114,6 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         plan,
         warnings,
         inventory: &inventory,
-        accelerator: accelerator.map_err(Failure::machine)?,
     };
     let progress = session.progress();
     let surroundings = Surroundings {
