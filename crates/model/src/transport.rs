@@ -91,6 +91,38 @@ impl Transport {
     }
 }
 
+/// The path, engine and device that were asked for, for one transfer at a time: threads and
+/// buffers are for the lane to decide. Finds what this host cannot do.
+pub fn decide(
+    path: PathKind,
+    engine_asked: EngineChoice,
+    device_asked: Option<DeviceId>,
+    host: &HostFacts,
+    problems: &mut Problems,
+) -> Transport {
+    check_path(path, host, problems);
+    let engine = engine(engine_asked, host, problems);
+    let device = device(device_asked, path, host, problems);
+    Transport {
+        path,
+        engine,
+        engine_asked,
+        device,
+        memory: match device {
+            Some(DeviceId::Cuda(_)) => MemoryKind::Device,
+            Some(DeviceId::Host) | None => MemoryKind::Host,
+        },
+        emulated: device == Some(DeviceId::Host),
+        threads: 1,
+        queue_depth: 1,
+        chunk_bytes: 0,
+        window: 1,
+        submit_batch: 1,
+        register_buffers: true,
+        streams: 1,
+    }
+}
+
 /// The engine that `asked` comes to on `host`; a problem when one was named that cannot run there.
 pub fn engine(asked: EngineChoice, host: &HostFacts, problems: &mut Problems) -> EngineKind {
     let Some(named) = asked.named() else {

@@ -33,7 +33,7 @@ pub(super) struct MoveRules<'a> {
     pub(super) direction: Direction,
     pub(super) direct: bool,
     pub(super) chunk_bytes: u64,
-    pub(super) streams: u32,
+    pub(super) window: usize,
     pub(super) split: bool,
     pub(super) fsync: FsyncPolicy,
     pub(super) verify: bool,
@@ -272,7 +272,7 @@ impl<'a> Mover<'a> {
         state.current = Some(OpenFile {
             id,
             handle,
-            pieces: Pieces::new(task.bytes, rules.chunk_bytes, rules.streams, rules.split),
+            pieces: Pieces::new(task.bytes, rules.chunk_bytes, rules.window, rules.split),
             task,
             since: Instant::now(),
         });

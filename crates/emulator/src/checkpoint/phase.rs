@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use stormlp_model::checkpoint::{CheckpointPlan, MovePlan, RankResult};
+use stormlp_model::checkpoint::{CheckpointPlan, RankResult};
 use stormlp_model::event::{Event, Observer};
 use stormlp_model::evidence::Evidence;
 use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::operation::Direction;
-use stormlp_model::path::MemoryKind;
 use stormlp_model::report::Series;
 use stormlp_model::stop::StopToken;
+use stormlp_model::transport::Transport;
 use stormlp_transfer::crew::{self, CrewError, Start, Watch};
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters};
@@ -76,7 +76,7 @@ impl Stage<'_> {
         tasks: Vec<RankTask>,
         region: &mut Region,
     ) -> Result<PhaseMeasurement, CheckpointError> {
-        let moves = match direction {
+        let transport = match direction {
             Direction::Write => &self.plan.save,
             Direction::Read => &self.plan.restore,
         };
@@ -85,8 +85,8 @@ impl Stage<'_> {
         let total: u64 = files.map(|file| file.bytes).sum();
         let (requests, queue) = channel::<Request>();
         let queue = Mutex::new(queue);
-        let supplies = self.supplies(moves, tasks, requests, region)?;
-        let rules = self.rules(direction, moves, content);
+        let supplies = self.supplies(transport, tasks, requests, region)?;
+        let rules = self.rules(direction, transport, content);
         let drivers = DriverSet::new(supplies.len());
         let failed = StopToken::new();
         let ends = Ends {
@@ -102,7 +102,9 @@ impl Stage<'_> {
                 "mover",
                 supplies,
                 &failed,
-                |supplies, start| self.move_bytes(supplies, rules, moves, &drivers, ends, start),
+                |supplies, start| {
+                    self.move_bytes(supplies, rules, transport, &drivers, ends, start)
+                },
                 |watch| self.watch(watch, &drivers, total),
             )
         })?;
@@ -138,15 +140,15 @@ impl Stage<'_> {
     fn rules<'c>(
         &self,
         direction: Direction,
-        moves: &MovePlan,
+        transport: &Transport,
         content: &'c CheckpointContent,
     ) -> MoveRules<'c> {
         MoveRules {
             direction,
-            direct: self.plan.path.wants_direct(),
-            chunk_bytes: moves.chunk_bytes,
-            streams: moves.streams,
-            split: moves.split,
+            direct: transport.path.wants_direct(),
+            chunk_bytes: transport.chunk_bytes,
+            window: transport.window,
+            split: direction == Direction::Read && self.plan.split_restores,
             fsync: self.plan.fsync,
             verify: self.plan.verify,
             stamped: self.plan.content.stamped,
@@ -157,22 +159,22 @@ impl Stage<'_> {
     /// Buffers for each thread, and the ranks dealt out to them in turn.
     fn supplies(
         &self,
-        moves: &MovePlan,
+        transport: &Transport,
         tasks: Vec<RankTask>,
         requests: Sender<Request>,
         region: &mut Region,
     ) -> Result<Vec<Supplies>, TransferError> {
-        let threads = moves.threads.min(tasks.len()).max(1);
+        let threads = transport.threads.min(tasks.len()).max(1);
         let mut supplies = Vec::with_capacity(threads);
         for index in 0..threads {
             supplies.push(Supplies {
                 index,
                 requests: requests.clone(),
                 buffers: PathBuffers::allocate(
-                    self.plan.path,
-                    moves.slots,
-                    moves.chunk_bytes as usize,
-                    (&*self.accelerator, MemoryKind::Device),
+                    transport.path,
+                    transport.queue_depth,
+                    transport.chunk_bytes as usize,
+                    (&*self.accelerator, transport.memory),
                     region,
                 )?,
                 tasks: Vec::new(),
@@ -205,20 +207,20 @@ impl Stage<'_> {
         &self,
         supplies: Supplies,
         rules: MoveRules<'_>,
-        moves: &MovePlan,
+        transport: &Transport,
         drivers: &DriverSet,
         ends: Ends<'_>,
         start: &mut Start<'_>,
     ) -> Result<Moved, CheckpointError> {
         let spec = PathSpec {
-            kind: self.plan.path,
-            engine: moves.engine,
+            kind: transport.path,
+            engine: transport.engine,
             host: supplies.buffers.host,
             accelerator_buffers: supplies.buffers.accelerator,
             accelerator: Arc::clone(&self.accelerator),
-            submit_batch: 1,
-            max_files: supplies.tasks.len(),
-            register_buffers: true,
+            submit_batch: transport.submit_batch,
+            max_files: transport.streams,
+            register_buffers: transport.register_buffers,
         };
         let prepare = || {
             self.accelerator.bind_thread()?;

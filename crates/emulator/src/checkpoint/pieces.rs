@@ -17,21 +17,21 @@ pub(super) struct Pieces {
     /// For each contiguous part what comes next and where it ends, in bytes.
     parts: Vec<(u64, u64)>,
     /// Transfers of each part in flight.
-    flying: Vec<u32>,
+    flying: Vec<usize>,
     /// How many each part may have in flight.
-    depth: u32,
+    depth: usize,
     chunk_bytes: u64,
     /// The part to look at first.
     turn: usize,
 }
 
 impl Pieces {
-    /// A file of `bytes` in pieces of `chunk_bytes`, with `streams` of them in flight: each on a
+    /// A file of `bytes` in pieces of `chunk_bytes`, with `window` of them in flight: each on a
     /// contiguous part of its own when `split`, else taking the next piece in turn.
-    pub(super) fn new(bytes: u64, chunk_bytes: u64, streams: u32, split: bool) -> Self {
+    pub(super) fn new(bytes: u64, chunk_bytes: u64, window: usize, split: bool) -> Self {
         let chunks = bytes.div_ceil(chunk_bytes);
         let count = if split {
-            u64::from(streams).min(chunks).max(1)
+            (window as u64).min(chunks).max(1)
         } else {
             1
         };
@@ -44,7 +44,7 @@ impl Pieces {
                 .map(|part| (bound(part), bound(part + 1)))
                 .collect(),
             flying: vec![0; count as usize],
-            depth: if split { 1 } else { streams },
+            depth: if split { 1 } else { window },
             chunk_bytes,
             turn: 0,
         }
@@ -105,10 +105,10 @@ mod tests {
     proptest! {
         #[test]
         fn every_byte_is_moved_once(
-            bytes in 0u64..100_000, chunk in 1u64..5, streams in 1u32..9, split: bool
+            bytes in 0u64..100_000, chunk in 1u64..5, window in 1usize..9, split: bool
         ) {
             let chunk = chunk * 4096;
-            let mut pieces = Pieces::new(bytes, chunk, streams, split);
+            let mut pieces = Pieces::new(bytes, chunk, window, split);
             let mut seen = Vec::new();
             let mut flying = std::collections::VecDeque::new();
             loop {
@@ -116,7 +116,7 @@ mod tests {
                     prop_assert_eq!(piece.offset % chunk, 0);
                     flying.push_back(piece.stream);
                     seen.push((piece.offset, piece.len));
-                    prop_assert!(flying.len() <= streams as usize);
+                    prop_assert!(flying.len() <= window);
                 }
                 match flying.pop_front() {
                     Some(stream) => pieces.done(stream),

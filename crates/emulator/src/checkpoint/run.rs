@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use stormlp_model::checkpoint::{
     CacheBefore, CheckpointPlan, CheckpointReport, CheckpointResult, CheckpointResults,
-    DeviceBytes, MovePlan, Parts, RankResult, RestorePlan, Summary, durations, rates, step_folder,
-    summarise,
+    DeviceBytes, Parts, RankResult, RestorePlan, Summary, durations, rates, step_folder, summarise,
 };
 use stormlp_model::event::{Event, Unit};
 use stormlp_model::histogram::LatencyHistogram;
@@ -18,7 +17,7 @@ use stormlp_model::transport::DeviceId;
 use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::page_cache::Method;
 use stormlp_transfer::telemetry::peak_rss_bytes;
-use stormlp_transfer::{Accelerator, Region, TransferError, accelerator, buffers_needed};
+use stormlp_transfer::{Accelerator, Region, TransferError, accelerator};
 
 use super::clerk::FileTask;
 use super::content::{CheckpointContent, file_key};
@@ -54,7 +53,7 @@ pub fn run(
     surroundings: &Surroundings<'_>,
     on_unit: &mut dyn FnMut(&CheckpointReport),
 ) -> Result<CheckpointReport, CheckpointError> {
-    let index = plan.device.and_then(DeviceId::cuda_index);
+    let index = plan.device().and_then(DeviceId::cuda_index);
     run_over(head, plan, surroundings, on_unit, accelerator::open(index)?)
 }
 
@@ -74,7 +73,7 @@ pub(super) fn run_over(
     let _locks = folders::enter(&**storage, &plan.folders)?;
     let folders: Vec<_> = plan.folders.iter().map(Location::folder).collect();
     let devices = storage.devices(&folders);
-    let mut region = Region::new(region_bytes(plan, &*accelerator))?;
+    let mut region = Region::new(plan.region_bytes() as usize)?;
     let mut report = Report::new(head, plan.clone(), CheckpointResults::default());
     report.warnings.clone_from(&plan.warnings);
     report.warnings.extend(debug_build(&report.head));
@@ -153,16 +152,6 @@ fn still_cached(restores: &[CheckpointResult]) -> Option<Warning> {
             "use a --dir on a file system that gives up its cached pages",
         )
     })
-}
-
-/// Memory for all buffers of the larger kind of phase.
-fn region_bytes(plan: &CheckpointPlan, accelerator: &dyn Accelerator) -> usize {
-    let of = |moves: &MovePlan| {
-        let (host, device) = buffers_needed(plan.path, moves.slots);
-        let device = if accelerator.is_emulated() { device } else { 0 };
-        moves.threads * (host + device) * moves.chunk_bytes as usize
-    };
-    of(&plan.save).max(of(&plan.restore))
 }
 
 /// The names of what belongs to one direction: its parts, evidence and histogram.
@@ -336,7 +325,7 @@ impl Run<'_> {
     /// Makes the region free; a phase that broke may still have buffers, then there is a new one.
     fn free(&self, region: &mut Region) -> Result<(), TransferError> {
         if !region.reset() {
-            *region = Region::new(region_bytes(self.stage.plan, &*self.stage.accelerator))?;
+            *region = Region::new(self.stage.plan.region_bytes() as usize)?;
         }
         Ok(())
     }
@@ -391,7 +380,7 @@ impl Run<'_> {
         }
         let mut paths = files().map(|file| file.path.as_path());
         let Some(residency) = storage.cached(&mut paths)? else {
-            if plan.cold && plan.path.uses_page_cache() {
+            if plan.cold && plan.path().uses_page_cache() {
                 // It must be known here: whatever keeps it secret ends the run.
                 for file in files() {
                     storage.residency(&file.path)?;
@@ -400,7 +389,7 @@ impl Run<'_> {
             return Ok(None);
         };
         let (share, files) = (residency.share(), files().count() as u64);
-        if plan.cold && plan.path.uses_page_cache() && share > COLD_SHARE {
+        if plan.cold && plan.path().uses_page_cache() && share > COLD_SHARE {
             return Err(CheckpointError::StillCached {
                 step,
                 share: share * 100.0,

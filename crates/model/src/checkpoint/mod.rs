@@ -42,7 +42,7 @@ pub use marker::{
 };
 pub use parallelism::{Parallelism, Position, ZeroStage};
 pub use parse::parse;
-pub use plan::{CheckpointPlan, MovePlan, OverlapPlan, RankPlan, RestorePlan};
+pub use plan::{CheckpointPlan, OverlapPlan, RankPlan, RestorePlan};
 pub use report::{
     CacheBefore, CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes,
     DurationSeconds, GibPerSecond, OverlapResult, Parts, RankResult,

@@ -8,8 +8,8 @@ use super::marker::ContentFacts;
 use super::scale::Scaling;
 use super::workload::Mode;
 use crate::location::Location;
-use crate::path::{EngineKind, PathKind};
-use crate::transport::DeviceId;
+use crate::path::PathKind;
+use crate::transport::{DeviceId, Transport};
 use crate::warning::Warning;
 
 /// What one rank writes and reads.
@@ -23,24 +23,6 @@ pub struct RankPlan {
     pub folder: usize,
     /// Its files in the order it writes and reads them.
     pub files: Vec<CheckpointFile>,
-}
-
-/// How bytes are moved in one kind of phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct MovePlan {
-    /// The engine.
-    pub engine: EngineKind,
-    /// Threads that drive it; ranks share them.
-    pub threads: usize,
-    /// Transfers of one rank in flight.
-    pub streams: u32,
-    /// Whether a file is split into one contiguous part for each stream (v3's four quarters), or
-    /// streams take the next piece in turn.
-    pub split: bool,
-    /// Bytes of one transfer.
-    pub chunk_bytes: u64,
-    /// Buffers of each thread.
-    pub slots: usize,
 }
 
 /// One checkpoint to restore.
@@ -101,14 +83,13 @@ pub struct CheckpointPlan {
     pub keep: Option<u32>,
     /// When files are synced.
     pub fsync: FsyncPolicy,
-    /// The transfer path.
-    pub path: PathKind,
-    /// The accelerator, for the paths that end in one.
-    pub device: Option<DeviceId>,
-    /// How saves move bytes.
-    pub save: MovePlan,
-    /// How restores move bytes.
-    pub restore: MovePlan,
+    /// How saves move bytes; ranks share the threads, and the window is a rank's.
+    pub save: Transport,
+    /// How restores move bytes, by the same path and to the same device.
+    pub restore: Transport,
+    /// Whether a restore splits a file into one contiguous part for each transfer of a rank (v3's
+    /// four quarters); else each takes the next piece in turn.
+    pub split_restores: bool,
     /// How the bytes of new checkpoints come about.
     pub content: ContentFacts,
     /// Training beside the saves.
@@ -131,6 +112,21 @@ pub struct CheckpointPlan {
 }
 
 impl CheckpointPlan {
+    /// The path of all transfers.
+    pub fn path(&self) -> PathKind {
+        self.save.path
+    }
+
+    /// The accelerator that all transfers end in, for the paths that end in one.
+    pub fn device(&self) -> Option<DeviceId> {
+        self.save.device
+    }
+
+    /// Host memory for the buffers of the larger kind of phase, in bytes.
+    pub fn region_bytes(&self) -> u64 {
+        self.save.buffer_bytes().max(self.restore.buffer_bytes())
+    }
+
     /// Whether the run is smaller than the real one.
     pub fn is_scaled(&self) -> bool {
         self.scaling.is_scaled()

@@ -1,6 +1,6 @@
 //! From a request and the facts to a plan, or to everything that is in its way.
 
-use super::choice::ScaleChoice;
+use super::choice::{CheckpointProfile, ScaleChoice};
 use super::facts::CheckpointFacts;
 use super::layout::Layout;
 use super::marker::ContentFacts;
@@ -15,6 +15,7 @@ use super::warnings;
 use super::workload::Mode;
 use crate::facts::HostFacts;
 use crate::problem::{ProblemKind, Problems};
+use crate::transport::{DeviceId, Transport};
 use crate::units::ByteSize;
 
 /// How long a scaled run should take, in seconds.
@@ -60,7 +61,7 @@ pub fn resolve(
     let counts = saved::counts(request, facts);
     let scaling = scale(request, host, facts, &layout, ranks, &counts);
     let scaled = cut(&layout, scaling.layers);
-    let transport = transport::decide(request, host, scaling.ranks, &mut problems);
+    let transports = transport::decide(request, host, scaling.ranks, &mut problems);
     if request.dry_run && !problems.is_empty() {
         // Sizes can be told of any machine; a path, an engine or a device can be wrong here.
         return Resolution {
@@ -68,7 +69,7 @@ pub fn resolve(
             problems,
         };
     }
-    let mut plan = assemble(request, transport, facts, &scaled, scaling, &counts);
+    let mut plan = assemble(request, transports, facts, &scaled, scaling, &counts);
     rules::closed_problems(request, &plan, host, &mut problems);
     size_problems(request, &layout, &plan, &mut problems);
     transport::problems(&plan, host, &mut problems);
@@ -316,7 +317,7 @@ fn size_problems(
 /// Puts the plan together.
 fn assemble(
     request: &CheckpointRequest,
-    transport: transport::Decided,
+    (save, restore): (Transport, Transport),
     facts: &CheckpointFacts,
     layout: &Layout,
     scaling: Scaling,
@@ -327,8 +328,8 @@ fn assemble(
     let counts = counts.for_scaled(scaling.is_scaled() && !request.closed);
     let content = ContentFacts {
         seed: request.seed,
-        source_bytes: transport.save.chunk_bytes,
-        stamped: transport.stamped,
+        source_bytes: save.chunk_bytes,
+        stamped: !matches!(save.device, Some(DeviceId::Cuda(_))) || request.verify,
     };
     let pause_seconds = request.pause_seconds.unwrap_or(match scaling.is_scaled() {
         true => 0.0,
@@ -356,10 +357,7 @@ fn assemble(
         pause_seconds,
         keep: request.keep,
         fsync: request.fsync.unwrap_or_default(),
-        path: request.path,
-        device: transport.device,
-        save: transport.save,
-        restore: transport.restore,
+        split_restores: request.profile == CheckpointProfile::V3,
         content,
         overlap: request
             .overlap_step_seconds
@@ -372,7 +370,9 @@ fn assemble(
         verify: request.verify,
         free_bytes: space::free(facts),
         peak_bytes: total_bytes.saturating_mul(counts.peak()),
-        buffer_bytes: transport.buffer_bytes,
+        buffer_bytes: save.buffer_bytes().max(restore.buffer_bytes()) + content.source_bytes,
+        save,
+        restore,
         warnings: Vec::new(),
     }
 }
@@ -408,13 +408,14 @@ fn folder_problems(
                 remedy.clone(),
             );
         }
-        if plan.path.wants_direct()
+        if plan.path().wants_direct()
             && let crate::facts::Availability::Unavailable { reason, .. } = &folder.direct
         {
             problems.machine(
                 format!(
                     "path {} needs O_DIRECT, which {} refuses: {reason}",
-                    plan.path, folder.path
+                    plan.path(),
+                    folder.path
                 ),
                 "use --path buffered, or another --dir",
             );

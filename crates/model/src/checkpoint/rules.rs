@@ -112,7 +112,7 @@ fn of_the_order(request: &CheckpointRequest, plan: &CheckpointPlan, host: &HostF
     let memory = host.memory_bytes;
     let from_storage = reads == 0
         || plan.cold
-        || !plan.path.uses_page_cache()
+        || !plan.path().uses_page_cache()
         || written >= memory.saturating_mul(MEMORIES);
     vec![
         (
@@ -155,7 +155,7 @@ fn of_the_order(request: &CheckpointRequest, plan: &CheckpointPlan, host: &HostF
 /// How bytes are moved: as the edition does, which leaves nothing to tune.
 fn of_transfers(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule> {
     let direct = plan.profile != CheckpointProfile::V2;
-    let (paths, fits) = match plan.path {
+    let (paths, fits) = match plan.path() {
         PathKind::Buffered => ("", true),
         PathKind::Cpu => ("it is buffered in v2", direct),
         _ if direct => ("it is buffered or cpu (O_DIRECT)", false),
@@ -163,18 +163,18 @@ fn of_transfers(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule>
     };
     let streams = plan.profile.read_streams();
     vec![
-        (fits, format!("--path {}; {paths}", plan.path)),
+        (fits, format!("--path {}; {paths}", plan.path())),
         (
-            plan.save.streams == 1 && plan.restore.streams == streams,
+            plan.save.window == 1 && plan.restore.window == streams as usize,
             format!(
                 "--streams {}; a rank saves one piece at a time and restores {streams} in {}",
-                plan.save.streams, plan.profile
+                plan.save.window, plan.profile
             ),
         ),
         (
             request
                 .chunk_bytes
-                .is_none_or(|bytes| bytes == transport::default_chunk_bytes(plan.path)),
+                .is_none_or(|bytes| bytes == transport::default_chunk_bytes(plan.path())),
             "--chunk-size is not to be chosen".to_string(),
         ),
         (

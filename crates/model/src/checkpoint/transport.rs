@@ -1,12 +1,12 @@
-//! How bytes are moved: engine, threads, buffers and the size of a transfer.
+//! How saves and restores move bytes: threads, buffers and the size of a transfer.
 
-use super::choice::{CheckpointProfile, FsyncPolicy};
-use super::plan::{CheckpointPlan, MovePlan};
+use super::choice::FsyncPolicy;
+use super::plan::CheckpointPlan;
 use super::request::CheckpointRequest;
 use crate::facts::HostFacts;
 use crate::path::{EngineKind, PathKind};
 use crate::problem::Problems;
-use crate::transport::{self, DeviceId, EngineChoice};
+use crate::transport::{self, EngineChoice, Transport};
 use crate::units::{ByteSize, MIB};
 
 /// Transfers in flight over all ranks, at most; with the largest default chunk 256 MiB.
@@ -19,15 +19,6 @@ const FILES_PER_RANK: u64 = 2;
 const OTHER_FILES: u64 = 96;
 /// Memory of a rank beside the buffers, in bytes: its state and its list of files.
 const RANK_BYTES: u64 = 64 << 10;
-
-/// How bytes are moved.
-pub(super) struct Decided {
-    pub(super) device: Option<DeviceId>,
-    pub(super) save: MovePlan,
-    pub(super) restore: MovePlan,
-    pub(super) stamped: bool,
-    pub(super) buffer_bytes: u64,
-}
 
 /// Ranks for which this host has file descriptors.
 pub(super) fn most_ranks(host: &HostFacts) -> u64 {
@@ -48,57 +39,49 @@ pub(super) fn is_chunk(bytes: u64) -> bool {
     (4096..=1 << 30).contains(&bytes) && bytes.is_multiple_of(4096)
 }
 
-/// Decides how bytes are moved for `ranks` ranks.
+/// Decides how `ranks` ranks save and restore.
 pub(super) fn decide(
     request: &CheckpointRequest,
     host: &HostFacts,
     ranks: u64,
     problems: &mut Problems,
-) -> Decided {
+) -> (Transport, Transport) {
     let path = request.path;
-    transport::check_path(path, host, problems);
-    let device = transport::device(request.device, path, host, problems);
-    let engine_of_all = transport::engine(request.engine, host, problems);
+    let bare = transport::decide(path, request.engine, request.device, host, problems);
     // Through the page cache a write is a copy by the CPU whoever asks for it, and a ring would
     // hand it to a kernel thread first, so `auto` takes plain calls there.
     let copies = request.engine == EngineChoice::Auto && path.uses_page_cache();
     let engine_of_saves = if copies {
         EngineKind::Psync
     } else {
-        engine_of_all
+        bare.engine
     };
     let chunk_bytes = request.chunk_bytes.unwrap_or(default_chunk_bytes(path));
-    let plan = |engine: EngineKind, streams: u32, split: bool| {
-        let wanted = (ranks.max(1) as usize).saturating_mul(streams as usize);
+    let transport = |engine: EngineKind, streams: u32| {
+        let ranks = ranks.max(1) as usize;
+        let window = streams as usize;
+        let wanted = ranks.saturating_mul(window);
         let threads = threads(engine, path, host.cpus as usize, wanted);
-        let slots = match engine {
-            EngineKind::Psync => streams as usize,
+        let queue_depth = match engine {
+            EngineKind::Psync => window,
             _ => wanted.min(MOST_IN_FLIGHT).div_ceil(threads),
         };
-        MovePlan {
+        Transport {
             engine,
             threads,
-            streams,
-            split,
+            queue_depth: queue_depth.max(1),
             chunk_bytes,
-            slots: slots.max(1),
+            window,
+            // Each rank has one file open.
+            streams: ranks.div_ceil(threads),
+            ..bare.clone()
         }
     };
-    let save = plan(engine_of_saves, request.streams.unwrap_or(1), false);
     let read_streams = request
         .streams
         .unwrap_or_else(|| request.profile.read_streams());
-    let split = request.profile == CheckpointProfile::V3;
-    let restore = plan(engine_of_all, read_streams, split);
-    let of = |plan: &MovePlan| (plan.threads * plan.slots) as u64 * plan.chunk_bytes;
-    let sides = if path.has_bounce_buffer() { 2 } else { 1 };
-    Decided {
-        device,
-        save,
-        restore,
-        stamped: !matches!(device, Some(DeviceId::Cuda(_))) || request.verify,
-        buffer_bytes: of(&save).max(of(&restore)) * sides + chunk_bytes,
-    }
+    let save = transport(engine_of_saves, request.streams.unwrap_or(1));
+    (save, transport(bare.engine, read_streams))
 }
 
 /// Threads: enough to keep every CPU copying where the CPU copies or waits, and one or two where

@@ -101,14 +101,14 @@ fn on_saves(plan: &CheckpointPlan) -> Vec<Warning> {
 /// Where restored bytes come from and end.
 fn on_restores(plan: &CheckpointPlan) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    if plan.device == Some(DeviceId::Host) {
+    if plan.device() == Some(DeviceId::Host) {
         warnings.push(Warning::new(
             WarningKind::Emulated,
             "accelerator memory is host memory (emulated)",
             "the CPU makes the copies that a GPU makes where there is one",
         ));
     }
-    if !plan.restores.is_empty() && !plan.cold && plan.path.uses_page_cache() {
+    if !plan.restores.is_empty() && !plan.cold && plan.path().uses_page_cache() {
         warnings.push(Warning::new(
             WarningKind::CacheState,
             "restores read what the page cache still holds of the saves",
@@ -139,7 +139,7 @@ fn on_options(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Warning
         ),
         (
             "--device",
-            request.device.is_some() && plan.device.is_none(),
+            request.device.is_some() && plan.device().is_none(),
             "no accelerator on this path",
         ),
     ];

@@ -115,7 +115,8 @@ fn checkpoint(fields: &mut Map<String, Value>) {
         .into_iter()
         .partition(|(key, _)| CHECKPOINT_KEYS.contains(&key.as_str()) || key.starts_with("cpu_"));
     *fields = own;
-    let plan: Map<String, Value> = plan;
+    let mut plan: Map<String, Value> = plan;
+    checkpoint_plan(&mut plan);
     fields.insert("plan".into(), plan.into());
     fields.insert("evidence".into(), evidence.into_iter().flatten().collect());
     if let Some(ending) = fields.get_mut("ending").and_then(Value::as_object_mut) {
@@ -131,6 +132,40 @@ fn checkpoint(fields: &mut Map<String, Value>) {
         if ending.get("status") == Some(&"done".into()) {
             ending.insert("status".into(), "complete".into());
         }
+    }
+}
+
+/// Saves and restores had a few numbers each, beside one path and device.
+fn checkpoint_plan(plan: &mut Map<String, Value>) {
+    let path = plan.remove("path").unwrap_or_default();
+    let device = plan.remove("device").unwrap_or_default();
+    let (emulated, on_host) = (device == "host", device == "host" || device.is_null());
+    let ranks = plan.get("ranks").and_then(Value::as_array);
+    let ranks = ranks.map_or(1, Vec::len);
+    let split = plan.get("restore").and_then(|restore| restore.get("split"));
+    let split = split.cloned().unwrap_or_default();
+    plan.insert("split_restores".into(), split);
+    for direction in ["save", "restore"] {
+        let Some(old) = plan.get(direction) else {
+            continue;
+        };
+        let threads = old["threads"].as_u64().unwrap_or(1).max(1) as usize;
+        let transport = json!({
+            "path": path,
+            "engine": old["engine"],
+            "engine_asked": "auto",
+            "device": device,
+            "memory": if on_host { "host" } else { "device" },
+            "emulated": emulated,
+            "threads": old["threads"],
+            "queue_depth": old["slots"],
+            "chunk_bytes": old["chunk_bytes"],
+            "window": old["streams"],
+            "submit_batch": 1,
+            "register_buffers": true,
+            "streams": ranks.div_ceil(threads),
+        });
+        plan.insert(direction.into(), transport);
     }
 }
 

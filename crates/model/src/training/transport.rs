@@ -3,9 +3,9 @@
 use super::plan::{LoaderPlan, TrainPlan};
 use super::request::TrainRequest;
 use crate::facts::HostFacts;
-use crate::path::{EngineKind, MemoryKind, PathKind, buffers_needed};
+use crate::path::{EngineKind, PathKind, buffers_needed};
 use crate::problem::Problems;
-use crate::transport::{self, DeviceId, Transport};
+use crate::transport::{self, Transport};
 
 /// A buffer that stays in a core's cache makes reads from the page cache a third cheaper than
 /// one that does not, and is as large as the kernel's readahead.
@@ -31,35 +31,18 @@ pub(super) fn decide(
     host: &HostFacts,
     problems: &mut Problems,
 ) -> Transport {
-    transport::check_path(path, host, problems);
-    let engine = transport::engine(request.engine, host, problems);
-    let device = transport::device(request.device, path, host, problems);
+    let bare = transport::decide(path, request.engine, request.device, host, problems);
     let reads = (loader.concurrent_reads() * accelerators as usize).max(1);
     let threads = request.threads.map(|threads| threads.max(1) as usize);
-    let sizes = Sizes::of(path, engine, reads, threads, host);
+    let sizes = Sizes::of(path, bare.engine, reads, threads, host);
     // A thread attaches its streams beside the files it reads whole.
     let open_files = usize::try_from(host.open_files_limit).unwrap_or(usize::MAX);
     let room = (open_files / 2 / sizes.threads).saturating_sub(sizes.queue_depth + OTHER_FILES);
     let streams = loader.streams() * accelerators as usize;
-    let transport = Transport {
-        path,
-        engine,
-        engine_asked: request.engine,
-        device,
-        memory: match device {
-            Some(DeviceId::Cuda(_)) => MemoryKind::Device,
-            Some(DeviceId::Host) | None => MemoryKind::Host,
-        },
-        emulated: device == Some(DeviceId::Host),
-        threads: 0,
-        queue_depth: 0,
-        chunk_bytes: 0,
-        window: 0,
-        submit_batch: 0,
-        register_buffers: true,
+    sizes.within(Transport {
         streams: streams.clamp(1, room.max(1)),
-    };
-    sizes.within(transport)
+        ..bare
+    })
 }
 
 impl TrainPlan {
@@ -140,7 +123,7 @@ mod tests {
     use super::*;
     use crate::facts::{Availability, PathSupport};
     use crate::problem::ProblemKind;
-    use crate::transport::EngineChoice;
+    use crate::transport::{DeviceId, EngineChoice};
 
     fn loader(read_threads: u32) -> LoaderPlan {
         LoaderPlan::Workers {

@@ -46,8 +46,7 @@ pub fn summary(report: &CheckpointReport) -> Value {
             "profile": report.plan.profile,
             "scale": report.plan.scale,
             "scaled": report.plan.is_scaled(),
-            "emulated_accelerator_memory": report.plan.device
-                == Some(stormlp_model::transport::DeviceId::Host),
+            "emulated_accelerator_memory": report.plan.save.emulated,
         },
     })
 }

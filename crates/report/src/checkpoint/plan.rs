@@ -106,7 +106,7 @@ pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
 pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
     let plan = dry_run.plan;
     let mut document = opening(plan);
-    document.facts.add("path", plan.path);
+    document.facts.add("path", plan.path());
     for (name, phase) in [("saves", &plan.save), ("restores", &plan.restore)] {
         document.facts.add(
             name,
@@ -114,7 +114,7 @@ pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
                 "by {} ({} threads, {} in flight a rank), {} a transfer",
                 phase.engine,
                 phase.threads,
-                phase.streams,
+                phase.window,
                 ByteSize(phase.chunk_bytes)
             ),
         );

@@ -21,7 +21,7 @@ pub(crate) const RECORDS: [(&str, &str); 33] = [
     ("model", "plan/model"),
     ("scale", "plan/scale"),
     ("profile", "plan/profile"),
-    ("path", "plan/path"),
+    ("path", "plan/save/path"),
     ("phase", "/phase"),
     ("step", "/step"),
     ("bytes", "/bytes"),

@@ -74,7 +74,7 @@ fn carry_out(
         opening.warn(plan.warnings.iter().filter(earlier));
         eprint!("{}", text::render(&opening, output::width()));
     }
-    if plan.path.needs_cufile() {
+    if plan.path().needs_cufile() {
         saver.take_cufile_log();
     }
     let report = emulate(&plan, host, &mut saver, session)?;
