@@ -306,6 +306,6 @@ mod tests {
         assert!(parse_compute("{type: normal, mean: -1, stdev: 0}").is_err());
         assert!(parse_compute("fast").is_err());
         let error = parse_compute("{type: zipf, mean: 1}").unwrap_err();
-        assert!(error.contains("use normal, uniform, gamma"), "{error}");
+        assert!(error.contains("`normal`, `uniform`, `gamma`"), "{error}");
     }
 }
