@@ -77,8 +77,8 @@ impl GatedPath {
     /// Tells what is over by now.
     fn release(&mut self, done: &mut Vec<Completion>) {
         let now = self.clock.now();
-        while let Some((_, completion)) = self.held.pop_front_if(|(until, _)| *until <= now) {
-            done.push(completion);
+        while (self.held.front()).is_some_and(|(until, _)| *until <= now) {
+            done.extend(self.held.pop_front().map(|(_, completion)| completion));
         }
     }
 }
