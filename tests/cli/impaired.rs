@@ -40,6 +40,20 @@ fn an_injected_fault_ends_a_run_as_a_real_one_would() {
 }
 
 #[test]
+fn advice_names_the_workload_as_it_was_typed() {
+    let place = folder();
+    let yaml = "model: {name: mine}\ndataset: {format: npz, num_files_train: 28, \
+                record_length_bytes: 4096}\nreader: {data_loader: pytorch, batch_size: 4}\n\
+                train: {computation_time: 0.001}\n";
+    fs::write(place.path().join("my.yaml"), yaml).unwrap();
+    let words = format!("my.yaml --data-dir data --generate {SMALL} --inject-fault read:3:EIO");
+    let said = stderr(train(place.path(), &words).assert().code(5));
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let advice = "`stormlp datagen my.yaml --data-dir data --verify`";
+    assert!(said.contains(advice), "{said}");
+}
+
+#[test]
 fn impairments_are_read_strictly_and_refused_where_nothing_runs() {
     let cases = [
         ("gds --throttle read=0", "--throttle: `read=0` needs a rate"),

@@ -5,12 +5,12 @@
 
 use std::fmt::Display;
 
-use stormlp_model::histogram::LatencyUs;
 use stormlp_model::report::{Ending, Head};
 use stormlp_model::warning::Warning;
 
 use crate::numbers::{short, with_decimals_of};
 use crate::records::Records;
+use crate::series::{Distribution, Series};
 
 /// A report, a plan or an answer, ready to be drawn.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -40,6 +40,10 @@ pub struct Section {
     pub title: String,
     /// A table.
     pub table: Option<Table>,
+    /// How what it tells of went over time.
+    pub series: Vec<Series>,
+    /// How its times spread.
+    pub distributions: Vec<Distribution>,
     /// Names and values below it.
     pub facts: Facts,
     /// Sentences below those.
@@ -197,6 +201,15 @@ impl Facts {
     }
 }
 
+impl Section {
+    /// What its series and distributions come down to.
+    pub(crate) fn summaries(&self) -> impl Iterator<Item = Table> {
+        let series = Table::of_series(&self.series);
+        let distributions = Table::of_distributions(&self.distributions);
+        series.into_iter().chain(distributions)
+    }
+}
+
 impl Table {
     /// A table without rows.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
@@ -204,29 +217,6 @@ impl Table {
             columns: columns.into_iter().collect(),
             ..Self::default()
         }
-    }
-
-    /// A row for each distribution of times.
-    pub fn of_latencies(latencies: &[(&str, LatencyUs)]) -> Self {
-        let numbers = [
-            "mean µs",
-            "p50 µs",
-            "p90 µs",
-            "p99 µs",
-            "p99.9 µs",
-            "max µs",
-        ];
-        let drops = [0, 0, 2, 0, 3, 0];
-        let numbers = numbers.into_iter().zip(drops);
-        let numbers = numbers.map(|(name, drop)| Column::numbers(name, drop));
-        let mut table = Self::new([Column::words("time", 0)].into_iter().chain(numbers));
-        for (name, us) in latencies {
-            let values = [us.mean, us.p50, us.p90, us.p99, us.p999, us.max];
-            let values = values.map(|value| Quantity::lower(value, "µs").into());
-            let cells = [Cell::from(*name)].into_iter().chain(values);
-            table.row(*name, cells.collect());
-        }
-        table
     }
 
     /// Adds a row that is called `key` in every report.
@@ -316,8 +306,8 @@ impl Cell {
     pub fn text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
-            Self::Number(quantity, mark) if mark.is_empty() => quantity.estimate.text(),
-            Self::Number(quantity, mark) => format!("{} {mark}", quantity.estimate.text()),
+            Self::Number(quantity, mark) if mark.is_empty() => quantity.text(),
+            Self::Number(quantity, mark) => format!("{} {mark}", quantity.text()),
         }
     }
 }
@@ -399,6 +389,16 @@ impl Quantity {
     pub fn spread(mut self, spread: Option<f64>) -> Self {
         self.estimate.spread = spread;
         self
+    }
+
+    /// As a cell shows it: percentages, which are read down a column, to one decimal all of them.
+    pub fn text(&self) -> String {
+        let Estimate { value, spread } = self.estimate;
+        match (self.unit, spread) {
+            ("%", Some(spread)) => format!("{value:.1} ± {spread:.1}"),
+            ("%", None) => format!("{value:.1}"),
+            _ => self.estimate.text(),
+        }
     }
 
     /// This number by that of the baseline, and which way it went where the samples tell.

@@ -12,6 +12,7 @@ pub mod markdown;
 pub mod matrix;
 pub mod numbers;
 pub mod records;
+pub mod series;
 pub mod text;
 pub mod training;
 

@@ -19,6 +19,10 @@ pub fn render(document: &Document) -> String {
             text.push('\n');
             draw(&mut text, table);
         }
+        for summary in section.summaries() {
+            text.push('\n');
+            draw(&mut text, &summary);
+        }
         facts(&mut text, &section.facts);
         list(&mut text, &section.lines);
     }

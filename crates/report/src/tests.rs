@@ -51,6 +51,20 @@ fn no_line_is_wider_than_the_terminal_and_at_200_every_column_shows() {
 }
 
 #[test]
+fn a_path_longer_than_the_line_is_broken_behind_a_slash() {
+    let path = format!("/data/{}/{}", "a".repeat(30), "b".repeat(50));
+    let mut document = Document::new("");
+    document.warnings = vec![format!("{path} is long")];
+    let broken = format!(
+        "\nwarning: /data/\n  {}/\n  {}\n  {} is long\n",
+        "a".repeat(30),
+        "b".repeat(31),
+        "b".repeat(19)
+    );
+    assert_eq!(text::render(&document, Some(40)), broken);
+}
+
+#[test]
 fn every_column_that_is_of_the_whole_report_has_a_value() {
     let documents = documents().into_iter();
     let places = [

@@ -4,12 +4,13 @@ use comfy_table::{CellAlignment, ContentArrangement, LineStyle, TableStyle};
 
 use crate::document::{Column, Document, Facts, Table};
 
+/// Words get this many characters of a line at least, however far it is indented.
+const NARROWEST: usize = 8;
 /// Names of facts are padded to this many characters at most.
 const NAME_WIDTH: usize = 26;
 
 /// Draws a document in at most `width` columns; without a width in as many as it needs, so that
-/// what is piped can be searched. A word longer than the width keeps a line to itself: a path
-/// that was broken could not be copied.
+/// what is piped can be searched. A word longer than the width is broken, a path behind a `/`.
 pub fn render(document: &Document, width: Option<usize>) -> String {
     let mark = document.mark.as_deref().unwrap_or_default();
     let taken = mark.chars().count() + if mark.is_empty() { 0 } else { 2 };
@@ -31,6 +32,9 @@ pub fn render(document: &Document, width: Option<usize>) -> String {
         };
         if let Some(table) = &section.table {
             page.table(table, !document.records.columns.is_empty());
+        }
+        for summary in section.summaries() {
+            page.table(&summary, false);
         }
         page.facts(indent, &section.facts);
         for line in &section.lines {
@@ -67,13 +71,15 @@ impl Page<'_> {
         let mut line = first.to_string();
         let mut used = line.chars().count();
         let mut begun = false;
-        for word in text.split(' ') {
+        let room = self.width.saturating_sub(used.max(indent)).max(NARROWEST);
+        let pieces = |word| broken(word, room).into_iter().enumerate();
+        for (nth, word) in text.split(' ').flat_map(pieces) {
             let length = word.chars().count();
-            if begun && used + 1 + length > self.width {
+            let blank = usize::from(begun && nth == 0);
+            if begun && used + blank + length > self.width {
                 self.line(&line);
-                (line, used, begun) = (" ".repeat(indent), indent, false);
-            }
-            if begun {
+                (line, used) = (" ".repeat(indent), indent);
+            } else if blank > 0 {
                 line.push(' ');
                 used += 1;
             }
@@ -126,6 +132,20 @@ impl Page<'_> {
             );
         }
     }
+}
+
+/// `word` in pieces of at most `room` characters, which end behind a `/` where there is one.
+fn broken(word: &str, room: usize) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = word;
+    while let Some((end, _)) = rest.char_indices().nth(room) {
+        let slash = rest[..end].rfind('/').filter(|slash| *slash > 0);
+        let (piece, more) = rest.split_at(slash.map_or(end, |slash| slash + 1));
+        pieces.push(piece);
+        rest = more;
+    }
+    pieces.push(rest);
+    pieces
 }
 
 /// Draws columns as wide as they are, or wrapped into `width`.

@@ -74,7 +74,7 @@ impl TrainError {
             FailureCause::Dataset => format!(
                 "check the dataset with `stormlp datagen {} --data-dir {} --verify` and the \
                  options it was made with, the storage with `stormlp doctor`",
-                shell_word(&plan.workload),
+                shell_word(&plan.workload_source),
                 shell_word(
                     &plan
                         .data

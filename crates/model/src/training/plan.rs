@@ -15,6 +15,9 @@ use crate::transport::Transport;
 pub struct TrainPlan {
     /// The workload's name.
     pub workload: String,
+    /// The workload as it was named on the command line: a built-in one, or a file.
+    #[serde(default)]
+    pub workload_source: String,
     /// The emulated accelerator.
     pub accelerator: String,
     /// The edition that is reproduced.

@@ -33,6 +33,8 @@ pub enum StorageKind {
 /// Overrides of a workload; `None` leaves what the workload says.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TrainRequest {
+    /// The workload as it was named, a built-in one or a file; its own name by default.
+    pub workload: Option<String>,
     /// `--profile`.
     pub profile: Option<Profile>,
     /// `--accelerators`, in all; default 1.

@@ -139,6 +139,7 @@ impl Resolver<'_> {
         self.check_direct(path);
         let mut plan = TrainPlan {
             workload: workload.name.clone(),
+            workload_source: self.workload_source().to_string(),
             accelerator: request
                 .accelerator
                 .clone()
@@ -172,6 +173,12 @@ impl Resolver<'_> {
         };
         plan.memory_bytes = memory::estimate(&plan);
         plan
+    }
+
+    /// What `stormlp datagen` knows the workload by.
+    fn workload_source(&self) -> &str {
+        let named = self.request.workload.as_ref();
+        named.unwrap_or(&self.workload.name)
     }
 
     /// How samples are dealt, before it is known how many files there are.

@@ -11,6 +11,10 @@ use super::plan::setup;
 use super::{gib, mark};
 use crate::document::{Cell, Column, Document, Facts, Quantity, Section, Table, ended};
 use crate::records::Records;
+use crate::series::{Distribution, Series};
+
+/// The unit of throughput.
+const GIB_S: (&str, u64) = ("GiB/s", 1 << 30);
 
 /// Where the columns of the records stand: with `/` in the save or restore, else in the report.
 pub(crate) const RECORDS: [(&str, &str); 33] = [
@@ -64,8 +68,15 @@ pub fn document(report: &CheckpointReport) -> Document {
         report.evidence_of("restores"),
         &mut document.facts,
     );
-    phase(&mut document, "Saves", &report.results.saves);
-    phase(&mut document, "Restores", &report.results.restores);
+    for (title, results, part) in [
+        ("Saves", &report.results.saves, "save"),
+        ("Restores", &report.results.restores, "restore"),
+    ] {
+        if !results.is_empty() {
+            let section = phase(&mut document, title, results);
+            over_time(section, report, part);
+        }
+    }
     averages(&mut document, report);
     document.warn(&report.warnings);
     document.records = Records::new(report, &units(report), &RECORDS);
@@ -122,10 +133,11 @@ fn ran(name: &str, evidence: Option<&Evidence>, facts: &mut Facts) {
 }
 
 /// The table of saves or restores.
-fn phase(document: &mut Document, title: &str, results: &[CheckpointResult]) {
-    if results.is_empty() {
-        return;
-    }
+fn phase<'d>(
+    document: &'d mut Document,
+    title: &str,
+    results: &[CheckpointResult],
+) -> &'d mut Section {
     let saving = title == "Saves";
     let columns = [
         ("step", 0),
@@ -167,7 +179,20 @@ fn phase(document: &mut Document, title: &str, results: &[CheckpointResult]) {
         ))
     });
     let title = format!("{title} (seconds over the ranks; parts are means over the ranks)");
-    document.section(&title, Some(table)).lines = overlaps.collect();
+    let section = document.section(&title, Some(table));
+    section.lines = overlaps.collect();
+    section
+}
+
+/// How each save or restore went over time, and how long the transfers of all of them took.
+fn over_time(section: &mut Section, report: &CheckpointReport, part: &str) {
+    let is_of = |name: &str| name.starts_with(part);
+    let series = report.series.iter().filter(|one| is_of(&one.name));
+    let rates = series.filter_map(|one| Series::rates(one.name.clone(), &one.series, GIB_S));
+    section.series = rates.collect();
+    let timed = report.histograms.iter().filter(|one| is_of(&one.name));
+    let timed = timed.map(|one| Distribution::of(one.name.replace('_', " "), &one.summary_us));
+    section.distributions = timed.collect();
 }
 
 fn row(result: &CheckpointResult, saving: bool) -> Vec<Cell> {

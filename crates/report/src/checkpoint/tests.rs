@@ -6,7 +6,8 @@ use stormlp_model::checkpoint::{
     gib_per_second, parse, rates, resolve, summarise,
 };
 use stormlp_model::facts::HostFacts;
-use stormlp_model::report::{Ending, Head, Report, ReportKind};
+use stormlp_model::histogram::LatencyHistogram;
+use stormlp_model::report::{Ending, Head, NamedSeries, Report, ReportKind, Series};
 
 use super::*;
 use crate::document::Document;
@@ -99,8 +100,21 @@ fn report(scale: f64) -> CheckpointReport {
         cpu_system_seconds: 1.0,
         peak_rss_bytes: 64 << 20,
     };
+    let series = |step: u64, intervals: u64| NamedSeries {
+        name: format!("save {step}"),
+        series: Series {
+            interval_seconds: 0.25,
+            interval_bytes: (0..intervals).map(|n| (n + step) << 26).collect(),
+            ..Series::default()
+        },
+    };
+    let mut latency = LatencyHistogram::new();
+    (1..=1000).for_each(|n| latency.record_ns(n * 10_000));
     CheckpointReport {
         ending: Ending::Complete,
+        // The second has too few intervals to be shown.
+        series: vec![series(1, 12), series(2, 8)],
+        histograms: latency.named("save_transfer").into_iter().collect(),
         ..Report::new(head, plan(scale), results)
     }
 }

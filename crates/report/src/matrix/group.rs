@@ -120,7 +120,7 @@ pub(super) fn groups(report: &MatrixReport) -> Vec<Group<'_>> {
     groups
 }
 
-fn key_of(cell: &CellReport) -> Key {
+pub(super) fn key_of(cell: &CellReport) -> Key {
     Key {
         path: cell.requested_path,
         combination: Combination {

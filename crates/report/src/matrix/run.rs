@@ -3,14 +3,18 @@
 use serde_json::Value;
 use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport, Measurement, Span};
 use stormlp_model::transport::{DeviceId, EngineChoice};
-use stormlp_model::units::{ByteSize, counted, format_duration};
+use stormlp_model::units::{ByteSize, GIB, counted, format_duration};
 
 use super::compare;
-use super::group::{Group, groups};
+use super::group::{Group, groups, key_of};
 use super::study;
 use crate::document::{Cell, Column, Document, Quantity, Table, ended};
 use crate::numbers::percent;
 use crate::records::Records;
+use crate::series::Series;
+
+/// More cells are not shown over time.
+const AT_A_GLANCE: usize = 8;
 
 /// Which columns the table has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,6 +85,7 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
         Columns::StudyA => study::by_kind(report),
         Columns::StudyB => study::by_throughput(report),
     });
+    over_time(report, &mut document);
     warnings(report, &mut document);
     document.records = Records::new(report, &cells(report), &RECORDS);
     document
@@ -346,12 +351,37 @@ fn evidence(groups: &[Group<'_>]) -> Vec<(String, String)> {
     proofs
 }
 
-/// The warnings of the report and of its cells, each fact once.
+/// How each cell went over time, where there are no more than a reader takes in at a glance.
+fn over_time(report: &MatrixReport, document: &mut Document) {
+    let cells = report.results.cells.iter();
+    let measured = cells.filter_map(|cell| Some((cell, &cell.measurement.as_ref()?.series)));
+    let rates = measured.filter_map(|(cell, series)| {
+        let size = key_of(cell).combination.io_size();
+        let name = format!("{} {} {size}", cell.requested_path, cell.op);
+        Series::rates(name, series, ("GiB/s", GIB))
+    });
+    let rates: Vec<Series> = rates.collect();
+    if rates.len() <= AT_A_GLANCE {
+        document.section("", None).series = rates;
+    }
+}
+
+/// The warnings of the report and of its cells, each fact once. Where cells differ in what the
+/// same warning says, it names their size of transfers too.
 fn warnings(report: &MatrixReport, document: &mut Document) {
     document.warn(&report.warnings);
-    for cell in &report.results.cells {
+    let cells = &report.results.cells;
+    for cell in cells {
         for warning in &cell.warnings {
-            let text = format!("{} {}: {warning}", cell.requested_path, cell.op);
+            let of_same = |other: &&CellReport| {
+                (other.requested_path, other.op) == (cell.requested_path, cell.op)
+            };
+            let mut alike = cells.iter().filter(of_same).flat_map(|cell| &cell.warnings);
+            let size = match alike.any(|other| other.kind == warning.kind && other != warning) {
+                true => format!(" {}", key_of(cell).combination.io_size()),
+                false => String::new(),
+            };
+            let text = format!("{} {}{size}: {warning}", cell.requested_path, cell.op);
             if !document.warnings.contains(&text) {
                 document.warnings.push(text);
             }

@@ -2,7 +2,7 @@
 
 use stormlp_model::facts::HostFacts;
 use stormlp_model::histogram::LatencyUs;
-use stormlp_model::report::{Ending, Head, Report, ReportKind};
+use stormlp_model::report::{Ending, Head, NamedSeries, Report, ReportKind, Series};
 use stormlp_model::training::catalog;
 use stormlp_model::training::inventory::{DataFile, Inventory};
 use stormlp_model::training::metrics::{self, Rule};
@@ -160,8 +160,18 @@ pub(super) fn report() -> TrainReport {
         started_unix_seconds: 1_795_245_900.25,
         steps: Vec::new(),
     };
+    let series = Series {
+        interval_seconds: 0.5,
+        // Slow at first, and without anything for a while.
+        interval_bytes: (0..27u64)
+            .map(|n| [(n % 7).min(4), 0][usize::from(n / 6 == 2)] << 30)
+            .collect(),
+        ..Series::default()
+    };
+    let name = "run 1".to_string();
     TrainReport {
         ending: Ending::Complete,
+        series: vec![NamedSeries { name, series }],
         ..Report::new(head, plan, results)
     }
 }

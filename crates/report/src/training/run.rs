@@ -9,6 +9,10 @@ use stormlp_model::units::{ByteSize, counted, format_duration};
 use crate::document::{Cell, Column, Document, Facts, Quantity, Table};
 use crate::numbers::percent;
 use crate::records::Records;
+use crate::series::{Distribution, Series};
+
+/// The unit of throughput.
+const MIB_S: (&str, u64) = ("MiB/s", 1 << 20);
 
 /// Where the columns of the records stand: with `/` in the epoch, else in the report.
 pub(crate) const RECORDS: [(&str, &str); 30] = [
@@ -64,11 +68,14 @@ pub fn document(report: &TrainReport) -> Document {
         ("overshoot", &latency.compute_overshoot_us),
         ("reads", &latency.read_us),
     ];
+    let section = document.section("", None);
+    let series = report.series.iter();
+    let rates = series.filter_map(|one| Series::rates(one.name.clone(), &one.series, MIB_S));
+    section.series = rates.collect();
     let known = waits
         .into_iter()
-        .filter_map(|(name, one)| Some((name, (*one)?)));
-    let known: Vec<_> = known.collect();
-    let section = document.section("", (!known.is_empty()).then(|| Table::of_latencies(&known)));
+        .filter_map(|(name, us)| Some(Distribution::of(name, us.as_ref()?)));
+    section.distributions = known.collect();
     throughput(report, &mut section.facts);
     between_epochs(report, &mut section.facts);
     cost(report, &mut section.facts);

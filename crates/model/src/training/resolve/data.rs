@@ -1,6 +1,7 @@
 //! Which files a run reads: those that were found, or as many as null storage has to imagine.
 
 use super::Resolver;
+use crate::shell::shell_word;
 use crate::training::plan::DataPlan;
 use crate::training::request::StorageKind;
 use crate::training::steps::{Split, steps};
@@ -114,7 +115,7 @@ impl Resolver<'_> {
                 format!("{folder} has no {format} files in train/{foreign}"),
                 format!(
                     "make them with `stormlp datagen {} --data-dir {folder}`",
-                    self.workload.name
+                    shell_word(self.workload_source())
                 ),
             );
             // The count that would be right, so that nothing else seems wrong.
@@ -129,7 +130,7 @@ impl Resolver<'_> {
                 format!("the dataset in {folder} is unfinished"),
                 format!(
                     "continue with `stormlp datagen {} --data-dir {folder} --resume`",
-                    self.workload.name
+                    shell_word(self.workload_source())
                 ),
             );
         }

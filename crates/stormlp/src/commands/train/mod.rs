@@ -139,6 +139,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 /// What was asked for of `workload`.
 fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, Failure> {
     let mut request = args::request(&args.workload, &args.data, &args.read)?;
+    request.workload = Some(args.workload.workload.clone());
     request.keep_step_times = args.mlperf_output.is_some();
     if request.data_dir.is_none() && args.workload.sets("dataset.data_folder") {
         // Named on the command line, it is meant.

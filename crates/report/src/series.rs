@@ -1,0 +1,133 @@
+//! What many samples come down to: how a run went over time, and how its times spread.
+
+use stormlp_model::histogram::LatencyUs;
+use stormlp_model::report;
+
+use crate::document::{Column, Quantity, Table};
+
+/// Fewer intervals are no course over time.
+const FEWEST: usize = 8;
+/// How many bars a course over time has.
+const BARS: usize = 20;
+/// A bar by its height; nothing, then an eighth and more.
+const LEVELS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// A number for each interval of a part of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// Which part: `save 3`.
+    pub name: String,
+    /// The unit of the values.
+    pub unit: &'static str,
+    /// Length of an interval.
+    pub interval_seconds: f64,
+    /// The values.
+    pub values: Vec<f64>,
+}
+
+/// How often something took how long.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Distribution {
+    /// What was timed.
+    pub name: String,
+    /// The unit of the values.
+    pub unit: &'static str,
+    /// Mean, percentiles and maximum by their names.
+    pub percentiles: [(&'static str, f64); 6],
+}
+
+impl Series {
+    /// Bytes over time in a unit of so many bytes a second; `None` when it was over too soon.
+    pub(crate) fn rates(
+        name: String,
+        series: &report::Series,
+        (unit, bytes): (&'static str, u64),
+    ) -> Option<Self> {
+        // The last interval is seldom whole.
+        let (_, whole) = series.interval_bytes.split_last()?;
+        let seconds = series.interval_seconds;
+        let rate = |moved: &u64| *moved as f64 / bytes as f64 / seconds;
+        (whole.len() >= FEWEST).then(|| Self {
+            name,
+            unit,
+            interval_seconds: seconds,
+            values: whole.iter().map(rate).collect(),
+        })
+    }
+
+    /// A bar for each stretch of equal length, as high as its mean is.
+    fn bars(&self) -> String {
+        let highest = self
+            .values
+            .iter()
+            .copied()
+            .fold(f64::MIN_POSITIVE, f64::max);
+        let count = BARS.min(self.values.len());
+        let place = |bar: usize| bar * self.values.len() / count;
+        let bar = |bar: usize| {
+            let part = &self.values[place(bar)..place(bar + 1)];
+            let mean = part.iter().sum::<f64>() / part.len() as f64;
+            let level = (mean / highest * 8.0).ceil() as usize;
+            LEVELS[level.min(8)]
+        };
+        (0..count).map(bar).collect()
+    }
+}
+
+impl Distribution {
+    /// Times in microseconds.
+    pub(crate) fn of(name: impl Into<String>, us: &LatencyUs) -> Self {
+        Self {
+            name: name.into(),
+            unit: "µs",
+            percentiles: [
+                ("mean", us.mean),
+                ("p50", us.p50),
+                ("p90", us.p90),
+                ("p99", us.p99),
+                ("p99.9", us.p999),
+                ("max", us.max),
+            ],
+        }
+    }
+}
+
+impl Table {
+    /// A row for each series; all of a table are in the same unit.
+    pub(crate) fn of_series(series: &[Series]) -> Option<Self> {
+        let unit = series.first()?.unit;
+        let numbers = [("min", 0), ("median", 0), ("max", 0), ("every s", 1)];
+        let numbers = numbers.map(|(name, drop)| Column::numbers(name, drop));
+        let words = ["over time", unit].map(|name| Column::words(name, 0));
+        let mut table = Self::new(words.into_iter().chain(numbers));
+        for one in series {
+            let mut sorted = one.values.clone();
+            sorted.sort_by(f64::total_cmp);
+            let [min, max] = [sorted.first(), sorted.last()].map(|end| end.copied());
+            let median = sorted.get(sorted.len() / 2).copied();
+            let rates = [min, median, max].map(Option::unwrap_or_default);
+            let mut row = vec![one.name.clone().into(), one.bars().into()];
+            row.extend(rates.map(|rate| Quantity::neutral(rate, one.unit).into()));
+            row.push(Quantity::neutral(one.interval_seconds, "s").into());
+            table.row(one.name.clone(), row);
+        }
+        Some(table)
+    }
+
+    /// A row for each distribution; all of a table are in the same unit.
+    pub(crate) fn of_distributions(distributions: &[Distribution]) -> Option<Self> {
+        let first = distributions.first()?;
+        let drops = [0, 0, 2, 0, 3, 0];
+        let numbers = first.percentiles.iter().zip(drops);
+        let numbers = numbers
+            .map(|((name, _), drop)| Column::numbers(format!("{name} {}", first.unit), drop));
+        let mut table = Self::new([Column::words("time", 0)].into_iter().chain(numbers));
+        for one in distributions {
+            let values = one.percentiles.iter();
+            let values = values.map(|(_, value)| Quantity::lower(*value, one.unit).into());
+            let name = [one.name.clone().into()];
+            table.row(one.name.clone(), name.into_iter().chain(values).collect());
+        }
+        Some(table)
+    }
+}
