@@ -269,7 +269,9 @@ fn the_configuration_of_a_run_makes_the_same_plan() {
         config.display()
     );
     let plan = stdout(train(folder.path(), &again).assert().success());
-    let plan: Value = serde_json::from_str(&plan).unwrap();
+    let mut plan: Value = serde_json::from_str(&plan).unwrap();
+    assert_eq!(plan["workload_source"], config.to_str().unwrap());
+    plan["workload_source"] = first["plan"]["workload"].clone();
     assert_eq!(plan, first["plan"]);
     let outputs = mlperf_files(folder.path(), "0_output.json");
     let evaluated = outputs[0]["1"]["compute"]["eval"].as_array().unwrap();
