@@ -74,6 +74,63 @@ fn what_this_machine_lacks_is_4_before_anything_is_written_and_in_a_dry_run() {
 }
 
 #[test]
+fn nothing_is_written_before_a_refusal() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("d")).unwrap();
+    let inside = || {
+        let mut names: Vec<_> = (fs::read_dir(folder.path()).unwrap())
+            .chain(fs::read_dir(folder.path().join("d")).unwrap())
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        names.sort();
+        names
+    };
+    // The folder's time of change tells of a file that was there and is gone.
+    let changed = || {
+        let folder = fs::metadata(folder.path().join("d")).unwrap();
+        folder.modified().unwrap()
+    };
+    let before = (inside(), changed());
+    for arguments in [
+        &["--path", "gds"][..],
+        &["--device", "cuda:9"],
+        &["--baseline", "/dev/null"],
+        &["--results-dir", "/dev/null/results"],
+        &["--mlperf-output", "/dev/null/mlperf"],
+        &["--export", "/nonexistent/a.csv"],
+        &["--writes", "0", "--reads", "1"],
+    ] {
+        let mut command = tiny(folder.path(), &[&["--dir", "d"][..], arguments].concat());
+        command.env("STORMLP_LIBCUFILE", "/nonexistent/libcufile.so.0");
+        let said = stderr(command.assert().failure());
+        assert_eq!((inside(), changed()), before, "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_refusal_is_of_no_scaled_run() {
+    let mut command = stormlp();
+    let folder = folder();
+    command.current_dir(folder.path());
+    let scaled = ["checkpoint", "tiny.yaml", "--scale", "0.3"];
+    let command = command.args(scaled).args(["--device", "cuda:9"]);
+    let said = stderr(command.assert().code(4));
+    assert!(!said.contains("SCALED"), "{said}");
+}
+
+#[test]
+fn a_trial_that_fails_is_told() {
+    let folder = folder();
+    let run = "trap '' XFSZ; ulimit -f 1024; exec \"$0\" checkpoint tiny.yaml --dir d";
+    let mut shell = assert_cmd::Command::new("bash");
+    shell.args(["-c", run, env!("CARGO_BIN_EXE_stormlp")]);
+    let said = stderr(shell.current_dir(folder.path()).assert().code(4));
+    assert!(said.contains("trial of how fast d writes failed"), "{said}");
+    assert!(said.contains("File too large"), "{said}");
+    assert!(!folder.path().join("d").exists());
+}
+
+#[test]
 fn models_that_make_no_sense_are_refused_with_all_their_faults() {
     let folder = folder();
     let bad = TINY

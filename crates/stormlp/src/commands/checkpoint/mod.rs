@@ -38,52 +38,80 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if request.dry_run {
         return dry_run(&request, &host, &args.output);
     }
-    let mut facts = scan(&Disk, &request.folders, Look::AndTry).map_err(Failure::machine)?;
-    facts.trial_bytes_per_second = trial(&request, &facts, session);
-    let resolution = resolve(&request, &host, &facts);
-    let Some(plan) = resolution
-        .plan
-        .clone()
-        .filter(|_| resolution.problems.is_empty())
-    else {
-        return Err(refusal(resolution));
-    };
-    let mark = mark(&plan);
-    carry_out(args, plan, host, session).map_err(|failure| match &mark {
-        Some(mark) => failure.marked(mark),
+    let delivery = args
+        .output
+        .open(ReportKind::Checkpoint, Columns::Standard)?;
+    // Nothing is written before a refusal, as far as one can be known by looking.
+    planned(&request, &host, &looked_at(&request)?)?;
+    let saver = delivery.saver(&request.workload.name, session)?;
+    deliver::make_mlperf_folder(args.mlperf_output.as_deref())?;
+    let plan = planned(&request, &host, &tried(&request, session)?)?;
+    let report = carry_out(&plan, host, saver, session);
+    let ended = report.and_then(|(report, saver)| {
+        let for_mlperf = match &args.mlperf_output {
+            Some(folder) => write_mlperf(folder, &report),
+            None => Ok(()),
+        };
+        let ended = |saved: Option<&Path>| ending(&report, saved).and(for_mlperf);
+        delivery.finish(saver, &report, session, ended)
+    });
+    // What is said of a scaled run says so.
+    ended.map_err(|failure| match mark(&plan) {
+        Some(mark) => failure.marked(&mark),
         None => failure,
     })
 }
 
-/// Runs the plan and writes what came out.
+/// The plan of a request that can run.
+fn planned(
+    request: &CheckpointRequest,
+    host: &HostFacts,
+    facts: &CheckpointFacts,
+) -> Result<CheckpointPlan, Failure> {
+    let Resolution { plan, problems } = resolve(request, host, facts);
+    match plan.filter(|_| problems.is_empty()) {
+        Some(plan) => Ok(plan),
+        None => Err(problems.into()),
+    }
+}
+
+/// Storage as it looks, taken to be as fast as can be: what is too much then is too much.
+fn looked_at(request: &CheckpointRequest) -> Result<CheckpointFacts, Failure> {
+    let facts = scan(&Disk, &request.folders, Look::Only).map_err(Failure::machine)?;
+    Ok(CheckpointFacts {
+        trial_bytes_per_second: Some(f64::INFINITY),
+        ..facts
+    })
+}
+
+/// Storage as it proved when it was written to.
+fn tried(request: &CheckpointRequest, session: &Session) -> Result<CheckpointFacts, Failure> {
+    let facts = scan(&Disk, &request.folders, Look::AndTry).map_err(Failure::machine)?;
+    Ok(CheckpointFacts {
+        trial_bytes_per_second: trial(request, &facts, session)?,
+        ..facts
+    })
+}
+
+/// Says what is about to go, runs the plan and gives what came out.
 fn carry_out(
-    args: Args,
-    plan: CheckpointPlan,
+    plan: &CheckpointPlan,
     host: HostFacts,
+    mut saver: Saver,
     session: &Session,
-) -> Result<(), Failure> {
-    let delivery = args
-        .output
-        .open(ReportKind::Checkpoint, Columns::Standard)?;
-    deliver::make_mlperf_folder(args.mlperf_output.as_deref())?;
-    let mut saver = delivery.saver(&plan.model, session)?;
+) -> Result<(CheckpointReport, Saver), Failure> {
     if !session.quiet {
         // What is about to go is said before it does; the report says it again.
         let earlier = |note: &&Warning| note.kind == WarningKind::EarlierCheckpoints;
-        let mut opening = opening(&plan);
+        let mut opening = opening(plan);
         opening.warn(plan.warnings.iter().filter(earlier));
         eprint!("{}", text::render(&opening, output::width()));
     }
     if plan.path().needs_cufile() {
         saver.take_cufile_log();
     }
-    let report = emulate(&plan, host, &mut saver, session)?;
-    let for_mlperf = match &args.mlperf_output {
-        Some(folder) => write_mlperf(folder, &report),
-        None => Ok(()),
-    };
-    let ended = |saved: Option<&Path>| ending(&report, saved).and(for_mlperf);
-    delivery.finish(saver, &report, session, ended)
+    let report = emulate(plan, host, &mut saver, session)?;
+    Ok((report, saver))
 }
 
 /// MLPerf's files.
@@ -112,15 +140,32 @@ fn host_facts(request: &CheckpointRequest, session: &Session) -> Result<HostFact
 }
 
 /// How fast storage writes, when the scale depends on it.
-fn trial(request: &CheckpointRequest, facts: &CheckpointFacts, session: &Session) -> Option<f64> {
+fn trial(
+    request: &CheckpointRequest,
+    facts: &CheckpointFacts,
+    session: &Session,
+) -> Result<Option<f64>, Failure> {
     let auto = request.scale.is_none_or(|scale| scale == ScaleChoice::Auto);
     if !auto || request.closed || request.writes == Some(0) {
-        return None;
+        return Ok(None);
     }
-    let folder = facts.folders.first()?;
+    // One that cannot be written to is refused with the reason.
+    let first = facts.folders.first();
+    let Some(folder) = first.filter(|folder| folder.writable.is_available()) else {
+        return Ok(None);
+    };
     let nearest = session.trial_storage.nearest(folder.path.folder());
-    // Without an answer the plan says what it assumed.
-    write_rate(&*session.trial_storage, &nearest).ok()
+    match write_rate(&*session.trial_storage, &nearest) {
+        Ok(rate) => Ok(Some(rate)),
+        Err(error) => {
+            let what = format!("a trial of how fast {} writes failed", folder.path);
+            let error = anyhow::Error::new(error).context(what);
+            Err(Failure::machine(error).with_help(
+                "look at the kernel's log for the device and at quotas and limits (ulimit -f), \
+                 or use another --dir",
+            ))
+        }
+    }
 }
 
 fn dry_run(
@@ -136,22 +181,13 @@ fn dry_run(
         .as_ref()
         .filter(|_| !resolution.has_no_valid_plan())
     else {
-        return Err(refusal(resolution));
+        return Err(resolution.problems.into());
     };
     let dry_run = DryRun {
         plan,
         problems: &resolution.problems,
     };
     output.print_plan(&dry_run, checkpoint::dry_run)
-}
-
-/// Everything that keeps a run from starting, as one failure that says what was scaled.
-fn refusal(resolution: Resolution) -> Failure {
-    let failure = Failure::from(resolution.problems);
-    match resolution.plan.as_ref().and_then(mark) {
-        Some(mark) => failure.marked(&mark),
-        None => failure,
-    }
 }
 
 /// Runs the plan.
