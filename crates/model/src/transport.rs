@@ -48,6 +48,33 @@ pub struct Transport {
 }
 
 impl Transport {
+    /// One transfer at a time, with all that is not said here yet to be decided.
+    pub(crate) fn bare(
+        path: PathKind,
+        engine: EngineKind,
+        engine_asked: EngineChoice,
+        device: Option<DeviceId>,
+    ) -> Self {
+        Self {
+            path,
+            engine,
+            engine_asked,
+            device,
+            memory: match device {
+                Some(DeviceId::Cuda(_)) => MemoryKind::Device,
+                Some(DeviceId::Host) | None => MemoryKind::Host,
+            },
+            emulated: device == Some(DeviceId::Host),
+            threads: 1,
+            queue_depth: 1,
+            chunk_bytes: 0,
+            window: 1,
+            submit_batch: 1,
+            register_buffers: true,
+            streams: 1,
+        }
+    }
+
     /// Host memory that all buffers take, those that stand in for an accelerator's among them.
     pub fn buffer_bytes(&self) -> u64 {
         let (host, accelerator) = buffers_needed(self.path, self.queue_depth);
@@ -103,24 +130,7 @@ pub fn decide(
     check_path(path, host, problems);
     let engine = engine(engine_asked, host, problems);
     let device = device(device_asked, path, host, problems);
-    Transport {
-        path,
-        engine,
-        engine_asked,
-        device,
-        memory: match device {
-            Some(DeviceId::Cuda(_)) => MemoryKind::Device,
-            Some(DeviceId::Host) | None => MemoryKind::Host,
-        },
-        emulated: device == Some(DeviceId::Host),
-        threads: 1,
-        queue_depth: 1,
-        chunk_bytes: 0,
-        window: 1,
-        submit_batch: 1,
-        register_buffers: true,
-        streams: 1,
-    }
+    Transport::bare(path, engine, engine_asked, device)
 }
 
 /// The engine that `asked` comes to on `host`; a problem when one was named that cannot run there.

@@ -110,10 +110,10 @@ impl Bench<'_> {
         let accelerator = accelerator::open(worker.device.cuda_index())?;
         accelerator.bind_thread()?;
         let buffers = PathBuffers::allocate(
-            cell.path,
-            cell.queue_depth as usize,
-            cell.slot_bytes as usize,
-            (&*accelerator, self.plan.memory.kind),
+            cell.transport.path,
+            cell.transport.queue_depth,
+            cell.transport.chunk_bytes as usize,
+            (&*accelerator, cell.transport.memory),
             region,
         )?;
         let path = &self.plan.files[worker.file].path;
@@ -176,7 +176,7 @@ impl Bench<'_> {
             },
             fill,
             // The null path reads nothing that could be right.
-            verify: plan.verify && only_reads && cell.path != PathKind::Null,
+            verify: plan.verify && only_reads && cell.transport.path != PathKind::Null,
             pattern: Pattern::new(plan.seed, stream_of(path)),
             warmup: Duration::from_secs_f64(plan.warmup_seconds),
             duration,
@@ -201,14 +201,14 @@ impl Bench<'_> {
             ..
         } = supplies;
         let spec = PathSpec {
-            kind: cell.path,
-            engine: self.plan.engine,
+            kind: cell.transport.path,
+            engine: cell.transport.engine,
             host: supplies.buffers.host,
             accelerator_buffers: supplies.buffers.accelerator,
             accelerator: supplies.accelerator,
-            submit_batch: self.plan.submit_batch as usize,
+            submit_batch: cell.transport.submit_batch,
             max_files: 1,
-            register_buffers: self.plan.register,
+            register_buffers: cell.transport.register_buffers,
         };
         let prepare = || {
             if let Some(node) = worker.numa_node {

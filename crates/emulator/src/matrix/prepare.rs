@@ -146,7 +146,7 @@ pub(crate) fn make_files(
         storage,
         &layout,
         plan.seed,
-        plan.engine,
+        plan.engine().1,
         observer,
         stop,
         &finished,

@@ -158,7 +158,8 @@ fn end(report: &mut MatrixReport, ending: Ending) {
 /// When cuFile does not open without compatibility mode though that is what was demanded.
 /// Without the demand the cells tell.
 fn hold_cufile(plan: &MatrixPlan) -> Result<Option<Arc<Driver>>, TransferError> {
-    let needs = |cell: &CellPlan| cell.path.needs_cufile() && cell.availability.is_available();
+    let needs =
+        |cell: &CellPlan| cell.transport.path.needs_cufile() && cell.availability.is_available();
     if !plan.cells.iter().any(needs) {
         return Ok(None);
     }
@@ -226,7 +227,7 @@ impl Matrix<'_> {
         let plan = self.bench.plan;
         let files = files_of(plan, cell);
         self.note_writes(cell, &files)?;
-        if cell.path != PathKind::Null {
+        if cell.transport.path != PathKind::Null {
             set_cache(self.bench.storage, plan.cache, &files, self.bench.observer)?;
         }
         let before = residency(self.bench.storage, files.iter().copied());
@@ -239,7 +240,7 @@ impl Matrix<'_> {
     fn note_writes(&mut self, cell: &CellPlan, files: &[&FilePlan]) -> Result<(), MatrixError> {
         let plan = self.bench.plan;
         let writes = cell.op.direction() == Direction::Write || plan.read_percent.is_some();
-        if !writes || cell.path == PathKind::Null {
+        if !writes || cell.transport.path == PathKind::Null {
             return Ok(());
         }
         for file in files {
@@ -265,7 +266,7 @@ impl Matrix<'_> {
     ) -> CellReport {
         let plan = self.bench.plan;
         let all: Vec<&Evidence> = measured.outcomes.iter().map(|o| &o.evidence).collect();
-        let evidence = evidence::combine(cell.path, &all);
+        let evidence = evidence::combine(cell.transport.path, &all);
         let verification = verification(plan, cell, &measured.outcomes);
         let failure = first_failure(plan, cell, &measured.outcomes);
         let mut entry = CellReport::without_numbers(index, cell, "nothing was transferred");
@@ -299,7 +300,7 @@ fn phase(plan: &MatrixPlan, cell: &CellPlan) -> Event {
     let size = cell.io_size;
     let label = format!(
         "{} {} {size}, {} threads, depth {}",
-        cell.path, cell.op, cell.threads, cell.queue_depth
+        cell.transport.path, cell.op, cell.transport.threads, cell.transport.queue_depth
     );
     match plan.span {
         Span::Seconds(seconds) => Event::PhaseStarted {
@@ -368,8 +369,8 @@ fn broken_demand(
         let text = "the file system refused O_DIRECT, which --require-direct forbids".to_string();
         return Some(Reason { text, errno: None });
     }
-    let fell_back = evidence.effective_path != Some(cell.path);
-    (plan.require_gds && cell.path.needs_cufile() && fell_back).then(|| Reason {
+    let fell_back = evidence.effective_path != Some(cell.transport.path);
+    (plan.require_gds && cell.transport.path.needs_cufile() && fell_back).then(|| Reason {
         text: format!("{}, which --require-gds forbids", evidence.summary),
         errno: None,
     })
@@ -440,7 +441,10 @@ fn short(
 
 /// What comparing with the pattern gave, where it was asked for.
 fn verification(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Option<Verification> {
-    if !plan.verify || cell.op.direction() == Direction::Write || cell.path == PathKind::Null {
+    if !plan.verify
+        || cell.op.direction() == Direction::Write
+        || cell.transport.path == PathKind::Null
+    {
         return None;
     }
     let workers = &plan.crews[cell.crew].workers;
@@ -489,7 +493,7 @@ fn numbers(plan: &MatrixPlan, cell: &CellPlan, measured: CellMeasurement) -> Opt
         .into_iter()
         .for_each(|outcome| all.merge(outcome.recorder));
     let latency_us = all.latency.summary()?;
-    let in_accelerator = cell.path.ends_in_accelerator();
+    let in_accelerator = cell.transport.path.ends_in_accelerator();
     Some(Measurement {
         throughput_bytes_per_second: all.bytes as f64 / duration_seconds,
         iops: all.operations as f64 / duration_seconds,
@@ -517,7 +521,7 @@ fn numbers(plan: &MatrixPlan, cell: &CellPlan, measured: CellMeasurement) -> Opt
             true => measured.accelerator,
             false => "host memory".to_string(),
         },
-        memory_emulated: in_accelerator && plan.memory.emulated,
+        memory_emulated: cell.transport.emulated,
         buffers_backing: BufferBacking::SmallPages,
         peak_rss_bytes: peak_rss_bytes(),
         jobs,

@@ -44,14 +44,17 @@ fn path(cell: &CellPlan, evidence: &Evidence) -> Option<Warning> {
     if evidence.direct_io == DirectIo::Refused {
         return Some(Warning::new(
             WarningKind::NotDirect,
-            format!("{}: the file system refused O_DIRECT", cell.path),
+            format!("{}: the file system refused O_DIRECT", cell.transport.path),
             "the result includes the page cache; use --require-direct to make this an error",
         ));
     }
-    (evidence.effective_path != Some(cell.path)).then(|| {
+    (evidence.effective_path != Some(cell.transport.path)).then(|| {
         Warning::new(
             WarningKind::PathFellBack,
-            format!("{} was asked for: {}", cell.path, evidence.summary),
+            format!(
+                "{} was asked for: {}",
+                cell.transport.path, evidence.summary
+            ),
             "run `stormlp doctor`; use --require-gds to make this an error",
         )
     })
@@ -73,7 +76,7 @@ fn engine(evidence: &Evidence) -> Option<Warning> {
 /// A page cache that was not as it was to be.
 fn cache(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
     let share = measured.page_cache_share?;
-    if cell.op.direction() == Direction::Write || cell.path == PathKind::Null {
+    if cell.op.direction() == Direction::Write || cell.transport.path == PathKind::Null {
         return None;
     }
     let percent = share * 100.0;
@@ -85,7 +88,7 @@ fn cache(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<W
             format!("{percent:.1} % of the files were in the page cache before a cold cell"),
             "another process uses them; stop it, or drop the caches as root",
         )),
-        CacheState::Warm if share < WARM_SHARE && cell.path.uses_page_cache() => {
+        CacheState::Warm if share < WARM_SHARE && cell.transport.path.uses_page_cache() => {
             Some(Warning::new(
                 WarningKind::CacheState,
                 format!(
@@ -160,8 +163,8 @@ fn drift(measured: &Measurement) -> Option<Warning> {
 /// The CPU as the limit.
 fn cpu(cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
     let cpu_seconds = measured.cpu_user_seconds + measured.cpu_system_seconds;
-    let share = cpu_seconds / (f64::from(cell.threads) * measured.duration_seconds).max(1e-9);
-    (cell.path != PathKind::Null && share > CPU_SHARE).then(|| {
+    let share = cpu_seconds / (cell.transport.threads as f64 * measured.duration_seconds).max(1e-9);
+    (cell.transport.path != PathKind::Null && share > CPU_SHARE).then(|| {
         Warning::new(
             WarningKind::HarnessBound,
             format!("the threads were busy for {:.0} % of the time", share.min(1.0) * 100.0),
@@ -172,7 +175,7 @@ fn cpu(cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
 
 /// Small pages under buffers large enough to suffer from them.
 fn buffers(cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
-    let large = cell.slot_bytes >= 128 << 10;
+    let large = cell.transport.chunk_bytes >= 128 << 10;
     (large && measured.buffers_backing == BufferBacking::SmallPages).then(|| {
         Warning::new(
             WarningKind::Buffers,

@@ -6,14 +6,14 @@
 use super::choice::{IoSize, Span};
 use super::files::FileTable;
 use super::inventory::TargetInventory;
-use super::plan::{CellPlan, Crew, MemoryPlan};
+use super::plan::{CellPlan, Crew};
 use super::request::MatrixRequest;
 use super::resolve::{ASSUMED_BYTES_PER_SECOND, requested_bytes, worker_io_size};
 use crate::facts::{Availability, HostFacts};
 use crate::operation::Operation;
-use crate::path::{MemoryKind, PathKind, buffers_needed};
+use crate::path::{EngineKind, MemoryKind, PathKind, buffers_needed};
 use crate::problem::Problems;
-use crate::transport::DeviceId;
+use crate::transport::{DeviceId, Transport};
 use crate::units::{ByteSize, short_size};
 
 /// Between the end of one cell and the start of the next, in seconds.
@@ -26,7 +26,7 @@ pub(super) struct Context<'a> {
     pub(super) request: &'a MatrixRequest,
     pub(super) facts: &'a HostFacts,
     pub(super) inventory: &'a TargetInventory,
-    pub(super) memory: &'a MemoryPlan,
+    pub(super) engine: EngineKind,
     pub(super) table: &'a FileTable,
     pub(super) crews: &'a [Crew],
 }
@@ -68,11 +68,11 @@ fn without_repeats<T: PartialEq + Copy>(list: &[T]) -> Vec<T> {
 /// host memory too.
 pub(super) fn region_bytes(cells: &[CellPlan], crews: &[Crew]) -> u64 {
     let of_cell = |cell: &CellPlan| {
-        let (host, accelerator) = buffers_needed(cell.path, cell.queue_depth as usize);
+        let (host, accelerator) = buffers_needed(cell.transport.path, cell.transport.queue_depth);
         crews[cell.crew].workers.iter().fold(0u64, |sum, worker| {
             let emulated = worker.device == DeviceId::Host;
             let count = host + if emulated { accelerator } else { 0 };
-            sum.saturating_add((count as u64).saturating_mul(cell.slot_bytes))
+            sum.saturating_add((count as u64).saturating_mul(cell.transport.chunk_bytes))
         })
     };
     let runnable = cells.iter().filter(|c| c.availability.is_available());
@@ -89,34 +89,50 @@ impl Context<'_> {
         repeat: u32,
     ) -> CellPlan {
         let crew = &self.crews[crew_index];
-        let largest = (crew.workers.iter())
-            .map(|worker| worker_io_size(worker, io_size).max_bytes)
-            .fold(0, u64::max);
         let requested_bytes = requested_bytes(self.request.span, crew);
         let measured = match self.request.span {
             Span::Seconds(seconds) => seconds,
             Span::Passes(_) => requested_bytes as f64 / ASSUMED_BYTES_PER_SECOND,
         };
         CellPlan {
-            path,
+            transport: self.transport(path, io_size, crew),
             op,
             io_size,
-            threads: crew.workers.len() as u32,
-            queue_depth: self.request.queue_depth,
             repeat,
             crew: crew_index,
             availability: self.availability(path, crew),
             direct: path.wants_direct() && self.refuses_direct(crew).is_none(),
-            slot_bytes: largest.next_multiple_of(PAGE_BYTES),
             requested_bytes,
             estimated_seconds: self.request.warmup_seconds + measured + CELL_OVERHEAD_SECONDS,
+        }
+    }
+
+    /// How a crew moves transfers of this size.
+    fn transport(&self, path: PathKind, io_size: IoSize, crew: &Crew) -> Transport {
+        let request = self.request;
+        let largest = (crew.workers.iter())
+            .map(|worker| worker_io_size(worker, io_size).max_bytes)
+            .fold(0, u64::max);
+        let mut devices = crew.workers.iter().map(|worker| worker.device);
+        let first = devices.next().filter(|_| path.ends_in_accelerator());
+        let on_host = crew.workers.iter().any(|w| w.device == DeviceId::Host);
+        let device = first.filter(|first| devices.all(|device| device == *first));
+        Transport {
+            memory: request.memory,
+            emulated: path.ends_in_accelerator() && on_host,
+            threads: crew.workers.len(),
+            queue_depth: request.queue_depth as usize,
+            chunk_bytes: largest.next_multiple_of(PAGE_BYTES),
+            submit_batch: request.submit_batch as usize,
+            register_buffers: request.register,
+            ..Transport::bare(path, self.engine, request.engine, device)
         }
     }
 
     /// Whether a path can run here, with the memory that was chosen.
     fn availability(&self, path: PathKind, crew: &Crew) -> Availability {
         let support = self.facts.support(path);
-        let kind = self.memory.kind;
+        let kind = self.request.memory;
         let on_host = crew.workers.iter().any(|w| w.device == DeviceId::Host);
         let on_gpu = crew.workers.iter().any(|w| w.device != DeviceId::Host);
         let host_kind = matches!(kind, MemoryKind::Host | MemoryKind::Mmap);
@@ -182,7 +198,7 @@ impl Context<'_> {
                         ByteSize(io_size.max_bytes),
                         self.table.files[worker.file].path.display(),
                         ByteSize(worker.length_bytes),
-                        cell.threads
+                        cell.transport.threads
                     ),
                     format!(
                         "use a larger --file-size or an --io-size up to {}",
@@ -191,7 +207,7 @@ impl Context<'_> {
                 );
             }
         }
-        if cell.path.wants_direct() {
+        if cell.transport.path.wants_direct() {
             match self.refuses_direct(crew) {
                 None => self.check_alignment(cell, problems),
                 Some((path, reason, remedy)) if self.request.require_direct => problems.machine(
@@ -201,10 +217,13 @@ impl Context<'_> {
                 Some(_) => {}
             }
         }
-        let batch = matches!(cell.path, PathKind::GdsBatch | PathKind::GdsBatchStream);
+        let batch = matches!(
+            cell.transport.path,
+            PathKind::GdsBatch | PathKind::GdsBatchStream
+        );
         if self.request.read_percent.is_some() && !batch {
             problems.plan(
-                format!("a mix of reads and writes on path {}", cell.path),
+                format!("a mix of reads and writes on path {}", cell.transport.path),
                 "mixed runs are for the paths gds-batch and gds-batch-stream",
             );
         }
@@ -212,7 +231,7 @@ impl Context<'_> {
 
     /// Whether offsets and sizes are what `O_DIRECT` takes; cuFile copes with any.
     fn check_alignment(&self, cell: &CellPlan, problems: &mut Problems) {
-        if cell.path.needs_cufile() {
+        if cell.transport.path.needs_cufile() {
             return;
         }
         for worker in &self.crews[cell.crew].workers {
@@ -239,7 +258,7 @@ impl Context<'_> {
                         format!(
                             "{what} of {bytes} bytes is no multiple of {alignment}, as O_DIRECT \
                              on path {} needs",
-                            cell.path
+                            cell.transport.path
                         ),
                         "use multiples of 4K, or the paths buffered and page-cache",
                     );
@@ -251,9 +270,14 @@ impl Context<'_> {
     /// Whether any of the paths can run, and the ones that must can.
     fn check_paths(&self, cells: &[CellPlan], problems: &mut Problems) {
         let runnable = |cell: &&CellPlan| cell.availability.is_available();
-        if self.request.require_gds && !cells.iter().filter(runnable).any(|c| c.path.needs_cufile())
+        if self.request.require_gds
+            && !cells
+                .iter()
+                .filter(runnable)
+                .any(|c| c.transport.path.needs_cufile())
         {
-            let (reason, remedy) = first_reason(cells.iter().filter(|c| c.path.needs_cufile()));
+            let (reason, remedy) =
+                first_reason(cells.iter().filter(|c| c.transport.path.needs_cufile()));
             problems.machine(format!("--require-gds: {reason}"), remedy);
         } else if !cells.iter().any(|cell| runnable(&cell)) {
             let (reason, remedy) = first_reason(cells.iter());
@@ -271,7 +295,7 @@ fn first_reason<'a>(cells: impl Iterator<Item = &'a CellPlan>) -> (String, Strin
     let mut remedies = String::new();
     for cell in cells {
         if let Availability::Unavailable { reason, remedy } = &cell.availability {
-            let line = format!("{}: {reason}", cell.path);
+            let line = format!("{}: {reason}", cell.transport.path);
             if !reasons.contains(&line) {
                 reasons.push(line);
             }

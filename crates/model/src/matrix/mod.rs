@@ -26,9 +26,7 @@ mod tests;
 pub use choice::{BufferBacking, CacheState, Fill, IoSize, PathChoice, Span};
 pub use inventory::{FileFacts, FileKind, FolderFacts, FoundFile, TargetInventory};
 pub use manifest::{ContentState, DataManifest, MANIFEST_NAME, ManifestError, ManifestFile};
-pub use plan::{
-    CellPlan, Crew, FileAction, FilePlan, FolderPlan, MatrixPlan, MemoryPlan, WorkerPlan,
-};
+pub use plan::{CellPlan, Crew, FileAction, FilePlan, FolderPlan, MatrixPlan, WorkerPlan};
 pub use preset::{PresetError, apply_preset, apply_text, preset_names};
 pub use report::{
     CellReport, CellStatus, JobReport, MatrixReport, MatrixResults, Measurement, Mismatch,

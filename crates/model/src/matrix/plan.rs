@@ -10,8 +10,8 @@ use super::manifest::ContentState;
 use crate::facts::Availability;
 use crate::location::Location;
 use crate::operation::Operation;
-use crate::path::{EngineKind, MemoryKind, PathKind};
-use crate::transport::{DeviceId, EngineChoice};
+use crate::path::EngineKind;
+use crate::transport::{DeviceId, EngineChoice, Transport};
 use crate::warning::Warning;
 
 /// What is to be done about a file before the first cell.
@@ -65,17 +65,6 @@ pub struct FolderPlan {
     pub create: bool,
 }
 
-/// The memory transfers end in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct MemoryPlan {
-    /// The devices, in the order workers take them.
-    pub devices: Vec<DeviceId>,
-    /// The kind of memory.
-    pub kind: MemoryKind,
-    /// Whether host memory stands in for an accelerator's.
-    pub emulated: bool,
-}
-
 /// What one thread of a cell does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct WorkerPlan {
@@ -105,16 +94,15 @@ pub struct Crew {
 /// One run of one combination.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CellPlan {
-    /// The path.
-    pub path: PathKind,
+    /// How its bytes move: on each thread one buffer for each transfer in flight, as long as the
+    /// largest transfer, rounded up to whole pages. Workers on several devices have no device
+    /// here.
+    #[serde(flatten)]
+    pub transport: Transport,
     /// The operation.
     pub op: Operation,
     /// The size of a transfer.
     pub io_size: IoSize,
-    /// Threads, which is the crew's length.
-    pub threads: u32,
-    /// Transfers in flight for each thread; batch entries on the batch paths.
-    pub queue_depth: u32,
     /// Which of the repetitions this is, from 1.
     pub repeat: u32,
     /// Index in [`MatrixPlan::crews`].
@@ -124,8 +112,6 @@ pub struct CellPlan {
     /// Whether files are opened with `O_DIRECT`. `false` on a path that wants it says that the
     /// file system refuses it, which the evidence must show.
     pub direct: bool,
-    /// Length of one buffer in bytes: the largest transfer, rounded up to whole pages.
-    pub slot_bytes: u64,
     /// Bytes asked for: every worker's part times the passes; what gdsio prints after the slash.
     pub requested_bytes: u64,
     /// How long it is thought to take, in seconds.
@@ -147,17 +133,8 @@ pub struct MatrixPlan {
     pub repeat: u32,
     /// What a cell finds in the page cache.
     pub cache: CacheState,
-    /// The engine of the CPU's paths.
-    pub engine: EngineKind,
-    /// The engine as it was asked for; reports from before it was kept asked for none by name.
-    #[serde(default)]
-    pub engine_asked: EngineChoice,
-    /// Submissions gathered before they go to the kernel.
-    pub submit_batch: u32,
-    /// The memory transfers end in.
-    pub memory: MemoryPlan,
-    /// Whether buffers are registered with cuFile.
-    pub register: bool,
+    /// The devices, in the order workers take them.
+    pub devices: Vec<DeviceId>,
     /// Whether what is read is compared with the pattern, and what is written is the pattern.
     pub verify: bool,
     /// Seed of random offsets and of the pattern.
@@ -197,6 +174,14 @@ pub struct MatrixPlan {
 }
 
 impl MatrixPlan {
+    /// The engine as it was asked for, and what it came to: the same in all cells.
+    pub fn engine(&self) -> (EngineChoice, EngineKind) {
+        let of = |cell: &CellPlan| (cell.transport.engine_asked, cell.transport.engine);
+        // Without a cell there is nothing for an engine to do.
+        let none = (EngineChoice::Auto, EngineKind::Psync);
+        self.cells.first().map_or(none, of)
+    }
+
     /// The cells that can run on this machine.
     pub fn runnable_cells(&self) -> usize {
         self.cells

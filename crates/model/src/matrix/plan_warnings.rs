@@ -2,7 +2,7 @@
 
 use super::choice::{CacheState, Fill, Span};
 use super::files::FileTable;
-use super::plan::{CellPlan, MemoryPlan};
+use super::plan::CellPlan;
 use super::request::MatrixRequest;
 use crate::facts::HostFacts;
 use crate::operation::Direction;
@@ -16,7 +16,6 @@ pub(super) fn all(
     request: &MatrixRequest,
     facts: &HostFacts,
     table: &FileTable,
-    memory: &MemoryPlan,
     engine: EngineKind,
     cells: &[CellPlan],
 ) -> Vec<Warning> {
@@ -31,16 +30,16 @@ pub(super) fn all(
             "measure with `cargo build --release`",
         ));
     }
-    if memory.emulated && runnable.iter().any(|c| c.path.ends_in_accelerator()) {
+    if runnable.iter().any(|cell| cell.transport.emulated) {
         warnings.push(transport::emulated_warning());
     }
     warnings.extend(transport::engine_warning(request.engine, facts));
-    if let Some(cell) = (runnable.iter()).find(|c| c.path.wants_direct() && !c.direct) {
+    if let Some(cell) = (runnable.iter()).find(|c| c.transport.path.wants_direct() && !c.direct) {
         warnings.push(Warning::new(
             WarningKind::NotDirect,
             format!(
                 "the file system refuses O_DIRECT, which path {} asks for",
-                cell.path
+                cell.transport.path
             ),
             "its results include the page cache; --require-direct makes this an error",
         ));
@@ -125,14 +124,14 @@ fn queue_depth(
         | PathKind::GdsCompat
         | PathKind::Null => false,
     };
-    let cell = runnable.iter().find(|cell| blocks(cell.path))?;
+    let cell = runnable.iter().find(|cell| blocks(cell.transport.path))?;
     (request.queue_depth > 1).then(|| {
         Warning::new(
             WarningKind::NoEffect,
             format!(
                 "path {} makes blocking calls, so a queue depth of {} has one transfer in \
                  flight and the others waiting",
-                cell.path, request.queue_depth
+                cell.transport.path, request.queue_depth
             ),
             "use more --threads there, and read its latencies with the wait in mind",
         )
@@ -146,8 +145,9 @@ fn fits_in_memory(
     table: &FileTable,
     runnable: &[&CellPlan],
 ) -> Option<Warning> {
-    let through_cache =
-        |cell: &&&CellPlan| cell.path.uses_page_cache() && cell.op.direction() == Direction::Read;
+    let through_cache = |cell: &&&CellPlan| {
+        cell.transport.path.uses_page_cache() && cell.op.direction() == Direction::Read
+    };
     let cell = runnable.iter().find(through_cache)?;
     let bytes: u64 = table.files.iter().map(|file| file.bytes).sum();
     let memory = facts.usable_memory_bytes();
@@ -160,7 +160,7 @@ fn fits_in_memory(
                  from memory",
                 ByteSize(bytes),
                 ByteSize(memory),
-                cell.path
+                cell.transport.path
             ),
             "use --passes 1, or a larger --file-size",
         )

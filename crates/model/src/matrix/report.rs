@@ -220,7 +220,7 @@ impl CellReport {
         Self {
             cell: index,
             repeat: plan.repeat,
-            requested_path: plan.path,
+            requested_path: plan.transport.path,
             effective_path: None,
             status,
             reason: Some(reason),
@@ -229,8 +229,8 @@ impl CellReport {
             op: plan.op,
             io_size_bytes: plan.io_size.max_bytes,
             io_size_mix: (!plan.io_size.is_fixed()).then_some(plan.io_size),
-            threads: plan.threads,
-            queue_depth: plan.queue_depth,
+            threads: plan.transport.threads as u32,
+            queue_depth: plan.transport.queue_depth as u32,
             evidence: None,
             measurement: None,
             verification: None,
@@ -303,19 +303,18 @@ fn read_measurement<'de, D: Deserializer<'de>>(
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::path::EngineKind;
+    use crate::transport::Transport;
 
     fn plan() -> CellPlan {
         CellPlan {
-            path: PathKind::Gds,
+            transport: Transport::fixture(PathKind::Gds, EngineKind::Psync),
             op: Operation::Read,
             io_size: IoSize::fixed(1 << 20),
-            threads: 8,
-            queue_depth: 1,
             repeat: 1,
             crew: 0,
             availability: Availability::unavailable("no libcufile", "install it"),
             direct: true,
-            slot_bytes: 1 << 20,
             requested_bytes: 1 << 30,
             estimated_seconds: 5.0,
         }

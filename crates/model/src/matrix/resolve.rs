@@ -4,11 +4,10 @@ use super::check;
 use super::choice::{IoSize, Span};
 use super::files::{self, FileTable, largest_io_bytes};
 use super::inventory::TargetInventory;
-use super::plan::{CellPlan, Crew, MatrixPlan, MemoryPlan, WorkerPlan};
+use super::plan::{CellPlan, Crew, MatrixPlan, WorkerPlan};
 use super::request::{JobRequest, MatrixRequest, SharedFile, Target};
 use super::{cells, plan_warnings};
 use crate::facts::HostFacts;
-use crate::path::EngineKind;
 use crate::problem::Problems;
 use crate::transport::{self, DeviceId};
 use crate::units::{ByteSize, GIB};
@@ -32,7 +31,7 @@ pub fn resolve(
         return Err(problems);
     }
     let engine = transport::engine(request.engine, facts, &mut problems);
-    let memory = memory(request, facts, &mut problems);
+    let devices = devices(request, facts, &mut problems);
     let thread_counts = thread_counts(request);
     check_shares(&request.jobs, &thread_counts, &mut problems);
     let most = thread_counts.iter().copied().max().unwrap_or(1);
@@ -42,14 +41,14 @@ pub fn resolve(
         return Err(problems);
     }
     let crews: Vec<Crew> = (thread_counts.iter())
-        .map(|threads| crew(request, &table, &memory, *threads))
+        .map(|threads| crew(request, &table, &devices, *threads))
         .collect();
     let cells = cells::all(
         &cells::Context {
             request,
             facts,
             inventory,
-            memory: &memory,
+            engine,
             table: &table,
             crews: &crews,
         },
@@ -60,12 +59,11 @@ pub fn resolve(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let warnings = plan_warnings::all(request, facts, &table, &memory, engine, &cells);
+    let warnings = plan_warnings::all(request, facts, &table, engine, &cells);
     Ok(plan(
         request,
         Decided {
-            engine,
-            memory,
+            devices,
             table,
             crews,
             cells,
@@ -77,8 +75,7 @@ pub fn resolve(
 
 /// What the parts of the resolution came to.
 struct Decided {
-    engine: EngineKind,
-    memory: MemoryPlan,
+    devices: Vec<DeviceId>,
     table: FileTable,
     crews: Vec<Crew>,
     cells: Vec<CellPlan>,
@@ -100,11 +97,7 @@ fn plan(request: &MatrixRequest, decided: Decided) -> MatrixPlan {
         warmup_seconds: request.warmup_seconds,
         repeat: request.repeat,
         cache: request.cache,
-        engine: decided.engine,
-        engine_asked: request.engine,
-        submit_batch: request.submit_batch,
-        memory: decided.memory,
-        register: request.register,
+        devices: decided.devices,
         verify: request.verify,
         seed: request.seed,
         random_alignment_bytes: match request.unaligned {
@@ -129,8 +122,8 @@ fn plan(request: &MatrixRequest, decided: Decided) -> MatrixPlan {
     }
 }
 
-/// The devices and the memory on them.
-fn memory(request: &MatrixRequest, facts: &HostFacts, problems: &mut Problems) -> MemoryPlan {
+/// The devices that workers take in turn, and those of jobs.
+fn devices(request: &MatrixRequest, facts: &HostFacts, problems: &mut Problems) -> Vec<DeviceId> {
     let of_jobs = request.jobs.iter().filter_map(|job| job.device);
     let mut devices: Vec<DeviceId> = request.devices.clone();
     let jobs_have_all = request.jobs.iter().all(|job| job.device.is_some());
@@ -145,11 +138,7 @@ fn memory(request: &MatrixRequest, facts: &HostFacts, problems: &mut Problems) -
     for device in &devices {
         transport::check_device(*device, facts, problems);
     }
-    MemoryPlan {
-        emulated: devices.contains(&DeviceId::Host),
-        devices,
-        kind: request.memory,
-    }
+    devices
 }
 
 /// The numbers of threads of the matrix: as listed, or what the jobs add up to.
@@ -197,7 +186,7 @@ fn check_shares(jobs: &[JobRequest], thread_counts: &[u32], problems: &mut Probl
 }
 
 /// The threads of a cell and their parts of the files.
-fn crew(request: &MatrixRequest, table: &FileTable, memory: &MemoryPlan, threads: u32) -> Crew {
+fn crew(request: &MatrixRequest, table: &FileTable, devices: &[DeviceId], threads: u32) -> Crew {
     let mut workers = Vec::new();
     for (job_index, count) in job_threads(&request.jobs, threads).into_iter().enumerate() {
         let job = &request.jobs[job_index];
@@ -212,7 +201,7 @@ fn crew(request: &MatrixRequest, table: &FileTable, memory: &MemoryPlan, threads
             };
             let device = job
                 .device
-                .unwrap_or_else(|| memory.devices[workers.len() % memory.devices.len()]);
+                .unwrap_or_else(|| devices[workers.len() % devices.len()]);
             workers.push(WorkerPlan {
                 job: job_index,
                 file: files[thread as usize % files.len()],

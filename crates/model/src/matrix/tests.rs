@@ -139,11 +139,11 @@ fn the_plain_request_lays_out_a_gib_for_each_of_eight_threads() {
             .all(|file| file.bytes == GIB && file.action == FileAction::Fill)
     );
     assert_eq!(plan.layout_bytes, 8 * GIB);
-    let paths: Vec<_> = plan.cells.iter().map(|cell| cell.path).collect();
+    let paths: Vec<_> = plan.cells.iter().map(|cell| cell.transport.path).collect();
     assert_eq!(paths, PathKind::AUTO);
     assert_eq!(plan.runnable_cells(), 2);
-    assert!(plan.memory.emulated);
-    assert_eq!(plan.engine, EngineKind::Uring);
+    assert!(plan.cells.iter().any(|cell| cell.transport.emulated));
+    assert_eq!(plan.engine().1, EngineKind::Uring);
     // Bounce buffer and stand-in for each of eight threads.
     assert_eq!(plan.region_bytes, 2 * 8 * MIB);
     assert!(
@@ -413,7 +413,10 @@ fn every_combination_is_a_cell_and_paths_take_turns_within_repetitions() {
     request.repeat = 3;
     let plan = solve(&request, &folder(100 * GIB));
     assert_eq!(plan.cells.len(), 2 * 2 * 2 * 2 * 3);
-    let order: Vec<_> = plan.cells[..4].iter().map(|c| (c.path, c.repeat)).collect();
+    let order: Vec<_> = plan.cells[..4]
+        .iter()
+        .map(|c| (c.transport.path, c.repeat))
+        .collect();
     let (cpu, buffered) = (PathKind::Cpu, PathKind::Buffered);
     assert_eq!(order, [(cpu, 1), (buffered, 1), (cpu, 2), (buffered, 2)]);
 }
@@ -436,7 +439,7 @@ fn io_uring_that_is_refused_is_named_and_an_engine_asked_for_is_an_error() {
     let mut facts = laptop();
     facts.io_uring = Availability::unavailable("seccomp", "allow io_uring_setup");
     let plan = resolve(&plain(), &facts, &folder(100 * GIB)).unwrap();
-    assert_eq!(plan.engine, EngineKind::Psync);
+    assert_eq!(plan.engine().1, EngineKind::Psync);
     assert!(
         plan.warnings
             .iter()
@@ -481,7 +484,7 @@ proptest! {
                     let end = worker.start_bytes + worker.length_bytes;
                     prop_assert!(end <= plan.files[worker.file].bytes);
                     prop_assert!(cell.io_size.max_bytes <= worker.length_bytes);
-                    prop_assert!(cell.io_size.max_bytes <= cell.slot_bytes);
+                    prop_assert!(cell.io_size.max_bytes <= cell.transport.chunk_bytes);
                 }
             }
             let text = serde_json::to_string(&plan).unwrap();

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{FORMAT_VERSION, ReportKind};
+use crate::path::PathKind;
 
 /// Keys of a checkpoint's report of version 1 that are not its plan's; all others were.
 const CHECKPOINT_KEYS: [&str; 13] = [
@@ -49,6 +50,43 @@ fn matrix(fields: &mut Map<String, Value>) {
         _ => "complete",
     };
     fields.insert("ending".into(), json!({ "status": status }));
+    if let Some(plan) = fields.get_mut("plan").and_then(Value::as_object_mut) {
+        matrix_plan(plan);
+    }
+}
+
+/// What all cells had in common stood beside them.
+fn matrix_plan(plan: &mut Map<String, Value>) {
+    let mut take = |key: &str| plan.remove(key).unwrap_or_default();
+    let asked = take("engine_asked");
+    let memory = take("memory");
+    let common = json!({
+        "engine": take("engine"),
+        // Reports from before it was kept asked for none by name.
+        "engine_asked": if asked.is_null() { "auto".into() } else { asked },
+        "memory": memory["kind"],
+        "submit_batch": take("submit_batch"),
+        "register_buffers": take("register"),
+        "window": 1,
+        "streams": 1,
+    });
+    let devices = memory.get("devices").and_then(Value::as_array);
+    let only = devices.filter(|devices| devices.len() == 1);
+    let cells = plan.get_mut("cells").and_then(Value::as_array_mut);
+    for cell in cells.into_iter().flatten().filter_map(Value::as_object_mut) {
+        let path = cell.get("path").cloned().unwrap_or_default();
+        let path = serde_json::from_value::<PathKind>(path);
+        let in_accelerator = path.is_ok_and(PathKind::ends_in_accelerator);
+        let device = only.filter(|_| in_accelerator).map(|devices| &devices[0]);
+        let emulated = in_accelerator && memory["emulated"] == true;
+        let buffer = cell.remove("slot_bytes").unwrap_or_default();
+        cell.insert("chunk_bytes".into(), buffer);
+        cell.insert("device".into(), device.cloned().unwrap_or_default());
+        cell.insert("emulated".into(), emulated.into());
+        cell.extend(common.as_object().cloned().unwrap_or_default());
+    }
+    let devices = memory.get("devices").cloned().unwrap_or_default();
+    plan.insert("devices".into(), devices);
 }
 
 fn training(fields: &mut Map<String, Value>) {

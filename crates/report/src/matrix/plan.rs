@@ -43,7 +43,7 @@ pub fn plan(plan: &MatrixPlan) -> Document {
         "how",
         format!(
             "engine {}, page cache {}, {span} a cell after {} of warm-up, buffers {}",
-            plan.engine,
+            plan.engine().1,
             plan.cache.name(),
             format_duration(plan.warmup_seconds),
             ByteSize(plan.region_bytes)
@@ -63,18 +63,18 @@ fn cells(plan: &MatrixPlan) -> Table {
         let estimate = match &cell.availability {
             Availability::Available => format_duration(cell.estimated_seconds),
             Availability::Unavailable { reason, remedy } => {
-                let mark = table.footnote(format!("{}: {reason}; {remedy}", cell.path));
+                let mark = table.footnote(format!("{}: {reason}; {remedy}", cell.transport.path));
                 format!("n/a {mark}")
             }
         };
         table.row(
             "",
             vec![
-                cell.path.name().into(),
+                cell.transport.path.name().into(),
                 cell.op.name().into(),
                 cell.io_size.to_string().into(),
-                cell.threads.to_string().into(),
-                cell.queue_depth.to_string().into(),
+                cell.transport.threads.to_string().into(),
+                cell.transport.queue_depth.to_string().into(),
                 cell.repeat.to_string().into(),
                 ByteSize(cell.requested_bytes).to_string().into(),
                 estimate.into(),

@@ -136,9 +136,9 @@ fn facts(report: &MatrixReport, groups: &[Group<'_>], document: &mut Document) {
         Span::Passes(1) => "one pass over the files a cell".to_string(),
         Span::Passes(passes) => format!("{passes} passes over the files a cell"),
     };
-    let engine = match plan.engine_asked {
-        EngineChoice::Auto => format!("{} (auto)", plan.engine),
-        _ => plan.engine.to_string(),
+    let engine = match plan.engine() {
+        (EngineChoice::Auto, engine) => format!("{engine} (auto)"),
+        (_, engine) => engine.to_string(),
     };
     facts.add(
         "how",
@@ -205,14 +205,14 @@ fn memory_words(report: &MatrixReport) -> String {
 
 /// What transfers are to end in, the stand-in named as such.
 pub(super) fn planned_memory(plan: &MatrixPlan) -> String {
-    if !(plan.cells.iter()).any(|cell| cell.path.ends_in_accelerator()) {
+    if !(plan.cells.iter()).any(|cell| cell.transport.path.ends_in_accelerator()) {
         return "host memory; these paths use no accelerator's".to_string();
     }
     let words = |device: &DeviceId| match device {
         DeviceId::Host => "host memory (emulated)".to_string(),
         DeviceId::Cuda(_) => device.to_string(),
     };
-    let devices: Vec<String> = plan.memory.devices.iter().map(words).collect();
+    let devices: Vec<String> = plan.devices.iter().map(words).collect();
     format!("accelerator memory is {}", devices.join(", "))
 }
 

@@ -119,13 +119,13 @@ fn report(request: &MatrixRequest, gib: impl Fn(PathKind, u32) -> Option<f64>) -
     for (index, cell) in report.plan.cells.clone().iter().enumerate() {
         let mut entry = CellReport::without_numbers(index, cell, "read data/stormlp.3: EIO");
         if cell.availability.is_available() {
-            if let Some(gib) = gib(cell.path, cell.repeat) {
+            if let Some(gib) = gib(cell.transport.path, cell.repeat) {
                 entry.status = CellStatus::Ok;
                 entry.reason = None;
-                entry.effective_path = Some(cell.path);
-                entry.measurement = Some(numbers(cell.path, gib));
+                entry.effective_path = Some(cell.transport.path);
+                entry.measurement = Some(numbers(cell.transport.path, gib));
                 entry.evidence = Some(Evidence {
-                    effective_path: Some(cell.path),
+                    effective_path: Some(cell.transport.path),
                     summary: "O_DIRECT held".to_string(),
                     direct_io: DirectIo::Honoured,
                     engine: None,
@@ -275,7 +275,7 @@ fn a_cell_cut_short_is_marked_in_every_format() {
 #[test]
 fn an_engine_asked_for_is_named_without_more() {
     let mut report = report(&plain(), both);
-    report.plan.engine_asked = stormlp_model::transport::EngineChoice::Uring;
+    report.plan.cells[0].transport.engine_asked = stormlp_model::transport::EngineChoice::Uring;
     let text = table(&report);
     assert!(text.contains(", engine uring\n"), "{text}");
 }

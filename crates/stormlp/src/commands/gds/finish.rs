@@ -32,7 +32,7 @@ pub(crate) fn execute(run: Run, delivery: &Delivery, session: &Session) -> Resul
     let report = locked.report();
     announce(report, session);
     saver.begin(report)?;
-    if (report.plan.cells.iter()).any(|cell| cell.path.needs_cufile()) {
+    if (report.plan.cells.iter()).any(|cell| cell.transport.path.needs_cufile()) {
         saver.take_cufile_log();
     }
     let progress = session.progress();
