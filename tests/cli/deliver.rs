@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
 use crate::checkpoint::folder;
 use crate::gds::QUICK;
@@ -57,6 +58,87 @@ fn every_command_exports_compares_and_shows_in_every_format() {
         let widest = widths.max().unwrap();
         assert!(widest <= 80, "{widest}: {narrow}");
     }
+}
+
+/// `train` with the null storage, as `workload`.
+fn train_as(folder: &Path, workload: &str) -> String {
+    let words = TRAIN.replace("unet3d", workload);
+    let words = format!("{words} --format json --results-dir {workload}");
+    let printed = stdout(run(folder, &words).success());
+    assert!(printed.starts_with('{'), "{printed}");
+    let runs = fs::read_dir(folder.join(workload)).unwrap();
+    let run = runs.last().unwrap().unwrap().path();
+    run.strip_prefix(folder)
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_string()
+}
+
+#[test]
+fn a_baseline_of_other_work_is_told_and_one_with_nothing_in_common_refused() {
+    let folder = folder();
+    let folder = folder.path();
+    let (now, then) = (train_as(folder, "unet3d"), train_as(folder, "resnet50"));
+    let shown = stdout(run(folder, &format!("report {now} --baseline {then}")).success());
+    let second = shown.lines().nth(1).unwrap();
+    let told = "not the same work: workload unet3d against resnet50";
+    assert!(second.starts_with(told), "{shown}");
+    let words = format!("report {now} --baseline {then} --format markdown");
+    assert!(stdout(run(folder, &words).success()).contains(told));
+    let alike = stdout(run(
+        folder,
+        &format!("report {now} --baseline {now}/report.json"),
+    ));
+    assert!(!alike.contains("not the same"), "{alike}");
+
+    let saves = format!("{CHECKPOINT} --results-dir saves").replace("--reads 1", "--reads 0");
+    run(folder, &saves).success();
+    let restores = format!("{CHECKPOINT} --results-dir restores --baseline saves");
+    let restores = restores.replace("--writes 1", "--writes 0");
+    let said = stderr(run(folder, &restores).code(4));
+    assert!(said.contains("folder without a report.json"), "{said}");
+    let only = |place: &str| {
+        let mut runs = fs::read_dir(folder.join(place)).unwrap();
+        runs.next().unwrap().unwrap().path().display().to_string()
+    };
+    let saves = only("saves");
+    let restores = restores.replace("--baseline saves", &format!("--baseline {saves}"));
+    let shown = stdout(run(folder, &restores).success());
+    assert!(shown.contains("nothing to compare"), "{shown}");
+    let words = format!("report {} --baseline {saves}", only("restores"));
+    let said = stderr(run(folder, &words).code(3));
+    assert!(said.contains("nothing to compare"), "{said}");
+}
+
+#[test]
+fn reports_are_listed_where_they_were_saved_and_scaled_ones_are_marked() {
+    let folder = folder();
+    let folder = folder.path();
+    let scaled = CHECKPOINT.replace("--ranks 8", "--scale 0.5");
+    run(folder, &scaled).success();
+    let listed = stdout(run(folder, "report").success());
+    assert!(listed.starts_with("1 report in results"), "{listed}");
+    assert!(listed.contains("SCALED 0."), "{listed}");
+    let mut unset = stormlp();
+    unset.current_dir(folder).env("STORMLP_RESULTS_DIR", "");
+    let said = stderr(unset.arg("report").assert().code(4));
+    assert!(said.contains("stormlp-results"), "{said}");
+}
+
+#[test]
+fn nobody_has_to_read_the_messages() {
+    let folder = folder();
+    let program = env!("CARGO_BIN_EXE_stormlp");
+    let mut child = std::process::Command::new(program)
+        .current_dir(folder.path())
+        .args(TRAIN.split_whitespace())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

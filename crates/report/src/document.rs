@@ -11,6 +11,7 @@ use stormlp_model::warning::Warning;
 use crate::numbers::{short, with_decimals_of};
 use crate::records::Records;
 use crate::series::{Distribution, Series};
+use crate::settings;
 
 /// A report, a plan or an answer, ready to be drawn.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -19,12 +20,16 @@ pub struct Document {
     pub mark: Option<String>,
     /// The answer in one sentence, with its number.
     pub headline: String,
+    /// What keeps the numbers from being compared with those of the baseline, below the headline.
+    pub caveat: Option<String>,
     /// What was asked, on what.
     pub facts: Facts,
     /// The rest, in the order in which it is read.
     pub sections: Vec<Section>,
     /// What the reader should know before trusting the numbers.
     pub warnings: Vec<String>,
+    /// What makes another report's numbers those of the same work; compared, not drawn.
+    pub settings: Facts,
     /// The same for programs: a row for each unit that was measured.
     pub records: Records,
 }
@@ -161,18 +166,28 @@ impl Document {
     }
 
     /// Puts the numbers of an earlier report beside those of this one, row by row, and says what
-    /// makes the comparison doubtful.
-    pub fn compare(&mut self, earlier: &Self, now: &Head, then: &Head) {
+    /// makes the comparison doubtful. The answer is whether there was anything to compare.
+    pub fn compare(&mut self, earlier: &Self, now: &Head, then: &Head) -> bool {
+        let mut compared = 0;
         for section in &mut self.sections {
-            let same = |other: &&Section| other.title == section.title;
-            let other = earlier.sections.iter().find(same);
-            if let (Some(table), Some(other)) = (
-                &mut section.table,
-                other.and_then(|other| other.table.as_ref()),
-            ) {
-                table.compare(other);
+            let Some(table) = &mut section.table else {
+                continue;
+            };
+            let first = |table: &Table| table.columns.first().map(|column| column.name.clone());
+            let others = earlier.sections.iter();
+            let same = others.filter(|other| other.title == section.title);
+            let mut same = same.filter_map(|other| other.table.as_ref());
+            if let Some(other) = same.find(|other| first(other) == first(table)) {
+                compared += table.compare(other);
             }
         }
+        self.caveat = match compared {
+            0 => Some(format!(
+                "nothing to compare: no row of the baseline ({}) is one of this report",
+                then.command
+            )),
+            _ => settings::differences(&self.settings, &earlier.settings),
+        };
         let mut doubts = vec![then.started_at.clone()];
         if now.host.hostname != then.host.hostname {
             doubts.push(format!("it was measured on {}", then.host.hostname));
@@ -181,6 +196,7 @@ impl Document {
             doubts.push(format!("it was measured under Linux {}", then.host.kernel));
         }
         self.facts.add("baseline", doubts.join("; "));
+        compared > 0
     }
 }
 
@@ -256,8 +272,10 @@ impl Table {
         texts
     }
 
-    /// Sets the baseline of every number that the same row of `other` has in the same column.
-    fn compare(&mut self, other: &Self) {
+    /// Sets the baseline of every number that the same row of `other` has in the same column, and
+    /// says of how many.
+    fn compare(&mut self, other: &Self) -> usize {
+        let mut compared = 0;
         for row in &mut self.rows {
             let Some(then) = other.rows.iter().find(|then| then.key == row.key) else {
                 continue;
@@ -268,9 +286,11 @@ impl Table {
                     (cell, place.and_then(|place| then.cells.get(place)))
                 {
                     now.baseline = Some(then.estimate);
+                    compared += 1;
                 }
             }
         }
+        compared
     }
 }
 

@@ -13,6 +13,7 @@ pub mod matrix;
 pub mod numbers;
 pub mod records;
 pub mod series;
+mod settings;
 pub mod text;
 pub mod training;
 

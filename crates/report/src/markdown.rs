@@ -7,6 +7,7 @@ pub fn render(document: &Document) -> String {
     let mark = document.mark.as_ref().map(|mark| format!("{mark}: "));
     let mark = mark.unwrap_or_default();
     let mut text = format!("### {}\n", escaped(&format!("{mark}{}", document.headline)));
+    list(&mut text, document.caveat.as_slice());
     facts(&mut text, &document.facts);
     for section in &document.sections {
         if !section.title.is_empty() {

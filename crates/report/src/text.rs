@@ -20,6 +20,9 @@ pub fn render(document: &Document, width: Option<usize>) -> String {
         text: String::new(),
     };
     page.prose("", 0, &document.headline);
+    if let Some(caveat) = &document.caveat {
+        page.prose("", 2, caveat);
+    }
     page.facts("", &document.facts);
     for section in &document.sections {
         let indent = match section.title.is_empty() {

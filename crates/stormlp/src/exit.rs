@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 use stormlp_model::problem::{ProblemKind, Problems};
 
+use crate::output;
+
 /// The documented exit codes besides 0. Code 2 is also what clap exits with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
@@ -102,9 +104,9 @@ impl Failure {
 
     /// Prints the failure on stderr and gives its exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        eprintln!("error: {}", told(&self.error));
+        output::say(format!("error: {}", told(&self.error)));
         if let Some(help) = &self.help {
-            eprintln!("help: {help}");
+            output::say(format!("help: {help}"));
         }
         ExitCode::from(self.code as u8)
     }

@@ -1,5 +1,7 @@
-//! Results on stdout. A reader who has seen enough (`stormlp … | head`) is no error.
+//! Results on stdout, messages on stderr. A reader who has seen enough (`stormlp … | head`) is no
+//! error.
 
+use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 
 use anyhow::Context;
@@ -56,6 +58,15 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         )),
         _ => Ok(()),
     }
+}
+
+/// Prints a message on stderr. That nobody reads it any more must not end a run.
+pub(crate) fn say(message: impl Display) {
+    let mut text = message.to_string();
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// Prints a document as text, as wide as the terminal.

@@ -9,6 +9,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use stormlp_model::event::{Event, Observer, Unit};
 use stormlp_model::units::{ByteSize, format_duration};
 
+use crate::output;
+
 /// What ends sooner is not worth a line.
 const QUIET_FOR: Duration = Duration::from_secs(1);
 /// How often a log hears of a long phase.
@@ -57,7 +59,7 @@ impl Progress {
             }
         } else if now.duration_since(phase.said) >= LINE_EVERY {
             phase.said = now;
-            eprintln!("{}", phase.line());
+            output::say(phase.line());
         }
     }
 
@@ -68,7 +70,7 @@ impl Progress {
         if !self.terminal && took >= QUIET_FOR {
             let took = format_duration(took.as_secs_f64());
             // Not "done": it may have been stopped.
-            eprintln!("{}: took {took}", phase.label);
+            output::say(format!("{}: took {took}", phase.label));
         }
     }
 }
@@ -145,9 +147,9 @@ impl Observer for Progress {
             }
             Event::Note { message } => match current.as_ref() {
                 Some(phase) if !phase.bar.is_hidden() => {
-                    phase.bar.suspend(|| eprintln!("{message}"));
+                    phase.bar.suspend(|| output::say(message));
                 }
-                _ => eprintln!("{message}"),
+                _ => output::say(message),
             },
         }
     }

@@ -12,6 +12,7 @@ use super::{gib, mark};
 use crate::document::{Cell, Column, Document, Facts, Quantity, Section, Table, ended};
 use crate::records::Records;
 use crate::series::{Distribution, Series};
+use crate::settings;
 
 /// The unit of throughput.
 const GIB_S: (&str, u64) = ("GiB/s", 1 << 30);
@@ -79,6 +80,7 @@ pub fn document(report: &CheckpointReport) -> Document {
     }
     averages(&mut document, report);
     document.warn(&report.warnings);
+    document.settings = settings::of_checkpoint(report);
     document.records = Records::new(report, &units(report), &RECORDS);
     document
 }

@@ -12,5 +12,5 @@ pub(crate) mod tests;
 
 pub use gdsio::result_lines as gdsio_lines;
 pub use plan::plan;
-pub(crate) use run::RECORDS;
 pub use run::{Columns, document};
+pub(crate) use run::{RECORDS, memory_words};

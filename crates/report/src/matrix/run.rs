@@ -12,6 +12,7 @@ use crate::document::{Cell, Column, Document, Quantity, Table, ended};
 use crate::numbers::percent;
 use crate::records::Records;
 use crate::series::Series;
+use crate::settings;
 
 /// More cells are not shown over time.
 const AT_A_GLANCE: usize = 8;
@@ -87,6 +88,7 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
     });
     over_time(report, &mut document);
     warnings(report, &mut document);
+    document.settings = settings::of_matrix(report);
     document.records = Records::new(report, &cells(report), &RECORDS);
     document
 }
@@ -184,7 +186,7 @@ pub(super) fn files_words(plan: &MatrixPlan) -> String {
 }
 
 /// What transfers ended in, as the cells say; as the plan says before any has run.
-fn memory_words(report: &MatrixReport) -> String {
+pub(crate) fn memory_words(report: &MatrixReport) -> String {
     let mut names: Vec<String> = Vec::new();
     let accelerated =
         (report.results.cells.iter()).filter(|c| c.requested_path.ends_in_accelerator());

@@ -10,6 +10,7 @@ use crate::document::{Cell, Column, Document, Facts, Quantity, Table};
 use crate::numbers::percent;
 use crate::records::Records;
 use crate::series::{Distribution, Series};
+use crate::settings;
 
 /// The unit of throughput.
 const MIB_S: (&str, u64) = ("MiB/s", 1 << 20);
@@ -80,6 +81,7 @@ pub fn document(report: &TrainReport) -> Document {
     between_epochs(report, &mut section.facts);
     cost(report, &mut section.facts);
     document.warn(&report.warnings);
+    document.settings = settings::of_training(report);
     document.records = Records::new(report, &units(report), &RECORDS);
     document
 }

@@ -19,7 +19,7 @@ use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
 
-pub(crate) use saver::Saver;
+pub(crate) use saver::{Saver, results_folder};
 
 /// What to do when MLPerf's files have no place.
 pub(crate) const MLPERF_HELP: &str = "name a folder that you may write to: --mlperf-output DIR";
@@ -160,6 +160,11 @@ impl ShowArgs {
                 "--columns study-a and study-b go with --format text and markdown",
             ));
         }
+        if self.baseline.is_some() && columns != Columns::Standard {
+            return Err(Failure::usage(
+                "--baseline has no effect with --columns study-a and study-b: leave out one of them",
+            ));
+        }
         if self.baseline.is_some() && !drawn {
             return Err(Failure::usage(
                 "--baseline shows in --format text and markdown only",
@@ -240,7 +245,7 @@ impl Delivery {
         let written = self.write(report);
         let saved = saver.finish();
         if let (Ok(path), false) = (&saved, session.quiet) {
-            eprintln!("report: {}", path.display());
+            output::say(format!("report: {}", path.display()));
         }
         let outcome = outcome(saved.as_deref().ok());
         match (outcome, saved.map(drop).and(written)) {
@@ -288,12 +293,34 @@ impl Delivery {
     }
 
     fn document(&self, report: &AnyReport) -> Document {
+        self.compared(report).0
+    }
+
+    /// The document of a report, and whether there was anything to compare it with where there is
+    /// a baseline.
+    fn compared(&self, report: &AnyReport) -> (Document, bool) {
         let mut document = stormlp_report::document(report, self.columns);
-        if let Some(baseline) = &self.baseline {
+        let comparable = self.baseline.as_ref().is_none_or(|baseline| {
             let earlier = stormlp_report::document(baseline, self.columns);
-            document.compare(&earlier, report.head(), baseline.head());
+            document.compare(&earlier, report.head(), baseline.head())
+        });
+        (document, comparable)
+    }
+
+    /// Refuses to show a saved report beside a baseline that has nothing in common with it.
+    ///
+    /// # Errors
+    /// With exit code 3.
+    pub(crate) fn check_baseline(&self, report: &AnyReport) -> Result<(), Failure> {
+        match (&self.baseline, self.compared(report).1) {
+            (Some(baseline), false) => Err(Failure::no_plan(anyhow::anyhow!(
+                "nothing to compare: no row of the baseline (`{}`) is one of the report (`{}`)",
+                baseline.head().command,
+                report.head().command
+            ))
+            .with_help("name a --baseline that measured the same")),
+            _ => Ok(()),
         }
-        document
     }
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         GdsioArgs::JobFile(path) => job_file(&path)?,
     };
     for note in run.remarks() {
-        eprintln!("note: {note}");
+        output::say(format!("note: {note}"));
     }
     let mut request = run.to_request().map_err(usage)?;
     request.name = name;

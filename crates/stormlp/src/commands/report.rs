@@ -25,8 +25,9 @@ Examples:
   stormlp report after/report.json --baseline before/report.json --format markdown")]
 pub(crate) struct Args {
     /// A saved report, the folder of one, or a folder of such folders
-    #[arg(value_name = "FILE|DIR", default_value = "stormlp-results")]
-    place: PathBuf,
+    /// [default: $STORMLP_RESULTS_DIR, else stormlp-results]
+    #[arg(value_name = "FILE|DIR")]
+    place: Option<PathBuf>,
 
     #[command(flatten)]
     output: ShowArgs,
@@ -47,15 +48,16 @@ const RECORDS: [(&str, &str); 6] = [
 
 /// Shows the report, or lists the folder.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
-    let inside = args.place.join("report.json");
-    let file = match (args.place.is_dir(), inside.is_file()) {
-        (true, false) => return list(&args.place, args.output, args.columns.columns),
-        (true, true) => inside,
-        (false, _) => args.place,
-    };
+    let place = args.place.unwrap_or_else(deliver::results_folder);
+    let file = saved::file(&place);
+    if file.is_dir() {
+        return list(&file, args.output, args.columns.columns);
+    }
     let report = saved::any(&file)?;
     let kind = report.head().kind;
-    args.output.open(kind, args.columns.columns)?.write(&report)
+    let delivery = args.output.open(kind, args.columns.columns)?;
+    delivery.check_baseline(&report)?;
+    delivery.write(&report)
 }
 
 /// When, by which command, how it ended and what it came to, for each report of a folder.
@@ -94,11 +96,13 @@ fn summary(path: &Path) -> Value {
     match saved::any(path) {
         Ok(report) => {
             let head = report.head();
+            let document = stormlp_report::document(&report, Columns::Standard);
+            let mark = document.mark.map(|mark| format!("{mark}  "));
             json!({
                 "started_at": head.started_at,
                 "kind": head.kind,
                 "status": stormlp_report::status(&report),
-                "headline": stormlp_report::document(&report, Columns::Standard).headline,
+                "headline": format!("{}{}", mark.unwrap_or_default(), document.headline),
                 "command": head.command,
                 "file": path,
             })

@@ -1,18 +1,33 @@
 //! Saved reports, read back.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use stormlp_model::report::{AnyReport, ReportKind};
 
 use crate::exit::Failure;
 
+/// The report that is meant by `place`, which may be the folder it was saved in.
+pub(crate) fn file(place: &Path) -> PathBuf {
+    let inside = place.join("report.json");
+    match inside.is_file() {
+        true => inside,
+        false => place.to_path_buf(),
+    }
+}
+
 /// Reads a saved report of any kind.
 ///
 /// # Errors
 /// With exit code 4 when the file cannot be read, and 3 when it is no report or a newer one.
 pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
+    let path = &file(path);
+    if path.is_dir() {
+        let error = anyhow::anyhow!("{} is a folder without a report.json", path.display());
+        let help = format!("`stormlp report {}` lists its reports", path.display());
+        return Err(Failure::machine(error).with_help(help));
+    }
     let text = fs::read_to_string(path)
         .with_context(|| format!("cannot read the report {}", path.display()))
         .map_err(|error| {

@@ -75,7 +75,7 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
 /// Says when nothing tells which edition a workload belongs to: sizes and rounding follow it.
 pub(crate) fn tell_edition(workload: &Workload, asked: Option<Profile>, session: &Session) {
     if let Some(warning) = edition(workload, asked).filter(|_| !session.quiet) {
-        eprintln!("warning: {warning}");
+        output::say(format!("warning: {warning}"));
     }
 }
 

@@ -105,7 +105,7 @@ fn carry_out(
         let earlier = |note: &&Warning| note.kind == WarningKind::EarlierCheckpoints;
         let mut opening = opening(plan);
         opening.warn(plan.warnings.iter().filter(earlier));
-        eprint!("{}", text::render(&opening, output::width()));
+        output::say(text::render(&opening, output::width()));
     }
     if plan.path().needs_cufile() {
         saver.take_cufile_log();

@@ -39,9 +39,7 @@ impl Saver {
         name: &str,
         session: &Session,
     ) -> Result<Self, Failure> {
-        let told = || std::env::var_os("STORMLP_RESULTS_DIR").map(PathBuf::from);
-        let results = results.map(Path::to_path_buf).or_else(told);
-        let results = results.unwrap_or_else(|| PathBuf::from(DEFAULT_RESULTS));
+        let results = results.map_or_else(results_folder, Path::to_path_buf);
         let stem = format!("{}-{}-{}", kind.name(), safe(name), session.file_stamp());
         let missing = results.ancestors().take_while(|part| !part.exists());
         let mut made: Vec<PathBuf> = missing.map(Path::to_path_buf).collect();
@@ -158,6 +156,12 @@ impl Drop for Saver {
             let _ = fs::remove_dir(folder);
         }
     }
+}
+
+/// Where reports are saved unless an option says otherwise; a variable set to nothing says nothing.
+pub(crate) fn results_folder() -> PathBuf {
+    let told = std::env::var_os("STORMLP_RESULTS_DIR").filter(|told| !told.is_empty());
+    told.map_or_else(|| PathBuf::from(DEFAULT_RESULTS), PathBuf::from)
 }
 
 /// A name that is one folder's name everywhere.

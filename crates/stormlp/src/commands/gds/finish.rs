@@ -13,6 +13,7 @@ use stormlp_transfer::crew::CrewError;
 use super::names_paths;
 use crate::commands::deliver::{Delivery, Format, Saver};
 use crate::exit::{Code, Failure};
+use crate::output;
 use crate::session::Session;
 
 /// A matrix about to run: its plan and the cells it has already, and where it is saved.
@@ -62,7 +63,7 @@ fn announce(report: &MatrixReport, session: &Session) {
     let left = (plan.cells.iter().enumerate())
         .filter(|(index, cell)| cell.availability.is_available() && !report.results.has(*index));
     let cells = match left.clone().count() {
-        0 => return eprintln!("no cell is left to measure"),
+        0 => return output::say("no cell is left to measure"),
         1 => "1 cell".to_string(),
         count => format!("{count} cells"),
     };
@@ -71,14 +72,17 @@ fn announce(report: &MatrixReport, session: &Session) {
             true => "kept for the next run",
             false => "removed in the end",
         };
-        eprintln!(
+        output::say(format!(
             "writing test files first: {} to {} ({fate})",
             ByteSize(plan.layout_bytes),
             places(plan)
-        );
+        ));
     }
     let seconds: f64 = left.map(|(_, cell)| cell.estimated_seconds).sum();
-    eprintln!("{cells} to measure, about {}", format_duration(seconds));
+    output::say(format!(
+        "{cells} to measure, about {}",
+        format_duration(seconds)
+    ));
 }
 
 fn places(plan: &MatrixPlan) -> String {
@@ -114,7 +118,7 @@ fn explain(report: &MatrixReport) {
             say(format!("note: {}", not_measured(cell)));
         }
     }
-    lines.iter().for_each(|line| eprintln!("{line}"));
+    lines.iter().for_each(|line| output::say(line));
 }
 
 fn not_measured(cell: &CellReport) -> String {

@@ -12,6 +12,7 @@ use super::scan;
 use crate::commands::deliver::Saver;
 use crate::commands::saved;
 use crate::exit::Failure;
+use crate::output;
 use crate::session::Session;
 
 /// Opens a saved report to go on with it, in its own file.
@@ -19,6 +20,7 @@ use crate::session::Session;
 /// # Errors
 /// When it cannot be read, or another machine wrote it.
 pub(crate) fn open(path: &Path, session: &Session) -> Result<Run, Failure> {
+    let path = &saved::file(path);
     let AnyReport::Gds(mut report) = saved::of_kind(path, ReportKind::Gds)? else {
         return Err(Failure::usage(
             "--resume goes on with a report of `stormlp gds`",
@@ -37,7 +39,7 @@ pub(crate) fn open(path: &Path, session: &Session) -> Result<Run, Failure> {
     }
     for warning in changed_since(there, &here) {
         if !session.quiet {
-            eprintln!("warning: {warning}");
+            output::say(format!("warning: {warning}"));
         }
         report.warn(warning);
     }

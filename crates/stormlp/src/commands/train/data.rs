@@ -25,6 +25,7 @@ use stormlp_transfer::storage::{Disk, Storage as _};
 use super::args::DataArgs;
 use super::starter;
 use crate::exit::Failure;
+use crate::output;
 use crate::session::Session;
 
 /// What a disk may be expected to write, for the estimate before anything is known of it.
@@ -158,7 +159,7 @@ pub(crate) fn find(
 /// Tells of the folder before anything is made in another.
 fn tell(warning: Option<&Warning>) {
     if let Some(warning) = warning {
-        eprintln!("warning: {warning}");
+        output::say(format!("warning: {warning}"));
     }
 }
 
@@ -247,13 +248,13 @@ impl ToMake {
             Kind::Full => ("no dataset", "the full one of"),
             Kind::Rest => ("an unfinished dataset", "the rest of its"),
         };
-        eprintln!(
+        output::say(format!(
             "{there} in {}: {verb} {made} {}, {}, in about {}",
             self.plan.folder.display(),
             counted(files, "file"),
             ByteSize(bytes),
             format_duration(seconds.max(1.0))
-        );
+        ));
     }
 }
 
