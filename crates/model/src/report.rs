@@ -211,10 +211,13 @@ impl<P, R> Report<P, R> {
 #[allow(clippy::large_enum_variant, reason = "one at a time is held")]
 pub enum AnyReport {
     /// A transfer matrix.
+    #[schemars(extend("properties" = {"kind": {"const": "gds"}, "format_version": {"const": FORMAT_VERSION}}))]
     Gds(MatrixReport),
     /// A training run.
+    #[schemars(extend("properties" = {"kind": {"const": "train"}, "format_version": {"const": FORMAT_VERSION}}))]
     Train(TrainReport),
     /// A checkpoint run.
+    #[schemars(extend("properties" = {"kind": {"const": "checkpoint"}, "format_version": {"const": FORMAT_VERSION}}))]
     Checkpoint(CheckpointReport),
 }
 
@@ -275,6 +278,9 @@ impl AnyReport {
             serde_json::from_str(json).map_err(ReportError::NoJson)?;
         let version = value.get("format_version");
         match version.and_then(serde_json::Value::as_u64) {
+            Some(0) | None if version.is_some() => {
+                return Err(ReportError::NoReport("`format_version` is no version"));
+            }
             Some(found) if found <= u64::from(FORMAT_VERSION) => {}
             Some(found) => return Err(ReportError::Newer { found }),
             None => return Err(ReportError::NoReport("`format_version` is missing")),
