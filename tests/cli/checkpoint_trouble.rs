@@ -131,6 +131,20 @@ fn a_trial_that_fails_is_told() {
 }
 
 #[test]
+fn a_dry_run_ends_as_the_run_would() {
+    let folder = folder();
+    let restore = ["--writes", "0", "--reads", "1"];
+    let missing = "restores were asked for; 0 checkpoints are there";
+    refuses(folder.path(), &restore, 4, missing);
+    let dry = [&restore[..], &["--dry-run"]].concat();
+    let assert = tiny(folder.path(), &dry).assert().code(4);
+    let plan = stdout(assert);
+    assert!(plan.contains("This cannot run here"), "{plan}");
+    refuses(folder.path(), &dry, 4, missing);
+    refuses(folder.path(), &["--dir", "tiny.yaml", "--dry-run"], 4, "no folder");
+}
+
+#[test]
 fn models_that_make_no_sense_are_refused_with_all_their_faults() {
     let folder = folder();
     let bad = TINY

@@ -54,6 +54,19 @@ fn advice_names_the_workload_as_it_was_typed() {
 }
 
 #[test]
+fn a_marker_that_storage_does_not_give_is_no_foreign_folder() {
+    let place = folder();
+    fs::write(place.path().join("tiny.yaml"), TINY).unwrap();
+    let once = ["--writes", "1", "--reads", "1"];
+    tiny(place.path(), &once).assert().success();
+    let again = [&once[..], &["--inject-fault", "read:1:EIO"]].concat();
+    let said = stderr(tiny(place.path(), &again).assert().code(5));
+    assert!(said.contains(".stormlp-checkpoint.json"), "{said}");
+    assert!(said.contains("Input/output error (os error 5)"), "{said}");
+    assert!(!said.contains("in the way"), "{said}");
+}
+
+#[test]
 fn impairments_are_read_strictly_and_refused_where_nothing_runs() {
     let cases = [
         ("gds --throttle read=0", "--throttle: `read=0` needs a rate"),

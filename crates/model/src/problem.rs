@@ -11,8 +11,11 @@ use serde::{Deserialize, Serialize};
 pub enum ProblemKind {
     /// Workload and options make no valid plan.
     Plan,
-    /// The request is fine, this machine is not: no device, no space, no permission, no data.
+    /// The request is fine, this machine is not: no device, no permission, no data.
     Machine,
+    /// The request is fine, this machine is too small for it: too little space or memory. A plan
+    /// can still be told of it.
+    Capacity,
 }
 
 /// One thing that is wrong, and what to do about it.
@@ -42,6 +45,11 @@ impl Problems {
         self.push(ProblemKind::Machine, message.into(), help.into());
     }
 
+    /// Adds something this machine has too little of.
+    pub fn capacity(&mut self, message: impl Into<String>, help: impl Into<String>) {
+        self.push(ProblemKind::Capacity, message.into(), help.into());
+    }
+
     fn push(&mut self, kind: ProblemKind, message: String, help: String) {
         let problem = Problem {
             kind,
@@ -68,11 +76,12 @@ impl Problems {
     /// What the exit code is to say. The request's own faults come before the machine's: no
     /// machine would help then.
     pub fn kind(&self) -> ProblemKind {
-        if self.0.iter().any(|p| p.kind == ProblemKind::Plan) {
-            ProblemKind::Plan
-        } else {
-            ProblemKind::Machine
-        }
+        let is_there = |kind: &ProblemKind| self.0.iter().any(|p| p.kind == *kind);
+        let kinds = [ProblemKind::Plan, ProblemKind::Machine];
+        kinds
+            .into_iter()
+            .find(is_there)
+            .unwrap_or(ProblemKind::Capacity)
     }
 
     /// What mends all of them; `None` when each has its own help, which then stands beside it.

@@ -131,7 +131,7 @@ impl From<Problems> for Failure {
     fn from(problems: Problems) -> Self {
         let code = match problems.kind() {
             ProblemKind::Plan => Code::NoPlan,
-            ProblemKind::Machine => Code::Machine,
+            ProblemKind::Machine | ProblemKind::Capacity => Code::Machine,
         };
         Self {
             code,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use stormlp_model::checkpoint::{
     CheckpointFacts, CheckpointPlan, FolderFacts, FoundFile, MARKER_NAME, MarkedFile, Marker,
-    SavedPart, step_folder, step_of,
+    MarkerError,    SavedPart, step_folder, step_of,
 };
 use stormlp_model::facts::Availability;
 use stormlp_model::location::Location;
@@ -115,8 +115,7 @@ fn saved_parts(
             continue;
         };
         let folder = directory.join(&entry.name);
-        let marker = storage.read_text(&folder.join(MARKER_NAME));
-        let marker = marker.ok().flatten().map(|text| Marker::parse(&text));
+        let marker = marker_in(storage, &folder)?;
         let mut files = Vec::new();
         if entry.is_folder() {
             for file in storage.list(&folder)?.into_iter().filter(Entry::is_file) {
@@ -139,6 +138,27 @@ fn saved_parts(
     }
     parts.sort_by_key(|part| part.step);
     Ok(parts)
+}
+
+/// The marker of a checkpoint's folder; `None` where there is none, as in what is no folder.
+///
+/// # Errors
+/// When storage does not give it: nobody can tell then whose the folder is.
+fn marker_in(
+    storage: &dyn Storage,
+    folder: &Path,
+) -> Result<Option<Result<Marker, MarkerError>>, TransferError> {
+    if !storage.is_folder(folder) {
+        return Ok(None);
+    }
+    match storage.read_text(&folder.join(MARKER_NAME)) {
+        Ok(text) => Ok(text.map(|text| Marker::parse(&text))),
+        // It was read and is no text.
+        Err(error) if error.errno().is_none() => {
+            Ok(Some(Err(MarkerError::Malformed(error.reason()))))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Makes the directories and keeps other runs out of them.
@@ -356,17 +376,17 @@ impl Made {
     /// Reads the marker of a folder.
     ///
     /// # Errors
-    /// When there is none, or none that can be used.
+    /// When there is none, or none that can be used, or storage does not give it.
     fn look(storage: &dyn Storage, folder: &Path) -> Result<Self, CheckpointError> {
-        let in_the_way = || CheckpointError::InTheWay {
-            path: folder.to_path_buf(),
-        };
-        let text = storage.read_text(&folder.join(MARKER_NAME)).ok().flatten();
-        let marker = text.and_then(|text| Marker::parse(&text).ok());
-        Ok(Self {
-            folder: folder.to_path_buf(),
-            marker: marker.ok_or_else(in_the_way)?,
-        })
+        match marker_in(storage, folder)? {
+            Some(Ok(marker)) => Ok(Self {
+                folder: folder.to_path_buf(),
+                marker,
+            }),
+            Some(Err(_)) | None => Err(CheckpointError::InTheWay {
+                path: folder.to_path_buf(),
+            }),
+        }
     }
 
     /// Removes the files that the marker lists, under final and temporary names, and the folder

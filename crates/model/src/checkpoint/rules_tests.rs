@@ -131,7 +131,7 @@ fn a_closed_run_is_told_nothing_that_it_may_not_do() {
     let problems = resolve(&closed("llama3-8b", |_| {}), &small, &facts(GIB)).problems;
     let of_machine: Vec<&Problem> = problems
         .iter()
-        .filter(|problem| problem.kind == ProblemKind::Machine)
+        .filter(|problem| problem.kind == ProblemKind::Capacity)
         .collect();
     assert_eq!(of_machine.len(), 3, "{problems:?}");
     for problem in of_machine {

@@ -103,7 +103,7 @@ pub(super) fn problems(
         let own = replaced(facts, &members, plan.writes);
         if needed > free.saturating_add(own) {
             let first = &facts.folders[members[0]].path;
-            problems.machine(
+            problems.capacity(
                 format!(
                     "{copies} checkpoints of {} ({share} bytes) need {} ({needed} bytes) on the \
                      file system of {}; it has {} ({free} bytes) free",

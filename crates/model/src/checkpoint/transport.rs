@@ -107,7 +107,7 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts, problems: &mut P
     };
     let files = ranks * (FILES_PER_RANK + held.unwrap_or(0) as u64) + OTHER_FILES;
     if files > host.open_files_limit {
-        problems.machine(
+        problems.capacity(
             format!(
                 "{ranks} ranks need {files} open files; this process may have {}",
                 host.open_files_limit
@@ -120,7 +120,7 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts, problems: &mut P
     }
     let memory = plan.buffer_bytes + ranks * RANK_BYTES;
     if memory > host.usable_memory_bytes() {
-        problems.machine(
+        problems.capacity(
             format!(
                 "buffers and {ranks} ranks need {} of memory; there is {}",
                 ByteSize(memory),

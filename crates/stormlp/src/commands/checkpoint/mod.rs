@@ -11,6 +11,7 @@ use stormlp_model::checkpoint::{
     resolve,
 };
 use stormlp_model::facts::HostFacts;
+use stormlp_model::problem::ProblemKind;
 use stormlp_model::report::{Ending, FailureCause, Head, ReportKind};
 use stormlp_model::transport::DeviceId;
 use stormlp_model::units::ByteSize;
@@ -168,14 +169,22 @@ fn trial(
     }
 }
 
+/// Prints the plan and what is in its way, and ends as the run would.
 fn dry_run(
     request: &CheckpointRequest,
     host: &HostFacts,
     output: &OutputArgs,
 ) -> Result<(), Failure> {
-    // Storage is looked at as far as it can be; a dry run needs none of it.
-    let facts = scan(&Disk, &request.folders, Look::Only).unwrap_or_default();
-    let resolution = resolve(request, host, &facts);
+    // Sizes can be told of storage that nobody can look at; that a run would fail is told too.
+    let (facts, unseen) = match scan(&Disk, &request.folders, Look::Only) {
+        Ok(facts) => (facts, None),
+        Err(error) => (CheckpointFacts::default(), Some(error)),
+    };
+    let mut resolution = resolve(request, host, &facts);
+    if let Some(error) = unseen {
+        let help = "change its permissions, or use another --dir";
+        resolution.problems.machine(error.to_string(), help);
+    }
     let Some(plan) = resolution
         .plan
         .as_ref()
@@ -187,7 +196,12 @@ fn dry_run(
         plan,
         problems: &resolution.problems,
     };
-    output.print_plan(&dry_run, checkpoint::dry_run)
+    output.print_plan(&dry_run, checkpoint::dry_run)?;
+    // A plan that is too large for this machine is what a dry run may be for.
+    match resolution.problems.kind() {
+        ProblemKind::Capacity => Ok(()),
+        ProblemKind::Plan | ProblemKind::Machine => Err(resolution.problems.into()),
+    }
 }
 
 /// Runs the plan.
