@@ -141,7 +141,12 @@ fn a_dry_run_ends_as_the_run_would() {
     let plan = stdout(assert);
     assert!(plan.contains("This cannot run here"), "{plan}");
     refuses(folder.path(), &dry, 4, missing);
-    refuses(folder.path(), &["--dir", "tiny.yaml", "--dry-run"], 4, "no folder");
+    refuses(
+        folder.path(),
+        &["--dir", "tiny.yaml", "--dry-run"],
+        4,
+        "no folder",
+    );
 }
 
 #[test]
@@ -327,7 +332,7 @@ fn start_with(folder: &Path, arguments: &[&str], errors: Stdio) -> Child {
 }
 
 /// Waits until `path` is there, for at most a minute.
-fn wait_for(path: &Path) {
+pub(crate) fn wait_for(path: &Path) {
     let start = Instant::now();
     while !path.exists() {
         assert!(

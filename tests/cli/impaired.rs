@@ -1,8 +1,10 @@
 //! Storage that is slowed down or made to fail: every command says so, and takes it as it comes.
 
 use std::fs;
+use std::process::{Command, Stdio};
 
 use crate::checkpoint::{TINY, tiny};
+use crate::checkpoint_trouble::wait_for;
 use crate::gds::{QUICK, folder, gds};
 use crate::train::{SMALL, train};
 use crate::{stderr, stdout, stormlp};
@@ -64,6 +66,43 @@ fn a_marker_that_storage_does_not_give_is_no_foreign_folder() {
     assert!(said.contains(".stormlp-checkpoint.json"), "{said}");
     assert!(said.contains("Input/output error (os error 5)"), "{said}");
     assert!(!said.contains("in the way"), "{said}");
+}
+
+#[test]
+fn a_run_that_is_killed_before_it_measured_anything_leaves_its_report() {
+    let slow = "--throttle write=64K";
+    let runs = [
+        (
+            format!("train unet3d --files 28 {SMALL} {slow}"),
+            "stormlp-data/unet3d/train",
+        ),
+        (
+            format!("checkpoint tiny.yaml --scale 1 --ranks 8 {slow}"),
+            "stormlp-data/checkpoint/tiny/global_epoch1_step1",
+        ),
+    ];
+    for (words, appears) in runs {
+        let place = folder();
+        fs::write(place.path().join("tiny.yaml"), TINY).unwrap();
+        let mut run = Command::new(env!("CARGO_BIN_EXE_stormlp"))
+            .current_dir(place.path())
+            .args(words.split_whitespace())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        wait_for(&place.path().join(appears));
+        run.kill().unwrap();
+        run.wait().unwrap();
+        let list = stormlp().current_dir(place.path()).arg("report").assert();
+        let list = stdout(list.success());
+        assert!(list.contains("unfinished"), "{words}: {list}");
+        let reports = fs::read_dir(place.path().join("stormlp-results")).unwrap();
+        let report = reports.last().unwrap().unwrap().path();
+        let mut shown = stormlp();
+        let shown = shown.arg("report").arg(report).assert();
+        assert!(stdout(shown.success()).contains("unfinished"), "{words}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use stormlp_model::checkpoint::{
     CheckpointFacts, CheckpointPlan, FolderFacts, FoundFile, MARKER_NAME, MarkedFile, Marker,
-    MarkerError,    SavedPart, step_folder, step_of,
+    MarkerError, SavedPart, step_folder, step_of,
 };
 use stormlp_model::facts::Availability;
 use stormlp_model::location::Location;

@@ -92,6 +92,14 @@ pub fn run(
     Ok(report)
 }
 
+/// The report of a run that has not begun: a run that is killed leaves it.
+pub fn begun(course: &Course<'_>) -> TrainReport {
+    TrainReport {
+        ending: Ending::Unfinished,
+        ..report(course, &[])
+    }
+}
+
 /// What `runs` come to.
 fn report(course: &Course<'_>, runs: &[&RunMeasured]) -> TrainReport {
     let plan = &course.plan;

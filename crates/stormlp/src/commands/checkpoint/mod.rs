@@ -7,8 +7,8 @@ use std::path::Path;
 use stormlp_emulator::Surroundings;
 use stormlp_emulator::checkpoint::{Cleaned, Look, clean, scan, write_rate};
 use stormlp_model::checkpoint::{
-    CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, Resolution, ScaleChoice,
-    resolve,
+    CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, CheckpointResults,
+    Resolution, ScaleChoice, resolve,
 };
 use stormlp_model::facts::HostFacts;
 use stormlp_model::problem::ProblemKind;
@@ -217,6 +217,8 @@ fn emulate(
         session.started_at(),
         host,
     );
+    let begun = CheckpointReport::new(head.clone(), plan.clone(), CheckpointResults::default());
+    saver.begin(&begun)?;
     let progress = session.progress();
     let surroundings = Surroundings {
         storage: &session.storage,

@@ -9,7 +9,7 @@ mod starter;
 use std::path::{Path, PathBuf};
 
 use stormlp_emulator::Surroundings;
-use stormlp_emulator::training::Course;
+use stormlp_emulator::training::{self, Course};
 use stormlp_model::facts::HostFacts;
 use stormlp_model::location::Location;
 use stormlp_model::path::PathKind;
@@ -80,7 +80,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     };
     workload.dataset = data.spec;
     let Resolved {
-        mut plan,
+        plan,
         warnings: of_plan,
     } = TrainPlan::resolve(&workload, &request, &facts, &data.inventory)?;
     if args.dry_run {
@@ -94,17 +94,10 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let delivery = args.output.open(ReportKind::Train, Columns::Standard)?;
     let mut saver = delivery.saver(&plan.workload, session)?;
     deliver::make_mlperf_folder(args.mlperf_output.as_deref())?;
-    // Only a dataset with which there is a plan is worth its time and space.
-    let inventory = match &data.to_make {
-        Some(dataset) => dataset.make(&data.inventory, session)?,
-        None => data.inventory,
-    };
-    plan.data.take_sizes(&inventory);
-    let _lock = lock(&plan)?;
     let mut warnings = data.warnings;
     warnings.extend(of_plan);
     warnings.extend(session.storage.warnings());
-    let course = Course {
+    let mut course = Course {
         head: Head::new(
             ReportKind::Train,
             session.command_line(),
@@ -113,15 +106,24 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         ),
         plan,
         warnings,
-        inventory: &inventory,
+        inventory: &data.inventory,
     };
+    saver.begin(&training::begun(&course))?;
+    let made;
+    // Only a dataset with which there is a plan is worth its time and space.
+    if let Some(dataset) = &data.to_make {
+        made = dataset.make(&data.inventory, session)?;
+        course.inventory = &made;
+    }
+    course.plan.data.take_sizes(course.inventory);
+    let _lock = lock(&course.plan)?;
     let progress = session.progress();
     let surroundings = Surroundings {
         storage: &session.storage,
         observer: &progress,
         stop: &session.stop,
     };
-    let report = stormlp_emulator::training::run(&course, &surroundings, &mut |report| {
+    let report = training::run(&course, &surroundings, &mut |report| {
         saver.unit(report);
     });
     let report = report.map_err(|error| {
