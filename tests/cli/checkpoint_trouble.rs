@@ -59,9 +59,12 @@ fn numbers_that_make_no_sense_are_refused() {
 #[test]
 fn what_this_machine_lacks_is_4_before_anything_is_written_and_in_a_dry_run() {
     let folder = folder();
-    for arguments in [["--path", "gds"], ["--device", "cuda:99"]] {
+    for arguments in [
+        &["--path", "gds"][..],
+        &["--path", "cpu-gpu", "--device", "cuda:99"],
+    ] {
         for more in [&[][..], &["--dry-run"]] {
-            let mut command = tiny(folder.path(), &[&arguments[..], more].concat());
+            let mut command = tiny(folder.path(), &[arguments, more].concat());
             command.env("STORMLP_LIBCUFILE", "/nonexistent/libcufile.so.0");
             let text = stderr(command.assert().code(4));
             assert!(

@@ -186,4 +186,26 @@ fn options_without_effect_and_reports_of_another_command_are_refused() {
         "--baseline",
     );
     refused("report results --export a.csv", 2, "one report");
+    let beside = [
+        ("gds", "--resume r --results-dir d", "--results-dir"),
+        ("gds", "--resume r --throttle read=1M", "--resume"),
+        (GDS, "--dry-run --columns study-a", "--columns"),
+        (GDS, "--dry-run --inject-fault read:1:EIO", "--dry-run"),
+        (GDS, "--no-register", "--no-register"),
+        ("gds --path null", "--engine psync", "--engine"),
+        (TRAIN, "--dry-run --mlperf-output d", "--mlperf-output"),
+        (TRAIN, "--dry-run --throttle read=1M", "--dry-run"),
+        (TRAIN, "--engine psync", "--engine"),
+        (TRAIN, "--transfer-size 1M", "--transfer-size"),
+        ("train unet3d", "--transfer-size 1M", "npz"),
+        ("train unet3d", "--device cuda:0", "--device"),
+        (CHECKPOINT, "--device host", "--device"),
+        (CHECKPOINT, "--clean --format json", "--format"),
+        (CHECKPOINT, "--clean --throttle read=1M", "--clean"),
+        ("checkpoint tiny.yaml", "--reads 0 --verify", "--verify"),
+        ("checkpoint tiny.yaml", "--writes 0 --keep 1", "--keep"),
+    ];
+    for (command, words, said) in beside {
+        refused(&format!("{command} {words}"), 2, said);
+    }
 }

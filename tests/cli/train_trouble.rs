@@ -54,7 +54,6 @@ fn saved(folder: &Path) -> Value {
 fn what_this_machine_lacks_is_4_before_a_byte_is_written_and_in_a_dry_run() {
     for (words, said) in [
         ("--path gds", "path gds cannot run here: "),
-        ("--device cuda:99", "there is no cuda:99"),
         ("--path cpu-gpu --device cuda:99", "there is no cuda:99"),
     ] {
         let folder = folder();

@@ -34,16 +34,25 @@ pub(crate) struct Cli {
 impl Cli {
     /// Refuses to impair storage for a command that runs nothing on it.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        let runs = matches!(
-            self.command,
-            Command::Gds(_) | Command::Train(_) | Command::Checkpoint(_)
-        );
-        if runs || (self.throttle.is_none() && self.inject_fault.is_empty()) {
+        if self.throttle.is_none() && self.inject_fault.is_empty() {
             return Ok(());
         }
-        Err(Failure::usage(
-            "--throttle and --inject-fault are for gds, train and checkpoint".to_string(),
-        ))
+        let beside = match &self.command {
+            Command::Gds(args) => args.refuses_impairment(),
+            Command::Train(args) => args.dry_run.then_some("--dry-run"),
+            Command::Checkpoint(args) => args.refuses_impairment(),
+            _ => {
+                return Err(Failure::usage(
+                    "--throttle and --inject-fault are for gds, train and checkpoint",
+                ));
+            }
+        };
+        match beside {
+            None => Ok(()),
+            Some(option) => Err(Failure::usage(format!(
+                "--throttle and --inject-fault do not go with {option}: leave out one of them"
+            ))),
+        }
     }
 }
 

@@ -17,19 +17,19 @@ pub(super) fn by_kind(report: &MatrixReport) -> Table {
         .cells
         .iter()
         .any(|cell| is_batch(cell.requested_path));
-    let depth = batches.then(|| Column::numbers("IO Depth", 0));
+    let depth = batches.then(|| Column::numbers("IO Depth", 2));
     let words = ["I/O Type", "Transfer Type"].map(|name| Column::words(name, 0));
     let numbers = [
-        "Data Set Size (KiB)",
-        "IO Size (KiB)",
-        "Throughput (GiB/sec)",
-        "Avg Latency (usecs)",
-        "Operations",
+        ("Data Set Size (KiB)", 4),
+        ("IO Size (KiB)", 0),
+        ("Throughput (GiB/sec)", 0),
+        ("Avg Latency (usecs)", 1),
+        ("Operations", 3),
     ];
     let columns = (words.into_iter())
         .chain([Column::numbers("Threads", 0)])
         .chain(depth)
-        .chain(numbers.map(|name| Column::numbers(name, 0)));
+        .chain(numbers.map(|(name, drop)| Column::numbers(name, drop)));
     let mut table = Table::new(columns);
     for cell in &report.results.cells {
         let mut row: Vec<String> = vec![

@@ -33,11 +33,13 @@ pub(crate) struct Args {
     pub(super) model: String,
 
     /// Print what a run takes, per rank and file, and touch nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with = "mlperf_output")]
     pub(super) dry_run: bool,
 
     /// Remove the checkpoints stormlp made in the directories, and do nothing else
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long, conflicts_with_all = [
+        "dry_run", "format", "export", "baseline", "results_dir", "mlperf_output",
+    ])]
     pub(super) clean: bool,
 
     #[command(flatten)]
@@ -55,6 +57,44 @@ pub(crate) struct Args {
     /// Also write MLPerf's summary.json and 0_per_epoch_stats.json into this folder
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(super) mlperf_output: Option<PathBuf>,
+}
+
+impl Args {
+    /// The option with which nothing is measured, so that no storage can be impaired.
+    pub(crate) fn refuses_impairment(&self) -> Option<&'static str> {
+        let clean = self.clean.then_some("--clean");
+        clean.or(self.dry_run.then_some("--dry-run"))
+    }
+
+    /// Refuses options that could change nothing beside others.
+    fn refuse_idle(&self) -> Result<(), Failure> {
+        let (order, transfers) = (&self.order, &self.transfers);
+        let (saves, restores) = (order.writes != Some(0), order.reads != Some(0));
+        let to_host = !transfers.path.ends_in_accelerator();
+        let idle = [
+            ("--cold", order.cold && !restores, "--reads 0"),
+            ("--verify", order.verify && !restores, "--reads 0"),
+            (
+                "--rank-shift",
+                order.rank_shift.is_some() && !restores,
+                "--reads 0",
+            ),
+            ("--fsync", transfers.fsync.is_some() && !saves, "--writes 0"),
+            ("--overlap", order.overlap.is_some() && !saves, "--writes 0"),
+            ("--keep", order.keep.is_some() && !saves, "--writes 0"),
+            (
+                "--device",
+                transfers.device.is_some() && to_host,
+                "a --path that ends in host memory",
+            ),
+        ];
+        match idle.into_iter().find(|(_, idle, _)| *idle) {
+            None => Ok(()),
+            Some((option, _, beside)) => Err(Failure::usage(format!(
+                "{option} has no effect with {beside}: leave out one of them"
+            ))),
+        }
+    }
 }
 
 /// How large the job is.
@@ -199,6 +239,7 @@ fn path(text: &str) -> Result<PathKind, String> {
 /// # Errors
 /// When the model is neither built in nor a readable workload file.
 pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
+    args.refuse_idle()?;
     let workload = workload(&args.model)?;
     let folders = match args.transfers.folders.is_empty() {
         true => vec![default_folder(&workload)],

@@ -209,7 +209,7 @@ pub(crate) struct DeviceArgs {
 /// The request that the options make.
 ///
 /// # Errors
-/// With exit code 2 when there is no such preset.
+/// With exit code 2 when there is no such preset, or an option has no effect.
 pub(crate) fn request(
     matrix: MatrixArgs,
     files: FileArgs,
@@ -221,7 +221,19 @@ pub(crate) fn request(
     }
     take_matrix(matrix, &mut request);
     take_files(files, &mut request);
+    let engine = devices.engine.is_some();
     take_devices(devices, &mut request);
+    let paths = request.paths.paths();
+    if !request.register && !paths.iter().any(|path| path.needs_cufile()) {
+        return Err(Failure::usage(
+            "--no-register has no effect with --path that names none of cuFile's: leave out one",
+        ));
+    }
+    if engine && paths.iter().all(|path| *path == PathKind::Null) {
+        return Err(Failure::usage(
+            "--engine has no effect with --path null: leave out one of them",
+        ));
+    }
     Ok(request)
 }
 

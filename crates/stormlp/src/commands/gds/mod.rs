@@ -49,7 +49,7 @@ pub(crate) struct Args {
     columns: ColumnsArg,
 
     /// Print the plan and stop
-    #[arg(long)]
+    #[arg(long, conflicts_with = "columns")]
     dry_run: bool,
 
     /// Continue the matrix of a saved report; its plan stands, so no option of the matrix goes
@@ -59,9 +59,18 @@ pub(crate) struct Args {
         "warmup", "repeat", "cache", "read_percent", "dir", "file", "job", "file_size", "offset",
         "fill", "verify", "fsync", "remove", "keep", "destroy_data_on_block_devices", "device",
         "memory", "no_register", "engine", "submit_batch", "seed", "unaligned", "require_gds",
-        "require_direct",
+        "require_direct", "results_dir",
     ])]
     resume: Option<PathBuf>,
+}
+
+impl Args {
+    /// The option that keeps storage from being impaired: a resumed report could not say which of
+    /// its cells were measured so.
+    pub(crate) fn refuses_impairment(&self) -> Option<&'static str> {
+        let resumed = self.resume.as_ref().map(|_| "--resume");
+        resumed.or(self.dry_run.then_some("--dry-run"))
+    }
 }
 
 /// Runs the matrix.

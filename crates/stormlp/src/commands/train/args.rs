@@ -168,6 +168,9 @@ impl ReadArgs {
     fn check_null(&self, data: &DataArgs) -> Result<(), Failure> {
         let vain = match self.path {
             Some(path) if path != PathKind::Null => format!("--path {path}"),
+            _ if self.engine != EngineChoice::Auto => "--engine".to_string(),
+            _ if self.transfer_size.is_some() => "--transfer-size".to_string(),
+            _ if self.device.is_some() => "--device".to_string(),
             _ if self.cold => "--cold".to_string(),
             _ if data.data_dir.is_some() => "--data-dir".to_string(),
             _ if data.generate => "--generate".to_string(),
@@ -227,6 +230,13 @@ pub(crate) fn request(
 ) -> Result<TrainRequest, Failure> {
     if read.storage == Storage::Null || read.path == Some(PathKind::Null) {
         read.check_null(data)?;
+    }
+    if read.device.is_some() && !read.path.is_some_and(PathKind::ends_in_accelerator) {
+        let path = read.path.unwrap_or(PathKind::Buffered);
+        return Err(Failure::usage(format!(
+            "--device has no effect with --path {path}, which ends in host memory: name another \
+             path, or leave --device out"
+        )));
     }
     let mut request = TrainRequest {
         profile: workload.profile,

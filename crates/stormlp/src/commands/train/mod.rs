@@ -17,7 +17,7 @@ use stormlp_model::report::{Head, ReportKind};
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::request::{StorageKind, TrainRequest};
 use stormlp_model::training::resolve::Resolved;
-use stormlp_model::training::workload::Workload;
+use stormlp_model::training::workload::{DataFormat, Workload};
 use stormlp_model::transport::DeviceId;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{FolderLock, LockError};
@@ -63,8 +63,8 @@ pub(crate) struct Args {
     mlperf_output: Option<PathBuf>,
 
     /// Print the plan and stop: nothing is read and no dataset is made
-    #[arg(long)]
-    dry_run: bool,
+    #[arg(long, conflicts_with = "mlperf_output")]
+    pub(crate) dry_run: bool,
 }
 
 /// Runs the workload.
@@ -141,6 +141,12 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 /// What was asked for of `workload`.
 fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, Failure> {
     let mut request = args::request(&args.workload, &args.data, &args.read)?;
+    if request.transfer_size.is_some() && workload.dataset.format != DataFormat::Tfrecord {
+        return Err(Failure::usage(format!(
+            "--transfer-size has no effect on {} files: it is for tfrecord",
+            workload.dataset.format
+        )));
+    }
     request.workload = Some(args.workload.workload.clone());
     request.keep_step_times = args.mlperf_output.is_some();
     if request.data_dir.is_none() && args.workload.sets("dataset.data_folder") {
