@@ -1,7 +1,7 @@
 //! What stormlp writes, the Python readers read: numpy, pyarrow and TensorFlow, where they are
 //! installed. `STORMLP_PYTHON` names the interpreter; each test says so when it skips.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::path::Path;
 use std::process::Command;

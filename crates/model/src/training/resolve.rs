@@ -156,11 +156,7 @@ impl Resolver<'_> {
             preprocess: self.time("reader.preprocess_time", workload.reader.preprocess_time),
             block_end: profile.block_end(),
             prewarm: profile == Profile::V3 && data.format != DataFormat::Tfrecord,
-            metric: MetricPlan {
-                threshold_percent: self.threshold(),
-                exclude_start_steps: workload.metric.exclude_start_steps,
-                exclude_end_steps: workload.metric.exclude_end_steps,
-            },
+            metric: self.metric(),
             shuffle: self.shuffle(),
             evaluation: self.evaluation(&split, data.eval_files, storage),
             checkpoint: self.checkpoint(profile),
@@ -173,6 +169,14 @@ impl Resolver<'_> {
         };
         plan.memory_bytes = memory::estimate(&plan);
         plan
+    }
+
+    fn metric(&mut self) -> MetricPlan {
+        MetricPlan {
+            threshold_percent: self.threshold(),
+            exclude_start_steps: self.workload.metric.exclude_start_steps,
+            exclude_end_steps: self.workload.metric.exclude_end_steps,
+        }
     }
 
     /// What `stormlp datagen` knows the workload by.

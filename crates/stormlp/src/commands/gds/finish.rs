@@ -118,7 +118,7 @@ fn explain(report: &MatrixReport) {
             say(format!("note: {}", not_measured(cell)));
         }
     }
-    lines.iter().for_each(|line| output::say(line));
+    lines.iter().for_each(output::say);
 }
 
 fn not_measured(cell: &CellReport) -> String {
