@@ -96,7 +96,7 @@ fn nothing_is_written_before_a_refusal() {
     let before = (inside(), changed());
     for arguments in [
         &["--path", "gds"][..],
-        &["--device", "cuda:9"],
+        &["--path", "cpu-gpu", "--device", "cuda:9"],
         &["--baseline", "/dev/null"],
         &["--results-dir", "/dev/null/results"],
         &["--mlperf-output", "/dev/null/mlperf"],
@@ -116,7 +116,7 @@ fn a_refusal_is_of_no_scaled_run() {
     let folder = folder();
     command.current_dir(folder.path());
     let scaled = ["checkpoint", "tiny.yaml", "--scale", "0.3"];
-    let command = command.args(scaled).args(["--device", "cuda:9"]);
+    let command = (command.args(scaled)).args(["--path", "cpu-gpu", "--device", "cuda:9"]);
     let said = stderr(command.assert().code(4));
     assert!(!said.contains("SCALED"), "{said}");
 }

@@ -270,8 +270,10 @@ fn the_configuration_of_a_run_makes_the_same_plan() {
     let mut plan: Value = serde_json::from_str(&plan).unwrap();
     assert_eq!(plan["workload_source"], config.to_str().unwrap());
     plan["workload_source"] = first["plan"]["workload"].clone();
-    // A dry run writes no files of MLPerf's, for which a run keeps the times.
+    // A dry run writes no files of MLPerf's, for which a run keeps the times, in 8 bytes a step.
     plan["keep_step_times"] = true.into();
+    let memory = plan["memory_bytes"].as_u64().unwrap() + 8 * 3 * 2;
+    plan["memory_bytes"] = memory.into();
     assert_eq!(plan, first["plan"]);
     let outputs = mlperf_files(folder.path(), "0_output.json");
     let evaluated = outputs[0]["1"]["compute"]["eval"].as_array().unwrap();
