@@ -37,7 +37,9 @@ def stormlp(arguments, *options):
     with tempfile.TemporaryDirectory() as results:
         command = [arguments.stormlp, "--quiet", "checkpoint", arguments.model, "--ranks",
                    str(arguments.ranks), "--scale", "1", "--pause", "0", "--dir", arguments.folder,
-                   "--format", "json", "--results-dir", results, *options]
+                   "--format", "json", *options]
+        if "--dry-run" not in options:
+            command += ["--results-dir", results]
         run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode != 0:
         sys.exit(f"{' '.join(command)}\nended with {run.returncode}:\n{run.stderr}")
