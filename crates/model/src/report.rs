@@ -307,4 +307,13 @@ impl AnyReport {
             Self::Checkpoint(report) => &report.head,
         }
     }
+
+    /// How the run ended.
+    pub fn ending(&self) -> &Ending {
+        match self {
+            Self::Gds(report) => &report.ending,
+            Self::Train(report) => &report.ending,
+            Self::Checkpoint(report) => &report.ending,
+        }
+    }
 }

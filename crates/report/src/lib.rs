@@ -43,12 +43,7 @@ pub fn record_columns(kind: ReportKind) -> Vec<&'static str> {
 
 /// How the run of a report ended, in one word.
 pub fn status(report: &AnyReport) -> &'static str {
-    let ending = match report {
-        AnyReport::Gds(report) => &report.ending,
-        AnyReport::Train(report) => &report.ending,
-        AnyReport::Checkpoint(report) => &report.ending,
-    };
-    match ending {
+    match report.ending() {
         Ending::Unfinished => "unfinished",
         Ending::Complete => "complete",
         Ending::Stopped => "stopped",

@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::process::ExitCode;
 
 use stormlp_model::problem::{ProblemKind, Problems};
+use stormlp_model::report::FailureCause;
 
 use crate::output;
 
@@ -83,6 +84,18 @@ impl Failure {
     /// The user stopped the run; `message` says what was saved and where (130).
     pub(crate) fn stopped(message: impl Display) -> Self {
         Self::new(Code::Stopped, anyhow::anyhow!("{message}"))
+    }
+
+    /// A run that failed for `cause`, whose report says what mends it (1 or 5).
+    pub(crate) fn of_run(cause: FailureCause, message: impl Display, remedy: &str) -> Self {
+        let code = match cause {
+            FailureCause::Internal => Code::Bug,
+            FailureCause::Dataset
+            | FailureCause::Checkpoint
+            | FailureCause::Storage
+            | FailureCause::Machine => Code::Storage,
+        };
+        Self::new(code, anyhow::anyhow!("{message}")).with_help(remedy)
     }
 
     /// Adds what the user can do now.

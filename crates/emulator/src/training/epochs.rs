@@ -21,7 +21,7 @@ use super::cache::{self, Cached};
 use super::checkpoint::Writer;
 use super::crew::{Crew, CrewSpec};
 use super::error::TrainError;
-use super::machine::{Halt, Loader, Pace, PhaseSpec, StepHistograms};
+use super::machine::{Halt, Loader, PhaseSpec, StepHistograms};
 use super::measure::{self, PhaseMeasured};
 use super::prepare::{self, EpochOrder, Orders};
 use super::source::Source;
@@ -255,14 +255,8 @@ impl Runner<'_> {
     fn prewarm(&mut self, order: EpochOrder) -> Result<Went, TrainError> {
         let phase = PhaseSpec {
             steps: 1,
-            barrier: false,
-            fetch_after_last: false,
-            exclude_start_steps: 0,
-            exclude_end_steps: 0,
-            checkpoint_steps: None,
-            compute: Pace::Constant(0),
-            preprocess: Pace::Constant(0),
             shares: order.shares,
+            ..PhaseSpec::nothing()
         };
         if !self.crew.shared.begin(order.source, phase) {
             return Ok(Went::Failed);

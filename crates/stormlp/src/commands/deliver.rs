@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use stormlp_model::report::{AnyReport, ReportKind};
+use stormlp_model::report::{AnyReport, Ending, ReportKind};
 use stormlp_report::document::Document;
 use stormlp_report::matrix::{Columns, gdsio_lines};
 use stormlp_report::{csv, markdown, text};
@@ -251,7 +251,7 @@ impl Delivery {
         match (outcome, saved.map(drop).and(written)) {
             (outcome, Ok(())) => outcome,
             // Why the run did not end tells more than that its report has no place.
-            (Err(outcome), Err(unwritten)) if stormlp_report::status(report) != "complete" => {
+            (Err(outcome), Err(unwritten)) if *report.ending() != Ending::Complete => {
                 unwritten.report();
                 Err(outcome)
             }

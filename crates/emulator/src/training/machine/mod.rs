@@ -568,7 +568,8 @@ impl Machine {
 }
 
 impl PhaseSpec {
-    fn nothing() -> Self {
+    /// A phase without steps, barriers or compute.
+    pub(in crate::training) fn nothing() -> Self {
         Self {
             steps: 0,
             barrier: false,

@@ -12,7 +12,7 @@ use stormlp_model::checkpoint::{
 };
 use stormlp_model::facts::HostFacts;
 use stormlp_model::problem::ProblemKind;
-use stormlp_model::report::{Ending, FailureCause, Head, ReportKind};
+use stormlp_model::report::{Ending, Head, ReportKind};
 use stormlp_model::transport::DeviceId;
 use stormlp_model::units::ByteSize;
 use stormlp_model::warning::{Warning, WarningKind};
@@ -23,7 +23,7 @@ use stormlp_transfer::storage::{Disk, write_atomically};
 
 use super::deliver::{self, OutputArgs, Saver};
 
-use crate::exit::{Code, Failure};
+use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
 
@@ -247,13 +247,7 @@ fn ending(report: &CheckpointReport, saved: Option<&Path>) -> Result<(), Failure
             cause,
             message,
             remedy,
-        } => {
-            let code = match cause {
-                FailureCause::Internal => Code::Bug,
-                _ => Code::Storage,
-            };
-            Err(Failure::new(code, anyhow::anyhow!("{message}")).with_help(remedy.clone()))
-        }
+        } => Err(Failure::of_run(*cause, message, remedy)),
     }
 }
 

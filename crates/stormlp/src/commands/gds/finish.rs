@@ -129,10 +129,12 @@ fn not_measured(cell: &CellReport) -> String {
 /// The exit code that a finished report asks for.
 fn verdict(report: &MatrixReport, save_to: &Path) -> Result<(), Failure> {
     if let Ending::Failed {
-        message, remedy, ..
+        cause,
+        message,
+        remedy,
     } = &report.ending
     {
-        return Err(Failure::bug(anyhow::anyhow!("{message}")).with_help(remedy.clone()));
+        return Err(Failure::of_run(*cause, message, remedy));
     }
     if report.ending == Ending::Stopped {
         let planned = report.plan.cells.len();

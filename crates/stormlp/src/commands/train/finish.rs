@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
-use stormlp_model::report::{Ending, FailureCause};
+use stormlp_model::report::Ending;
 use stormlp_model::training::report::TrainReport;
 use stormlp_model::training::workload::Workload;
 use stormlp_report::training as render;
@@ -52,14 +52,11 @@ pub(super) fn ended(report: &TrainReport, path: Option<&Path>) -> Result<(), Fai
             cause,
             message,
             remedy,
-        } => {
-            let error = anyhow::anyhow!("{message}; {saved}");
-            let failure = match cause {
-                FailureCause::Internal => Failure::bug(error),
-                _ => Failure::storage(error),
-            };
-            Err(failure.with_help(remedy.clone()))
-        }
+        } => Err(Failure::of_run(
+            *cause,
+            format!("{message}; {saved}"),
+            remedy,
+        )),
         Ending::Complete if report.results.meets_threshold => Ok(()),
         Ending::Complete => Err(Failure::missed_target(format!(
             "AU {:.1} % is below the {:.1} % that {} asks for: {}",
