@@ -1,13 +1,12 @@
 //! What ran, and how that is known: a path is never named without its evidence.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::path::{EngineKind, PathKind};
 
 /// What became of `O_DIRECT` on the files of a path.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DirectIo {
     /// The path goes through the page cache by design, or touches no file.
@@ -20,7 +19,7 @@ pub enum DirectIo {
 }
 
 /// How the I/O engine under a path was set up, as the kernel granted it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EngineFacts {
     /// The engine that ran.
     pub engine: EngineKind,
@@ -35,7 +34,7 @@ pub struct EngineFacts {
 }
 
 /// What cuFile counted while a cell ran.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CuFileEvidence {
     /// Version of the library, `1.16`.
     pub library_version: String,
@@ -57,7 +56,7 @@ pub struct CuFileEvidence {
 }
 
 /// What ran, with the facts that prove it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// The path the bytes really took; `None` when that could not be told.
     pub effective_path: Option<PathKind>,

@@ -1,5 +1,6 @@
 //! What is known of the host: plain data, gathered elsewhere, read by plans and reports.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::path::{EngineKind, PathKind};
@@ -11,7 +12,7 @@ pub fn keeps_files_in_memory(file_system: &str) -> bool {
 }
 
 /// Whether something can be used on this machine.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum Availability {
     /// It can.
@@ -42,7 +43,7 @@ impl Availability {
 }
 
 /// One accelerator of the host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AcceleratorFacts {
     /// Index as CUDA counts.
     pub index: u32,
@@ -59,7 +60,7 @@ pub struct AcceleratorFacts {
 }
 
 /// Whether one transfer path can run here, and why not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PathSupport {
     /// The path.
     pub path: PathKind,
@@ -68,7 +69,7 @@ pub struct PathSupport {
 }
 
 /// The host, as far as plans and reports need to know it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostFacts {
     /// Name of the host.
     pub hostname: String,

@@ -6,6 +6,7 @@
 use base64::Engine as _;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The longest latency that is told apart: one hour. Longer ones count as this.
@@ -24,7 +25,7 @@ pub struct LatencyHistogram {
 }
 
 /// A summary of latencies in microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyUs {
     /// Exact arithmetic mean.
     pub mean: f64,
@@ -43,7 +44,7 @@ pub struct LatencyUs {
 }
 
 /// A whole distribution under its name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NamedHistogram {
     /// What was timed: `fetch_wait`, `read`, `save_transfer`.
     pub name: String,

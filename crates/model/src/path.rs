@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
@@ -9,17 +10,7 @@ use crate::names::{Named, unknown, unknown_among};
 
 /// One way for bytes to travel; the names of `--path`.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 #[derive(Display, IntoStaticStr)]
@@ -191,7 +182,7 @@ pub fn buffers_needed(kind: PathKind, queue_depth: usize) -> (usize, usize) {
     Deserialize,
     Display,
     IntoStaticStr,
-    schemars::JsonSchema,
+    JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -212,9 +203,7 @@ impl EngineKind {
 }
 
 /// What memory transfers end in.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[derive(EnumString, IntoStaticStr, VariantArray, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]

@@ -3,6 +3,7 @@
 
 mod upgrade;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
@@ -19,9 +20,7 @@ use crate::warning::Warning;
 pub const FORMAT_VERSION: u32 = 2;
 
 /// Which command made a report.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum ReportKind {
@@ -41,7 +40,7 @@ impl ReportKind {
 }
 
 /// The first fields of every saved report.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Head {
     /// Version of the format.
     pub format_version: u32,
@@ -73,7 +72,7 @@ impl Head {
 }
 
 /// How a run ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Ending {
     /// It goes on, or was killed: this is what had been measured when the report was saved.
@@ -95,7 +94,7 @@ pub enum Ending {
 }
 
 /// What ended a run that failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureCause {
     /// A file of the dataset could not be read, or is not what it should be.
@@ -113,7 +112,7 @@ pub enum FailureCause {
 /// How throughput and load went over a stretch of a run, in intervals of equal length.
 ///
 /// At most 1024 intervals; a run that outlasts them doubles their length.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
     /// Length of an interval.
     pub interval_seconds: f64,
@@ -131,7 +130,7 @@ pub struct Series {
 }
 
 /// The series of one part of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NamedSeries {
     /// Which part: `run 1`, `save 3`, `restore 1`.
     pub name: String,
@@ -141,7 +140,7 @@ pub struct NamedSeries {
 }
 
 /// What one part of a run rests on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NamedEvidence {
     /// Which part: `reads`, `saves`, `restores`.
     pub name: String,
@@ -151,7 +150,7 @@ pub struct NamedEvidence {
 }
 
 /// The report of a run: `P` is the lane's plan, `R` what only this lane measures.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report<P, R> {
     /// Version, command, time, host.
     #[serde(flatten)]
@@ -206,7 +205,7 @@ impl<P, R> Report<P, R> {
 }
 
 /// A saved report of any command.
-#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[allow(clippy::large_enum_variant, reason = "one at a time is held")]
 pub enum AnyReport {

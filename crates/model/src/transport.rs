@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
 
@@ -17,7 +18,7 @@ use crate::units::counted;
 use crate::warning::{Warning, WarningKind};
 
 /// How the bytes of a run move, every number decided.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Transport {
     /// The path.
     pub path: PathKind,
@@ -222,9 +223,7 @@ pub fn emulated_warning() -> Warning {
 }
 
 /// Which engine to drive the CPU's paths with.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[derive(EnumString, IntoStaticStr, VariantArray, VariantNames)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
@@ -264,17 +263,7 @@ impl EngineChoice {
 
 /// Where the accelerator memory is.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(try_from = "String", into = "String")]
 pub enum DeviceId {

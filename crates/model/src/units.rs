@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One KiB in bytes.
@@ -31,7 +32,7 @@ pub const TIB: u64 = 1 << 40;
     Default,
     Serialize,
     Deserialize,
-    schemars::JsonSchema,
+    JsonSchema,
 )]
 #[serde(transparent)]
 pub struct ByteSize(pub u64);

@@ -1,5 +1,6 @@
 //! A transformer's shape and the number of its parameters, as DLIO counts them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
@@ -10,7 +11,7 @@ use crate::names::{Named, unknown};
 pub(super) const MOST_PARAMETERS: u128 = 10_000_000_000_000_000;
 
 /// The shape of a transformer; MLPerf's keys `model.transformer` and `model.num_layers`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Architecture {
     /// Entries of the vocabulary, `V`.
     pub vocab_size: u64,
@@ -101,7 +102,7 @@ impl Architecture {
 }
 
 /// The type of an element, by its name in a workload file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[derive(EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]

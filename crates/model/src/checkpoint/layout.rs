@@ -6,13 +6,14 @@
 //! parallelism (norms are not) and, under ZeRO 3, by the replicas; every division drops its rest
 //! and a tensor without elements is left out.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::architecture::{Architecture, DataType};
 use super::parallelism::{Parallelism, Position, ZeroStage};
 
 /// One file of a rank.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckpointFile {
     /// Its name in the folder of the checkpoint.
     pub name: String,
@@ -23,7 +24,7 @@ pub struct CheckpointFile {
 }
 
 /// The sizes and names of a model's checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Layout {
     /// The model.
     pub architecture: Architecture,

@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
@@ -19,7 +20,7 @@ pub const MARKER_NAME: &str = ".stormlp-checkpoint.json";
 const FORMAT_VERSION: u32 = 1;
 
 /// How the bytes of a checkpoint follow from their position.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContentFacts {
     /// Seed of the content.
     pub seed: u64,

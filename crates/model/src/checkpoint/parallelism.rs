@@ -1,12 +1,13 @@
 //! How a model is spread over ranks: tensor, pipeline and data parallelism, and ZeRO.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The most ranks a job may have.
 pub(super) const MOST_RANKS: u64 = 1 << 20;
 
 /// What of the state is split over the data-parallel ranks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "u8", into = "u8")]
 pub enum ZeroStage {
     /// Nothing: the first replica owns all of it.
@@ -47,7 +48,7 @@ impl TryFrom<u8> for ZeroStage {
 }
 
 /// The three degrees of parallelism and the ZeRO stage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Parallelism {
     /// Ranks that share each tensor, `TP`.
     pub tensor: u64,

@@ -1,5 +1,6 @@
 //! What was decided: every number of a checkpoint run before the first byte moves.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::choice::{CheckpointProfile, FsyncPolicy};
@@ -13,7 +14,7 @@ use crate::transport::{DeviceId, Transport};
 use crate::warning::Warning;
 
 /// What one rank writes and reads.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RankPlan {
     /// The rank.
     pub rank: u64,
@@ -26,7 +27,7 @@ pub struct RankPlan {
 }
 
 /// One checkpoint to restore.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RestorePlan {
     /// Which checkpoint.
     pub step: u32,
@@ -35,7 +36,7 @@ pub struct RestorePlan {
 }
 
 /// Training that goes on while a checkpoint is saved.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OverlapPlan {
     /// Length of an emulated step in seconds.
     pub step_seconds: f64,
@@ -44,7 +45,7 @@ pub struct OverlapPlan {
 }
 
 /// A checkpoint run in which every number is decided.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckpointPlan {
     /// The model's name.
     pub model: String,

@@ -1,5 +1,6 @@
 //! What came out of a checkpoint run.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::plan::CheckpointPlan;
@@ -7,7 +8,7 @@ use super::summary::Summary;
 use crate::report::Report;
 
 /// The smallest, mean and largest over ranks, and rank 0's; durations in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct DurationSeconds {
     /// The slowest rank's: MLPerf's rule.
     pub max: f64,
@@ -20,7 +21,7 @@ pub struct DurationSeconds {
 }
 
 /// Rates in GiB/s.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct GibPerSecond {
     /// The lowest of the ranks' own rates: MLPerf's rule.
     pub min_rank: f64,
@@ -36,7 +37,7 @@ pub struct GibPerSecond {
 
 /// Seconds one rank spent in each part of its work. They lie inside its duration; what is
 /// missing from it is waiting for a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Parts {
     /// Opening (and preallocating) files.
     pub open_seconds: f64,
@@ -62,7 +63,7 @@ impl Parts {
 }
 
 /// What one rank did.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RankResult {
     /// The rank.
     pub rank: u64,
@@ -77,7 +78,7 @@ pub struct RankResult {
 }
 
 /// What the block layer counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceBytes {
     /// Bytes read.
     pub read_bytes: u64,
@@ -86,7 +87,7 @@ pub struct DeviceBytes {
 }
 
 /// What the page cache held of a checkpoint before it was restored.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CacheBefore {
     /// Share of its bytes in the page cache, 0 to 1.
     pub share: f64,
@@ -99,7 +100,7 @@ pub struct CacheBefore {
 }
 
 /// What training did while a checkpoint was saved.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OverlapResult {
     /// Length of an emulated step in seconds.
     pub step_seconds: f64,
@@ -114,7 +115,7 @@ pub struct OverlapResult {
 }
 
 /// One save or restore.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckpointResult {
     /// Which checkpoint.
     pub step: u32,
@@ -148,7 +149,7 @@ pub struct CheckpointResult {
 pub type CheckpointReport = Report<CheckpointPlan, CheckpointResults>;
 
 /// What a checkpoint run measured.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct CheckpointResults {
     /// What was saved.
     pub saves: Vec<CheckpointResult>,

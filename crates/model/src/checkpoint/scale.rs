@@ -1,11 +1,12 @@
 //! A smaller run of the same shape: layers are cut first, then how many of the ranks are there.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
 
 /// What became of a checkpoint when it was scaled.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Scaling {
     /// Bytes of the scaled checkpoint over those of the full one; 1 when nothing was cut.
     pub factor: f64,

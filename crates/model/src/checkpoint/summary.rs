@@ -4,6 +4,7 @@
 //! numbers are published, takes rank 0's duration, divides all bytes by it and averages the
 //! rates. The two can differ by a factor, so both are always there, by name.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::report::{CheckpointResult, DurationSeconds, GibPerSecond, RankResult};
@@ -11,7 +12,7 @@ use crate::stats::{mean, population_deviation};
 use crate::units::GIB;
 
 /// Mean and spread of something over checkpoints.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     /// Arithmetic mean.
     pub mean: f64,
@@ -29,7 +30,7 @@ impl Spread {
 }
 
 /// A duration and a rate over checkpoints.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct DurationAndRate {
     /// Seconds.
     pub duration_seconds: Spread,
@@ -38,7 +39,7 @@ pub struct DurationAndRate {
 }
 
 /// The means of one kind of phase.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseSummary {
     /// Checkpoints in it.
     pub checkpoints: u32,
@@ -55,7 +56,7 @@ pub struct PhaseSummary {
 }
 
 /// The means of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// Over the saves; `None` when there were none.
     pub save: Option<PhaseSummary>,

@@ -2,6 +2,7 @@
 
 use crate::names::{Named, unknown};
 use crate::workload_file::KeyNote;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
@@ -47,9 +48,7 @@ pub struct CheckpointWorkload {
 }
 
 /// Which of a job's ranks are there.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[derive(EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
@@ -10,7 +11,7 @@ use crate::path::PathKind;
 use crate::units::{ByteSize, short_size};
 
 /// Which paths to compare.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PathChoice {
     /// `gds`, `cpu-gpu` and `page-cache`, as far as this machine can run them.
@@ -40,7 +41,7 @@ impl PathChoice {
 }
 
 /// How long a cell runs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Span {
     /// For so many seconds, starting over at the end of the files.
@@ -50,9 +51,7 @@ pub enum Span {
 }
 
 /// What a cell finds in the page cache.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[derive(EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
@@ -78,9 +77,7 @@ impl CacheState {
 }
 
 /// What write buffers hold.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[derive(EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
@@ -108,17 +105,7 @@ impl Fill {
 /// The size of one transfer: fixed, or gdsio's `-i min:max:step`, where the sizes take turns
 /// within one cell.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 pub struct IoSize {
     /// The smallest size in bytes.
@@ -201,7 +188,7 @@ impl fmt::Display for IoSize {
 }
 
 /// What pages the buffers of a run lie on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BufferBacking {
     /// Reserved huge pages (`vm.nr_hugepages`).

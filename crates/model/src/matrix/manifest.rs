@@ -3,6 +3,7 @@
 //! It lies in the folder as a dotfile. Without an entry in it no file counts as stormlp's own:
 //! such a file is never overwritten unasked and never removed.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The name of the manifest in a data folder of the matrix.
@@ -12,7 +13,7 @@ pub const MANIFEST_NAME: &str = ".stormlp-manifest.json";
 const FORMAT_VERSION: u32 = 1;
 
 /// What a file of the matrix holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ContentState {
     /// Space without content: allocated, never written. Reading it touches no device.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::choice::{CacheState, Fill, IoSize, PathChoice, Span};
@@ -15,7 +16,7 @@ use crate::transport::{DeviceId, EngineChoice, Transport};
 use crate::warning::Warning;
 
 /// What is to be done about a file before the first cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FileAction {
     /// Nothing: it is there and fit for use.
@@ -27,7 +28,7 @@ pub enum FileAction {
 }
 
 /// One file or block device of a matrix.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FilePlan {
     /// Where it is.
     pub path: PathBuf,
@@ -57,7 +58,7 @@ impl FilePlan {
 }
 
 /// A data folder of a matrix: locked while it runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FolderPlan {
     /// Where it is.
     pub path: Location,
@@ -66,7 +67,7 @@ pub struct FolderPlan {
 }
 
 /// What one thread of a cell does.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerPlan {
     /// Index of its job in [`MatrixPlan::job_names`].
     pub job: usize,
@@ -85,14 +86,14 @@ pub struct WorkerPlan {
 }
 
 /// The threads of a cell. Cells of the same number of threads share a crew.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Crew {
     /// One for each thread.
     pub workers: Vec<WorkerPlan>,
 }
 
 /// One run of one combination.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellPlan {
     /// How its bytes move: on each thread one buffer for each transfer in flight, as long as the
     /// largest transfer, rounded up to whole pages. Workers on several devices have no device
@@ -119,7 +120,7 @@ pub struct CellPlan {
 }
 
 /// A matrix in which every number is decided.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MatrixPlan {
     /// Names the report's folder.
     pub name: String,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::choice::{BufferBacking, IoSize};
@@ -15,7 +16,7 @@ use crate::report::{Report, Series};
 use crate::warning::Warning;
 
 /// How a cell ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CellStatus {
     /// It ran; its numbers count.
@@ -27,7 +28,7 @@ pub enum CellStatus {
 }
 
 /// The first difference between what was read and what should have been there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mismatch {
     /// The file.
     pub file: PathBuf,
@@ -40,7 +41,7 @@ pub struct Mismatch {
 }
 
 /// What comparing with the pattern gave.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verification {
     /// Bytes that were compared.
     pub checked_bytes: u64,
@@ -51,7 +52,7 @@ pub struct Verification {
 }
 
 /// What one job of a cell did (gdsio's `-J`).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobReport {
     /// Its name.
     pub name: String,
@@ -68,7 +69,7 @@ pub struct JobReport {
 }
 
 /// The numbers of a cell that ran.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measurement {
     /// Bytes moved in the measured time, by that time.
     pub throughput_bytes_per_second: f64,
@@ -144,7 +145,7 @@ const PROMISED_KEYS: [&str; 9] = [
 
 /// What stands in a cell, for the schema: the numbers, or `null` under [`PROMISED_KEYS`].
 #[allow(dead_code)]
-#[derive(schemars::JsonSchema)]
+#[derive(JsonSchema)]
 #[serde(untagged)]
 enum MeasurementKeys {
     Measured(Box<Measurement>),
@@ -162,7 +163,7 @@ enum MeasurementKeys {
 }
 
 /// One entry of `cells[]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellReport {
     /// Index of the cell in the plan.
     pub cell: usize,
@@ -251,7 +252,7 @@ impl CellReport {
 pub type MatrixReport = Report<MatrixPlan, MatrixResults>;
 
 /// What a matrix measured.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct MatrixResults {
     /// What has been measured so far, in the order of the plan.
     pub cells: Vec<CellReport>,

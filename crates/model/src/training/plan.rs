@@ -1,5 +1,6 @@
 //! A training run with every number decided; what `--dry-run` prints and the emulator runs.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::distribution::Distribution;
@@ -11,7 +12,7 @@ use crate::location::Location;
 use crate::transport::Transport;
 
 /// A training run with every number decided.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrainPlan {
     /// The workload's name.
     pub workload: String,
@@ -88,7 +89,7 @@ impl TrainPlan {
 }
 
 /// The dataset of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DataPlan {
     /// The dataset folder; `None` with null storage.
     pub folder: Option<Location>,
@@ -137,7 +138,7 @@ impl DataPlan {
 }
 
 /// The loader of one accelerator.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum LoaderPlan {
     /// PyTorch's workers: each reads whole batches, handed over strictly in order.
@@ -224,7 +225,7 @@ impl LoaderPlan {
 }
 
 /// How the bytes of a sample are read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ReadPattern {
     /// The whole file from start to end, once for each sample of it.
@@ -243,7 +244,7 @@ pub enum ReadPattern {
 }
 
 /// What AU is measured over, and against.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MetricPlan {
     /// AU to reach, in percent.
     pub threshold_percent: f64,
@@ -254,7 +255,7 @@ pub struct MetricPlan {
 }
 
 /// Order of files and samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShufflePlan {
     /// Of files.
     pub files: Shuffle,
@@ -270,7 +271,7 @@ pub struct ShufflePlan {
 }
 
 /// Evaluation after epochs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EvaluationPlan {
     /// Samples of one step of one accelerator.
     pub batch_size: u32,
@@ -285,7 +286,7 @@ pub struct EvaluationPlan {
 }
 
 /// Checkpoints that training writes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckpointPlan {
     /// The folder.
     pub folder: Location,

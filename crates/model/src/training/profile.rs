@@ -3,6 +3,7 @@
 //! The editions of MLPerf Storage differ in sample order, read pattern and formulas, so every
 //! result names the profile it was made under.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
@@ -10,17 +11,7 @@ use crate::names::{Named, unknown};
 
 /// An edition of the benchmark, reproduced as it really behaved, or stormlp's own.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 #[derive(Display, EnumString, IntoStaticStr, VariantArray, VariantNames)]
@@ -41,7 +32,7 @@ impl Named for Profile {
 }
 
 /// When a block of steps ends, and with it the time AU is divided by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockEnd {
     /// Right after the barrier of the last step.

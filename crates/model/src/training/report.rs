@@ -1,5 +1,6 @@
 //! What a training run measured. The keys are the ones scripts rely on.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::plan::TrainPlan;
@@ -11,7 +12,7 @@ use crate::report::Report;
 pub type TrainReport = Report<TrainPlan, TrainResults>;
 
 /// What a training run measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrainResults {
     /// The workload's name.
     pub workload: String,
@@ -79,7 +80,7 @@ impl TrainResults {
 }
 
 /// AU in percent by each definition.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct AuPercent {
     /// By the profile's formula; this is what the threshold is held against.
     pub profile: f64,
@@ -92,7 +93,7 @@ pub struct AuPercent {
 }
 
 /// Seconds that accelerators waited, summed over them, by cause.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct WaitingSeconds {
     /// Reads were in flight and storage was working on them.
     pub storage: f64,
@@ -120,7 +121,7 @@ impl WaitingSeconds {
 }
 
 /// What an epoch, or the mean of several, comes down to.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Measures {
     /// AU in percent.
     pub au_percent: AuPercent,
@@ -140,7 +141,7 @@ pub struct Measures {
 }
 
 /// Population standard deviations over epochs.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     /// Of `au_percent.profile`, in points.
     pub au_percent: f64,
@@ -151,7 +152,7 @@ pub struct Spread {
 }
 
 /// What a run or an epoch took from storage and host.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
     /// Bytes that reads brought.
     pub bytes_read: u64,
@@ -192,7 +193,7 @@ impl Cost {
 }
 
 /// One epoch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EpochReport {
     /// Its number, from 1.
     pub epoch: u32,
@@ -248,7 +249,7 @@ pub fn scored<'a>(
 }
 
 /// What the block devices did over a period.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceUse {
     /// Share of the time with requests in flight, in percent.
     pub busy_percent: f64,
@@ -261,7 +262,7 @@ pub struct DeviceUse {
 }
 
 /// The accelerator that the others waited for longest.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Slowest {
     /// Its rank, from 0.
     pub accelerator: u32,
@@ -270,7 +271,7 @@ pub struct Slowest {
 }
 
 /// Distributions over accelerators and steps, in microseconds; `None` when nothing was recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct StepLatency {
     /// Fetch wait of every step but the first.
     pub fetch_wait_us: Option<LatencyUs>,
@@ -283,7 +284,7 @@ pub struct StepLatency {
 }
 
 /// One accelerator's epoch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AcceleratorEpoch {
     /// Its rank, from 0.
     pub accelerator: u32,
@@ -292,7 +293,7 @@ pub struct AcceleratorEpoch {
 }
 
 /// Sums over one block of steps of one accelerator: all that the formulas need.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct BlockSums {
     /// When the block began, in seconds from the start of the run.
     pub started_seconds: f64,
@@ -317,7 +318,7 @@ pub struct BlockSums {
 }
 
 /// An evaluation after an epoch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EvaluationReport {
     /// Steps of each accelerator.
     pub steps: u64,
@@ -345,7 +346,7 @@ impl EvaluationReport {
 }
 
 /// One of several runs.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RunReport {
     /// Its number, from 1.
     pub run: u32,
@@ -375,7 +376,7 @@ pub struct RunReport {
 }
 
 /// A checkpoint that training wrote.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WrittenCheckpoint {
     /// The epoch, from 1.
     pub epoch: u32,
@@ -390,7 +391,7 @@ pub struct WrittenCheckpoint {
 }
 
 /// What the accelerators waited for most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
     /// Nothing: the accelerators computed nearly all the time.
@@ -413,7 +414,7 @@ pub enum Bound {
 }
 
 /// Why AU is what it is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// What it was mostly waiting for.
     pub bound: Bound,
@@ -422,7 +423,7 @@ pub struct Verdict {
 }
 
 /// The same workload on storage that takes no time: the ceiling of this host.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibration {
     /// Its AU.
     pub au_percent: AuPercent,

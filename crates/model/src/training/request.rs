@@ -1,5 +1,6 @@
 //! What was asked for on the command line, over what the workload says.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::distribution::Distribution;
@@ -18,9 +19,7 @@ pub const MAX_EPOCHS: u32 = 1_000_000;
 pub const MAX_RUNS: u32 = 1000;
 
 /// Where the bytes of a run come from.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StorageKind {
     /// From the dataset folder.

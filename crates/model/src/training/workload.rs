@@ -3,6 +3,7 @@
 //! A `Workload` is only read by `TrainPlan::resolve` and by the dataset generator's resolver;
 //! the emulator never sees it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
@@ -58,7 +59,7 @@ pub struct Workflow {
 }
 
 /// How samples are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[derive(Display, EnumString, IntoStaticStr, VariantArray, VariantNames)]
 #[strum(serialize_all = "snake_case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
@@ -142,7 +143,7 @@ pub struct ParquetSpec {
 }
 
 /// One column, or a run of columns, of a parquet file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ParquetColumn {
     /// The column's name.
@@ -174,9 +175,7 @@ impl ParquetColumn {
 }
 
 /// The element types of parquet columns.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[derive(EnumString, IntoStaticStr, VariantArray, VariantNames)]
 #[allow(missing_docs, reason = "the names are what they are in numpy")]
@@ -238,7 +237,7 @@ pub enum DataLoader {
     Serialize,
     Deserialize,
     IntoStaticStr,
-    schemars::JsonSchema,
+    JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
