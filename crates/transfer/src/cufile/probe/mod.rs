@@ -7,16 +7,17 @@
 //! not proves nothing.
 
 mod child;
+mod words;
 
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use stormlp_model::facts::{AcceleratorFacts, Availability};
 
+use self::words::Words;
 use super::log::LOG_VARIABLE;
 
 pub use child::child_main;
@@ -27,6 +28,9 @@ pub const ARGUMENT: &str = "__probe-cufile";
 
 /// Long enough for a driver that takes its time, short enough for a person.
 pub const TIME_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a child that was killed is waited for.
+const DEATH: Duration = Duration::from_secs(1);
 
 /// What marks the child's lines among what libraries print.
 const MARK: &str = "stormlp-cufile-probe ";
@@ -172,43 +176,49 @@ struct Ended {
     stderr: String,
 }
 
-/// Waits for the end of the child, by itself or at the limit.
+/// Waits for the end of the child, by itself or at the limit. What the child started may live on
+/// and hold the pipes open: nobody waits for that.
 fn attend(mut child: Child, time_limit: Duration) -> io::Result<Ended> {
-    let stdout = child.stdout.take().map(collect);
-    let stderr = child.stderr.take().map(collect);
-    let deadline = Instant::now() + time_limit;
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break Some(status);
+    let mut stdout = child.stdout.take().map(Words::of).transpose()?;
+    let mut stderr = child.stderr.take().map(Words::of).transpose()?;
+    let mut listen = || {
+        for words in [
+            stdout.as_mut().map(Words::take),
+            stderr.as_mut().map(Words::take),
+        ] {
+            words.unwrap_or(Ok(()))?;
         }
-        if Instant::now() >= deadline {
-            child.kill()?;
-            child.wait()?;
-            break None;
-        }
-        std::thread::sleep(Duration::from_millis(2));
+        io::Result::Ok(())
     };
-    let text = |thread: Option<JoinHandle<String>>| {
-        thread
-            .and_then(|thread| thread.join().ok())
-            .unwrap_or_default()
-    };
+    let status = ended_within(time_limit, &mut child, &mut listen)?;
+    if status.is_none() {
+        child.kill()?;
+        // That it was killed is what counts, and one that a driver holds in the kernel stays.
+        ended_within(DEATH, &mut child, &mut listen)?;
+    }
     Ok(Ended {
         status,
-        stdout: text(stdout),
-        stderr: text(stderr),
+        stdout: stdout.map_or_else(String::new, Words::into_text),
+        stderr: stderr.map_or_else(String::new, Words::into_text),
     })
 }
 
-/// Reads a pipe to its end beside the waiting, so that the child never blocks on a full one.
-fn collect(mut pipe: impl io::Read + Send + 'static) -> JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        // What was read before an error is still worth reading.
-        let _ = pipe.by_ref().take(1 << 20).read_to_end(&mut bytes);
-        let _ = io::copy(&mut pipe, &mut io::sink());
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+/// Listens to the child until it ends, `limit` at most.
+fn ended_within(
+    limit: Duration,
+    child: &mut Child,
+    listen: &mut dyn FnMut() -> io::Result<()>,
+) -> io::Result<Option<ExitStatus>> {
+    let deadline = Instant::now() + limit;
+    loop {
+        // In this order: what was said before the end is in the pipe when the end is seen.
+        let status = child.try_wait()?;
+        listen()?;
+        if status.is_some() || Instant::now() >= deadline {
+            return Ok(status);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// What the child's words and its end amount to.
@@ -333,6 +343,25 @@ mod tests {
             TIME_LIMIT,
         );
         assert!(reason(&probe.driver).starts_with("nothing was found out"));
+    }
+
+    #[test]
+    fn nobody_waits_for_what_the_child_started() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("probe");
+        // The grandchild holds both pipes until the script beside it is gone.
+        let lines = "#!/bin/sh\n(while [ -e \"$0\" ]; do sleep 0.1; done) &\necho said >&2\n";
+        std::fs::write(&script, lines).unwrap();
+        std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+        let child = Command::new(&script)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let ended = attend(child, TIME_LIMIT).unwrap();
+        assert!(ended.status.unwrap().success());
+        assert_eq!(ended.stderr, "said\n");
     }
 
     #[test]
