@@ -22,6 +22,8 @@ use crate::units::ByteSize;
 const SCALED_RUN_SECONDS: f64 = 60.0;
 /// What storage is taken to write and read where nobody has tried, in bytes per second.
 const ASSUMED_BYTES_PER_SECOND: f64 = 1e9;
+/// Saves of a run, and restores, at most: each has its place in the plan and in the report.
+const MOST_CHECKPOINTS: u32 = 100_000;
 /// Ranks of one host in MLPerf's checkpoints.
 pub(super) const HOST_RANKS: u64 = 8;
 
@@ -151,11 +153,17 @@ fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
         "keeping 0 checkpoints leaves nothing to restore".to_string(),
         "use --keep 1 or more, or --reads 0 and --clean afterwards",
     );
-    for (name, count) in [("writes", request.writes), ("reads", request.reads)] {
+    let workload = &request.workload;
+    for (name, asked) in [
+        ("writes", request.writes.or(workload.writes)),
+        ("reads", request.reads.or(workload.reads)),
+    ] {
+        let count = asked.unwrap_or(0);
+        let remedy = format!("use --{name} with {MOST_CHECKPOINTS} at most");
         must(
-            count.unwrap_or(0) <= 100_000,
-            format!("{} {name}", count.unwrap_or(0)),
-            "use at most 100000",
+            count <= MOST_CHECKPOINTS,
+            format!("{count} {name}"),
+            &remedy,
         );
     }
     must(
