@@ -26,17 +26,11 @@ fn start_and_wait_for_a_cell(folder: &Path, words: &str) -> Child {
         .unwrap();
     let begun = Instant::now();
     loop {
-        let report = folder.join("stormlp-results");
-        let cells = fs::read_dir(report)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .find_map(|run| {
-                let text = fs::read_to_string(run.path().join("report.json")).ok()?;
-                let report: serde_json::Value = serde_json::from_str(&text).ok()?;
-                Some(report["cells"].as_array()?.len())
-            });
-        if cells.unwrap_or(0) > 0 {
+        let journals = fs::read_dir(folder.join("stormlp-results"));
+        let journals = journals.into_iter().flatten().flatten();
+        let lines = journals
+            .filter_map(|run| fs::read_to_string(run.path().join("report.cells.jsonl")).ok());
+        if lines.map(|text| text.lines().count()).sum::<usize>() > 0 {
             return child;
         }
         let patience = begun.elapsed() < Duration::from_secs(60);
@@ -97,6 +91,41 @@ fn ctrl_c_saves_what_was_measured_and_resume_measures_the_rest() {
         cells.iter().all(|cell| cell["interrupted"] == false),
         "{after}"
     );
+}
+
+#[test]
+fn a_matrix_that_was_killed_keeps_every_cell_that_was_over() {
+    let folder = folder();
+    let words = "--path null --threads 1,2,3,4 --file-size 1M --duration 700ms";
+    let mut child = start_and_wait_for_a_cell(folder.path(), words);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let path = saved(folder.path());
+    assert_eq!(read_json(&path)["cells"], serde_json::json!([]));
+    let shown = |code| {
+        let words = format!("report {} --format json", path.display());
+        let assert = in_folder(folder.path(), &words).assert().code(code);
+        serde_json::from_str::<serde_json::Value>(&stdout(assert)).unwrap_or_default()
+    };
+    let before = shown(0)["cells"].as_array().unwrap().clone();
+    assert!(!before.is_empty() && before.len() < 4, "{before:?}");
+
+    // A kill may come in the middle of a line.
+    let journal = path.with_extension("cells.jsonl");
+    let lines = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, format!("{lines}{{\"cell\": 3, \"rep")).unwrap();
+    assert_eq!(shown(0)["cells"], serde_json::json!(before));
+    fs::write(&journal, format!("{{\"cell\": 3}}\n{lines}")).unwrap();
+    shown(3);
+    fs::write(&journal, lines).unwrap();
+
+    gds(folder.path(), &format!("--resume {}", path.display()))
+        .assert()
+        .success();
+    let after = read_json(&path);
+    assert_eq!(after["cells"].as_array().unwrap().len(), 4);
+    assert_eq!(after["cells"].as_array().unwrap()[..before.len()], before);
+    assert!(!journal.exists(), "the report has its cells");
 }
 
 #[test]

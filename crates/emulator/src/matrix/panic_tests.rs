@@ -1,6 +1,5 @@
 //! A panic in a worker, before or after the start gate, ends the matrix and loses no cell.
 
-use std::cell::Cell;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -9,8 +8,8 @@ use std::time::Duration;
 use stormlp_model::event::Silent;
 use stormlp_model::facts::{Availability, PathSupport};
 use stormlp_model::matrix::{
-    CellStatus, FolderFacts, IoSize, MatrixReport, MatrixRequest, MatrixResults, PathChoice, Span,
-    TargetInventory, resolve,
+    CellReport, CellStatus, FolderFacts, IoSize, MatrixReport, MatrixRequest, MatrixResults,
+    PathChoice, Span, TargetInventory, resolve,
 };
 use stormlp_model::operation::Operation;
 use stormlp_model::path::PathKind;
@@ -67,15 +66,15 @@ fn matrix(folder: &std::path::Path) -> MatrixReport {
 static SECOND: Mutex<Option<BuildPath>> = Mutex::new(None);
 
 /// Runs the matrix, whose second cell has paths that `broken` builds.
-fn run(broken: BuildPath) -> (Result<MatrixReport, MatrixError>, Option<MatrixReport>) {
+fn run(broken: BuildPath) -> (Result<MatrixReport, MatrixError>, Vec<CellReport>) {
     *SECOND.lock().unwrap() = None;
     let folder = tempfile::tempdir_in(".").unwrap();
     let storage: Arc<dyn Storage> = Arc::new(Disk);
     let locked = lock(&storage, matrix(folder.path())).unwrap();
-    let saved = Cell::new(None);
-    let mut on_cell = |report: &MatrixReport| {
+    let mut told = Vec::new();
+    let mut on_cell = |cell: &CellReport| {
         *SECOND.lock().unwrap() = Some(broken);
-        saved.set(Some(report.clone()));
+        told.push(cell.clone());
     };
     let build: BuildPath = |storage, spec| {
         let build = *SECOND.lock().unwrap();
@@ -87,7 +86,7 @@ fn run(broken: BuildPath) -> (Result<MatrixReport, MatrixError>, Option<MatrixRe
         stop: &StopToken::new(),
     };
     let ended = run_over(locked, &surroundings, &mut on_cell, build);
-    (ended, saved.into_inner())
+    (ended, told)
 }
 
 #[test]
@@ -96,9 +95,9 @@ fn a_panic_in_a_worker_ends_the_matrix_and_keeps_the_cells_before() {
         let (answer, answered) = mpsc::channel();
         thread::spawn(move || drop(answer.send(run(broken))));
         let patience = Duration::from_secs(30);
-        let (ended, saved) = answered.recv_timeout(patience).expect(seam);
+        let (ended, told) = answered.recv_timeout(patience).expect(seam);
         let report = ended.unwrap();
-        assert_eq!(saved.as_ref(), Some(&report));
+        assert_eq!(told, report.results.cells);
         let Ending::Failed { cause, message, .. } = &report.ending else {
             panic!("{:?}", report.ending);
         };

@@ -56,8 +56,8 @@ pub fn lock(storage: &Arc<dyn Storage>, mut report: MatrixReport) -> Result<Lock
     Ok(Locked { report, folders })
 }
 
-/// Runs every cell of the report's plan that it does not hold yet, and tells `on_unit` after
-/// each, so that nothing is lost when a later one fails.
+/// Runs every cell of the report's plan that it does not hold yet, and tells `on_cell` of each as
+/// it is over, so that nothing is lost when a later one fails.
 ///
 /// # Errors
 /// When the files cannot be made, or the buffers not be had. A cell that fails is an entry of the
@@ -65,16 +65,16 @@ pub fn lock(storage: &Arc<dyn Storage>, mut report: MatrixReport) -> Result<Lock
 pub fn run(
     locked: Locked,
     surroundings: &Surroundings<'_>,
-    on_unit: &mut dyn FnMut(&MatrixReport),
+    on_cell: &mut dyn FnMut(&CellReport),
 ) -> Result<MatrixReport, MatrixError> {
-    run_over(locked, surroundings, on_unit, path_on)
+    run_over(locked, surroundings, on_cell, path_on)
 }
 
 /// [`run`] over paths that `build_path` makes.
 pub(super) fn run_over(
     locked: Locked,
     surroundings: &Surroundings<'_>,
-    on_unit: &mut dyn FnMut(&MatrixReport),
+    on_cell: &mut dyn FnMut(&CellReport),
     build_path: BuildPath,
 ) -> Result<MatrixReport, MatrixError> {
     let Locked {
@@ -119,13 +119,13 @@ pub(super) fn run_over(
             // A cell that broke kept buffers; the next one gets fresh ones.
             region = Region::new(plan.region_bytes as usize)?;
         }
-        report.results.push(matrix.cell(index, cell, &mut region));
+        let measured = matrix.cell(index, cell, &mut region);
+        on_cell(&measured);
+        report.results.push(measured);
         if let Some(fault) = matrix.fault {
             end(&mut report, fault);
-            on_unit(&report);
             return Ok(report);
         }
-        on_unit(&report);
     }
     if needs_files {
         remove_files(&plan, &mut folders)?;
@@ -135,7 +135,6 @@ pub(super) fn run_over(
         false => Ending::Complete,
     };
     end(&mut report, ending);
-    on_unit(&report);
     Ok(report)
 }
 

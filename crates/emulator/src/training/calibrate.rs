@@ -11,7 +11,7 @@ use stormlp_model::training::report::Measures;
 use stormlp_model::training::request::StorageKind;
 use stormlp_transfer::Accelerator;
 
-use super::epochs;
+use super::epochs::{self, Distributions};
 use super::prepare;
 use super::run::Course;
 use crate::Surroundings;
@@ -32,7 +32,15 @@ pub(super) fn ceiling(
         observer: &Silent,
         ..*surroundings
     };
-    let measured = epochs::run(&plan, &orders, accelerator, &silent, &mut |_| {});
+    let mut unwanted = Distributions::default();
+    let measured = epochs::run(
+        &plan,
+        &orders,
+        accelerator,
+        &silent,
+        &mut unwanted,
+        &mut |_, _, _| {},
+    );
     let measured = measured.map_err(|error| error.to_string())?;
     match measured.ending {
         Ending::Complete => {}

@@ -21,7 +21,7 @@ use super::cache::{self, Cached};
 use super::checkpoint::Writer;
 use super::crew::{Crew, CrewSpec};
 use super::error::TrainError;
-use super::machine::{Halt, Loader, PhaseSpec, StepHistograms};
+use super::machine::{Halt, Loader, Nanos, PhaseSpec, StepHistograms};
 use super::measure::{self, PhaseMeasured};
 use super::prepare::{self, EpochOrder, Orders};
 use super::source::Source;
@@ -56,10 +56,6 @@ pub(super) struct RunMeasured {
     pub(super) ending: Ending,
     /// Times of every step, when they were asked for.
     pub(super) steps: Vec<StepLists>,
-    /// Over the training of all epochs.
-    pub(super) histograms: StepHistograms,
-    /// From taking a read to its last byte, over everything that was read.
-    pub(super) reads: LatencyHistogram,
     pub(super) series: Series,
     /// What ran, by the first I/O thread's account.
     pub(super) evidence: Option<Evidence>,
@@ -68,8 +64,22 @@ pub(super) struct RunMeasured {
     pub(super) devices: Vec<String>,
 }
 
+/// Distributions over any number of epochs and runs, which take no more memory than one.
+#[derive(Debug, Default)]
+pub(super) struct Distributions {
+    /// Over the training of all epochs.
+    pub(super) steps: StepHistograms,
+    /// From taking a read to its last byte, over everything that was read.
+    pub(super) reads: LatencyHistogram,
+}
+
+/// Is told of a run after each epoch, at a time of the run's clock: what it measured, not summed
+/// up yet, and its distributions.
+pub(super) type OnEpoch<'a> = &'a mut dyn FnMut(&mut RunMeasured, &Distributions, Nanos);
+
 /// Runs all epochs of `plan` over `orders`, telling `on_epoch` after each what was measured until
-/// then. A failure or a pulled stop ends the run with what was measured.
+/// then, and adds to `distributions`. A failure or a pulled stop ends the run with what was
+/// measured.
 ///
 /// # Errors
 /// When the run cannot begin: no threads, no buffers, a path this machine does not have.
@@ -78,7 +88,8 @@ pub(super) fn run(
     orders: &Orders,
     accelerator: &Arc<dyn Accelerator>,
     surroundings: &Surroundings<'_>,
-    on_epoch: &mut dyn FnMut(&RunMeasured),
+    distributions: &mut Distributions,
+    on_epoch: OnEpoch<'_>,
 ) -> Result<RunMeasured, TrainError> {
     let storage = &**surroundings.storage;
     let writer = plan
@@ -103,8 +114,6 @@ pub(super) fn run(
         },
         ending: Ending::Unfinished,
         steps: Vec::new(),
-        histograms: StepHistograms::default(),
-        reads: LatencyHistogram::new(),
         series: Series::default(),
         evidence: None,
         backing: crew.backing,
@@ -113,6 +122,7 @@ pub(super) fn run(
     let mut runner = Runner {
         plan,
         surroundings,
+        distributions,
         on_epoch,
         devices,
         sampler: Sampler::new(LOOK_EVERY),
@@ -132,7 +142,8 @@ pub(super) fn run(
         (Ok(_), None) => Ending::Complete,
     };
     measured.series = runner.sampler.series();
-    (measured.evidence, measured.reads) = (tally.evidence, tally.latency);
+    measured.evidence = tally.evidence;
+    runner.distributions.reads.merge(&tally.latency);
     let complete = measured.ending == Ending::Complete;
     measure::sum_up(&mut measured.report, plan, complete, shared.now());
     Ok(measured)
@@ -146,7 +157,8 @@ fn moves_nothing(plan: &TrainPlan) -> bool {
 struct Runner<'a> {
     plan: &'a TrainPlan,
     surroundings: &'a Surroundings<'a>,
-    on_epoch: &'a mut dyn FnMut(&RunMeasured),
+    distributions: &'a mut Distributions,
+    on_epoch: OnEpoch<'a>,
     devices: BlockDevices,
     sampler: Sampler,
     measured: RunMeasured,
@@ -358,7 +370,7 @@ impl Runner<'_> {
                 let report = measure::epoch(plan, epoch, &phase);
                 self.surroundings.note(measure::epoch_line(plan, &report));
                 measured.report.epochs.push(report);
-                measured.histograms.merge(&phase.histograms);
+                self.distributions.steps.merge(&phase.histograms);
                 if plan.keep_step_times {
                     measured.steps.push(StepLists {
                         epoch,
@@ -376,9 +388,8 @@ impl Runner<'_> {
                 }
             }
         }
-        measure::sum_up(&mut measured.report, plan, false, phase.last.now);
         measured.series = self.sampler.series();
-        (self.on_epoch)(&self.measured);
+        (self.on_epoch)(measured, self.distributions, phase.last.now);
     }
 
     /// Gives the sampler its look.

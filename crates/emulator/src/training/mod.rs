@@ -25,7 +25,7 @@ mod verdict;
 mod warnings;
 
 pub use error::TrainError;
-pub use run::{Course, begun, run};
+pub use run::{Course, SoFar, begun, run};
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::report::{Ending, Head, NamedEvidence, NamedSeries};
 use stormlp_model::training::inventory::Inventory;
 use stormlp_model::training::metrics;
@@ -16,9 +15,8 @@ use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::telemetry::peak_rss_bytes;
 use stormlp_transfer::{Accelerator, Backing, accelerator};
 
-use super::epochs::{self, RunMeasured};
+use super::epochs::{self, Distributions, RunMeasured};
 use super::error::TrainError;
-use super::machine::StepHistograms;
 use super::prepare;
 use super::{calibrate, measure, verdict, warnings};
 use crate::Surroundings;
@@ -36,8 +34,12 @@ pub struct Course<'a> {
     pub inventory: &'a Inventory,
 }
 
-/// Runs the plan, all its runs, and tells `on_unit` after each epoch what was measured until then.
-/// Where AU was missed, the ceiling of this host is looked for too.
+/// Makes the report of what was measured until now.
+pub type SoFar<'a> = &'a mut dyn FnMut() -> TrainReport;
+
+/// Runs the plan, all its runs, and tells `on_unit` after each epoch, which may have the report of
+/// what was measured until then: making it takes longer with every epoch. Where AU was missed, the
+/// ceiling of this host is looked for too.
 ///
 /// # Errors
 /// When the first run cannot begin: no such device, no threads, no buffers, a path this machine does not have.
@@ -45,25 +47,40 @@ pub struct Course<'a> {
 pub fn run(
     course: &Course<'_>,
     surroundings: &Surroundings<'_>,
-    on_unit: &mut dyn FnMut(&TrainReport),
+    on_unit: &mut dyn FnMut(SoFar<'_>),
 ) -> Result<TrainReport, TrainError> {
     let plan = &course.plan;
     let device = plan.transport.device.and_then(DeviceId::cuda_index);
     let accelerator = accelerator::open(device).map_err(TrainError::Device)?;
     let orders = prepare::orders(surroundings.storage, plan, course.inventory);
     let mut runs: Vec<RunMeasured> = Vec::new();
+    let mut distributions = Distributions::default();
     let mut not_begun = None;
     for number in 1..=plan.runs {
         if plan.runs > 1 {
             let kind = if number == 1 { ", the warm-up" } else { "" };
             surroundings.note(format!("run {number} of {}{kind}", plan.runs));
         }
-        let mut on_epoch = |measured: &RunMeasured| {
-            let so_far: Vec<&RunMeasured> = runs.iter().chain([measured]).collect();
-            on_unit(&report(course, &so_far));
+        let mut on_epoch = |measured: &mut RunMeasured, so_far: &Distributions, now| {
+            on_unit(&mut || {
+                measure::sum_up(&mut measured.report, plan, false, now);
+                let all: Vec<&RunMeasured> = runs.iter().chain([&*measured]).collect();
+                report(course, &all, so_far)
+            });
         };
-        match epochs::run(plan, &orders, &accelerator, surroundings, &mut on_epoch) {
+        // The first run that is scored begins anew: the warm-up does not count.
+        let mut anew = (number == 2).then(Distributions::default);
+        let into = anew.as_mut().unwrap_or(&mut distributions);
+        match epochs::run(
+            plan,
+            &orders,
+            &accelerator,
+            surroundings,
+            into,
+            &mut on_epoch,
+        ) {
             Ok(done) => {
+                distributions = anew.unwrap_or(distributions);
                 let complete = done.ending == Ending::Complete;
                 runs.push(done);
                 if !complete {
@@ -82,7 +99,7 @@ pub fn run(
             }
         }
     }
-    let mut report = report(course, &runs.iter().collect::<Vec<_>>());
+    let mut report = report(course, &runs.iter().collect::<Vec<_>>(), &distributions);
     if let Some(ending) = not_begun {
         (report.ending, report.results.meets_threshold) = (ending, false);
     }
@@ -96,12 +113,16 @@ pub fn run(
 pub fn begun(course: &Course<'_>) -> TrainReport {
     TrainReport {
         ending: Ending::Unfinished,
-        ..report(course, &[])
+        ..report(course, &[], &Distributions::default())
     }
 }
 
-/// What `runs` come to.
-fn report(course: &Course<'_>, runs: &[&RunMeasured]) -> TrainReport {
+/// What `runs` come to; the distributions are those of the runs that are scored.
+fn report(
+    course: &Course<'_>,
+    runs: &[&RunMeasured],
+    Distributions { steps, reads }: &Distributions,
+) -> TrainReport {
     let plan = &course.plan;
     let reports: Vec<RunReport> = (1..)
         .zip(runs)
@@ -117,7 +138,6 @@ fn report(course: &Course<'_>, runs: &[&RunMeasured]) -> TrainReport {
     let epochs: Vec<&EpochReport> = of_scored.iter().flat_map(|run| &run.epochs).collect();
     let measures = scored(plan, epochs.iter().copied());
     let mean = metrics::mean(&measures);
-    let (histograms, reads) = distributions(&runs[first..]);
     let last = runs.last();
     let shown = of_scored.last();
     let seconds: f64 = of_scored.iter().map(|run| run.duration_seconds).sum();
@@ -139,7 +159,7 @@ fn report(course: &Course<'_>, runs: &[&RunMeasured]) -> TrainReport {
         duration_seconds: seconds / of_scored.len().max(1) as f64,
         latency: StepLatency {
             read_us: reads.summary(),
-            ..measure::step_latency(&histograms)
+            ..measure::step_latency(steps)
         },
         checkpoints: shown.map_or_else(Vec::new, |run| run.checkpoints.clone()),
         devices: last.map_or_else(Vec::new, |run| run.devices.clone()),
@@ -154,9 +174,9 @@ fn report(course: &Course<'_>, runs: &[&RunMeasured]) -> TrainReport {
     let mut report = TrainReport::new(course.head.clone(), plan.clone(), results);
     report.ending = ending;
     report.histograms = [
-        histograms.fetch.named("fetch_wait"),
-        histograms.barrier.named("barrier_wait"),
-        histograms.overshoot.named("compute_overshoot"),
+        steps.fetch.named("fetch_wait"),
+        steps.barrier.named("barrier_wait"),
+        steps.overshoot.named("compute_overshoot"),
         reads.named("read"),
     ]
     .into_iter()
@@ -178,17 +198,6 @@ fn evidence(run: Option<&&RunMeasured>) -> Option<NamedEvidence> {
         name: "reads".to_string(),
         evidence,
     })
-}
-
-/// Distributions over the training of all epochs, and over all reads.
-fn distributions(runs: &[&RunMeasured]) -> (StepHistograms, LatencyHistogram) {
-    let mut steps = StepHistograms::default();
-    let mut reads = LatencyHistogram::new();
-    for run in runs {
-        steps.merge(&run.histograms);
-        reads.merge(&run.reads);
-    }
-    (steps, reads)
 }
 
 /// How each run went over time.

@@ -20,7 +20,7 @@ use stormlp_model::transport::Transport;
 use stormlp_transfer::storage::{Disk, Storage};
 use stormlp_transfer::{Accelerator, HostStandIn};
 
-use super::epochs::{RunMeasured, run};
+use super::epochs::{Distributions, RunMeasured, run};
 use super::error::TrainError;
 use super::machine::{Landed, ReadRequest, Share, Unit};
 use super::prepare::{EpochOrder, Order, Orders};
@@ -132,7 +132,7 @@ fn evaluated(preprocess: f64) -> TrainPlan {
 fn told(
     plan: &TrainPlan,
     order: impl Order + 'static,
-    on_epoch: &mut dyn FnMut(&RunMeasured),
+    on_epoch: &mut dyn FnMut(),
     stop: &StopToken,
 ) -> RunMeasured {
     let orders = Orders {
@@ -146,7 +146,17 @@ fn told(
         observer: &Silent,
         stop,
     };
-    run(plan, &orders, &accelerator, &surroundings, on_epoch).unwrap()
+    let mut distributions = Distributions::default();
+    let on_epoch = &mut |_: &mut RunMeasured, _: &Distributions, _| on_epoch();
+    run(
+        plan,
+        &orders,
+        &accelerator,
+        &surroundings,
+        &mut distributions,
+        on_epoch,
+    )
+    .unwrap()
 }
 
 /// Steps of each block, by epoch and accelerator.
@@ -164,7 +174,7 @@ fn steps(run: &RunMeasured) -> Vec<Vec<Vec<u64>>> {
 #[test]
 fn a_panic_between_epochs_keeps_what_was_measured() {
     let order = Epochs { panics_from: 3 };
-    let run = told(&plan(), order, &mut |_| {}, &StopToken::new());
+    let run = told(&plan(), order, &mut || {}, &StopToken::new());
     let Ending::Failed { cause, message, .. } = &run.ending else {
         panic!("{:?}", run.ending);
     };
@@ -234,7 +244,7 @@ fn a_failure_between_epochs_does_not_report_the_last_one_twice() {
         ..plan()
     };
     let order = FailingBetween(Arc::default());
-    let run = told(&plan, order, &mut |_| {}, &StopToken::new());
+    let run = told(&plan, order, &mut || {}, &StopToken::new());
     assert!(
         matches!(
             run.ending,
@@ -268,7 +278,7 @@ fn a_checkpoint_that_fails_ends_the_phase_at_its_step() {
         steps_per_epoch: 6,
         ..plan()
     };
-    let run = told(&plan, SOUND, &mut |_| {}, &StopToken::new());
+    let run = told(&plan, SOUND, &mut || {}, &StopToken::new());
     assert!(
         matches!(
             run.ending,
@@ -286,7 +296,7 @@ fn a_checkpoint_that_fails_ends_the_phase_at_its_step() {
 
 #[test]
 fn evaluation_waits_for_samples_that_are_still_preprocessed() {
-    let run = told(&evaluated(0.003), SOUND, &mut |_| {}, &StopToken::new());
+    let run = told(&evaluated(0.003), SOUND, &mut || {}, &StopToken::new());
     assert_eq!(run.ending, Ending::Complete);
     assert_eq!(steps(&run), vec![vec![vec![STEPS]; 2]; 3]);
     for epoch in &run.report.epochs {
@@ -297,7 +307,7 @@ fn evaluation_waits_for_samples_that_are_still_preprocessed() {
 #[test]
 fn a_stop_between_training_and_evaluation_begins_nothing_more() {
     let stop = StopToken::new();
-    let mut pull = |_: &RunMeasured| stop.stop();
+    let mut pull = || stop.stop();
     let run = told(&evaluated(0.003), SOUND, &mut pull, &stop);
     assert_eq!(run.ending, Ending::Stopped);
     assert_eq!(run.report.epochs.len(), 1);

@@ -1,6 +1,7 @@
 //! What becomes of a result, alike for every command: its folder, in which it is saved after every
 //! unit that was measured; stdout; exported files; an earlier report beside it.
 
+mod journal;
 mod saver;
 
 use std::fs;
@@ -19,6 +20,7 @@ use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
 
+pub(crate) use journal::cells as journal_cells;
 pub(crate) use saver::{Saver, results_folder};
 
 /// What to do when MLPerf's files have no place.

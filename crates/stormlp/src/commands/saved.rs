@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use stormlp_model::report::{AnyReport, ReportKind};
+use stormlp_model::report::{AnyReport, Ending, ReportKind};
 
+use super::deliver;
 use crate::exit::Failure;
 
 /// The report that is meant by `place`, which may be the folder it was saved in.
@@ -17,7 +18,7 @@ pub(crate) fn file(place: &Path) -> PathBuf {
     }
 }
 
-/// Reads a saved report of any kind.
+/// Reads a saved report of any kind; that of an unfinished matrix with the cells in its journal.
 ///
 /// # Errors
 /// With exit code 4 when the file cannot be read, and 3 when it is no report or a newer one.
@@ -28,14 +29,24 @@ pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
         let help = format!("`stormlp report {}` lists its reports", path.display());
         return Err(Failure::machine(error).with_help(help));
     }
+    // Before the report: a run that ends now writes the report first, then removes its journal.
+    let journal = deliver::journal_cells(path);
     let text = fs::read_to_string(path)
         .with_context(|| format!("cannot read the report {}", path.display()))
         .map_err(|error| {
             Failure::machine(error).with_help("`stormlp report DIR` lists the reports of a folder")
         })?;
-    AnyReport::from_json(&text)
+    let mut report = AnyReport::from_json(&text)
         .with_context(|| format!("{} cannot be used", path.display()))
-        .map_err(Failure::no_plan)
+        .map_err(Failure::no_plan)?;
+    if let AnyReport::Gds(report) = &mut report
+        && report.ending == Ending::Unfinished
+    {
+        for cell in journal? {
+            report.results.push(cell);
+        }
+    }
+    Ok(report)
 }
 
 /// Reads a saved report of one command.

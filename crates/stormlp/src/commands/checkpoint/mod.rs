@@ -225,11 +225,13 @@ fn emulate(
         observer: &progress,
         stop: &session.stop,
     };
-    stormlp_emulator::checkpoint::run(head, plan, &surroundings, &mut |report| saver.unit(report))
-        .map_err(|error| {
-            let remedy = error.remedy(plan.closed);
-            Failure::machine(error).with_help(remedy)
-        })
+    stormlp_emulator::checkpoint::run(head, plan, &surroundings, &mut |report| {
+        saver.unit(|| report)
+    })
+    .map_err(|error| {
+        let remedy = error.remedy(plan.closed);
+        Failure::machine(error).with_help(remedy)
+    })
 }
 
 /// How a run ended, as an exit code.

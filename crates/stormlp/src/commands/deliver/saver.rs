@@ -1,4 +1,4 @@
-//! The folder of a run: made before the first byte moves, its report saved after every unit.
+//! The folder of a run: made before the first byte moves, what is measured saved after every unit.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde::Serialize;
+use stormlp_model::matrix::CellReport;
 use stormlp_model::report::ReportKind;
 use stormlp_transfer::storage;
 
+use super::journal::Journal;
 use crate::exit::Failure;
 use crate::session::Session;
 
@@ -23,11 +25,13 @@ const DEFAULT_RESULTS: &str = "stormlp-results";
 #[derive(Debug)]
 pub(crate) struct Saver {
     path: PathBuf,
+    /// The cells of a matrix, until the report has them.
+    journal: Journal,
     /// The folders that were made for it, the innermost first.
     made: Vec<PathBuf>,
     keep: bool,
     unsaved: Option<anyhow::Error>,
-    /// When the last save was over, and how long it took.
+    /// When the last save of a unit was over, and how long it took.
     last: Option<(Instant, Duration)>,
 }
 
@@ -56,13 +60,7 @@ impl Saver {
             match fs::create_dir(&folder) {
                 Ok(()) => {
                     made.insert(0, folder.clone());
-                    return Ok(Self {
-                        path: folder.join("report.json"),
-                        made,
-                        keep: false,
-                        unsaved: None,
-                        last: None,
-                    });
+                    return Ok(Self::at(&folder.join("report.json"), made));
                 }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(cannot(&folder, error)),
@@ -76,10 +74,17 @@ impl Saver {
 
     /// Goes on with a report that is there.
     pub(crate) fn resume(path: &Path) -> Self {
+        let mut saver = Self::at(path, Vec::new());
+        saver.keep = true;
+        saver
+    }
+
+    fn at(path: &Path, made: Vec<PathBuf>) -> Self {
         Self {
             path: path.to_path_buf(),
-            made: Vec::new(),
-            keep: true,
+            journal: Journal::of(path),
+            made,
+            keep: false,
             unsaved: None,
             last: None,
         }
@@ -102,27 +107,39 @@ impl Saver {
     /// # Errors
     /// With exit code 4 when it cannot be written.
     pub(crate) fn begin(&mut self, report: &impl Serialize) -> Result<(), Failure> {
-        self.written(report).map_err(|error| self.not_saved(error))
+        let written = self.written(report);
+        // The report has the cells of an earlier run's journal, which must not be taken for ours.
+        let begun = written.and_then(|()| Ok(self.journal.remove()?));
+        begun.map_err(|error| self.not_saved(error))
     }
 
-    /// Saves what was measured so far after a cell, an epoch or a checkpoint; not when that would
-    /// take more than a twentieth of the run.
-    pub(crate) fn unit(&mut self, report: &impl Serialize) {
-        if self
-            .last
-            .is_none_or(|(since, took)| since.elapsed() >= took * 19)
-        {
-            self.save(report);
+    /// Saves a cell of a matrix as it is over. That it cannot be saved is told in the end: the run
+    /// goes on.
+    pub(crate) fn cell(&mut self, cell: &CellReport) {
+        self.keep = true;
+        self.unsaved = self.journal.add(cell).err();
+    }
+
+    /// Saves what was measured so far after an epoch or a checkpoint; not when that would take
+    /// more than a twentieth of the run.
+    pub(crate) fn unit<R: Serialize>(&mut self, report: impl FnOnce() -> R) {
+        let due = |(since, took): (Instant, Duration)| since.elapsed() >= took * 19;
+        if self.last.is_none_or(due) {
+            let begun = Instant::now();
+            self.save(&report());
+            self.last = Some((Instant::now(), begun.elapsed()));
         }
     }
 
     /// Saves the report, whole at any moment. That it cannot be saved is told in the end: the run
     /// goes on.
     pub(crate) fn save(&mut self, report: &impl Serialize) {
-        let begun = Instant::now();
         self.keep = true;
         self.unsaved = self.written(report).err();
-        self.last = Some((Instant::now(), begun.elapsed()));
+        if self.unsaved.is_none() {
+            // The report has its cells now; a journal that stays says nothing else.
+            let _ = self.journal.remove();
+        }
     }
 
     /// Where the last report lies.

@@ -42,7 +42,7 @@ pub(crate) fn execute(run: Run, delivery: &Delivery, session: &Session) -> Resul
         observer: &progress,
         stop: &session.stop,
     };
-    let report = matrix::run(locked, &surroundings, &mut |report| saver.unit(report));
+    let report = matrix::run(locked, &surroundings, &mut |cell| saver.cell(cell));
     let report = report.map_err(matrix_failure)?;
     let path = saver.path().to_path_buf();
     delivery.finish(saver, &report, session, |_| {

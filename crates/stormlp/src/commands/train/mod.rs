@@ -123,9 +123,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         observer: &progress,
         stop: &session.stop,
     };
-    let report = training::run(&course, &surroundings, &mut |report| {
-        saver.unit(report);
-    });
+    let report = training::run(&course, &surroundings, &mut |so_far| saver.unit(so_far));
     let report = report.map_err(|error| {
         let help = error.remedy(&course.plan);
         Failure::machine(error).with_help(help)
