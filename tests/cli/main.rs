@@ -18,6 +18,7 @@ mod schema;
 mod train;
 mod train_dataset;
 mod train_trouble;
+mod unheard;
 mod workloads;
 
 use assert_cmd::Command;

@@ -60,6 +60,14 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Tells that what came of a run could not be printed: the run ends as it ran. `kept` says where
+/// its result is.
+pub(crate) fn or_warn(printed: Result<(), Failure>, kept: impl Display) {
+    if let Err(failure) = printed {
+        say(format!("warning: {:#}; {kept}", failure.error));
+    }
+}
+
 /// Prints a message on stderr. That nobody reads it any more must not end a run.
 pub(crate) fn say(message: impl Display) {
     let mut text = message.to_string();

@@ -60,7 +60,12 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
             folder.display()
         ));
     }
-    output::print(&lines.join("\n"))
+    let printed = output::print(&lines.join("\n"));
+    if args.dry_run {
+        return printed;
+    }
+    output::or_warn(printed, "the files are removed");
+    Ok(())
 }
 
 /// Folders with a manifest or a journal, a few levels deep; links are not followed.

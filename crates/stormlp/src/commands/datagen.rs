@@ -15,7 +15,7 @@ use stormlp_transfer::storage::Disk;
 
 use crate::commands::workloads;
 use crate::exit::Failure;
-use crate::output::Format;
+use crate::output::{self, Format};
 use crate::session::Session;
 
 /// Arguments of `stormlp datagen`.
@@ -129,15 +129,17 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if args.mode.verify {
         let found = generate::verify(&plan, &progress, &session.stop)
             .map_err(|error| failure(error, session))?;
-        args.format.print(&found, text::verification)?;
+        let printed = args.format.print(&found, text::verification);
         return match found.faults.len() {
-            0 => Ok(()),
+            0 => printed,
             bad => Err(bad_files(bad, found.by_checksum, session, &plan)),
         };
     }
     let report =
         generate::run(&plan, &progress, &session.stop).map_err(|error| failure(error, session))?;
-    args.format.print(&report, text::report)
+    let printed = args.format.print(&report, text::report);
+    output::or_warn(printed, "the dataset is whole");
+    Ok(())
 }
 
 /// Everything decided: the workload, what the options change in it, and where it goes.

@@ -244,13 +244,23 @@ impl Delivery {
     ) -> Result<(), Failure> {
         let report: &AnyReport = &report.clone().into();
         saver.save(report);
-        let written = self.write(report);
+        let printed = self.print(report);
+        let exported = self.export(report);
         let saved = saver.finish();
-        if let (Ok(path), false) = (&saved, session.quiet) {
-            output::say(format!("report: {}", path.display()));
-        }
+        let printed = match &saved {
+            Ok(path) => {
+                let path = path.display();
+                if !session.quiet {
+                    output::say(format!("report: {path}"));
+                }
+                let shows = format!("`stormlp report {path}` shows the result");
+                output::or_warn(printed, shows);
+                Ok(())
+            }
+            Err(_) => printed,
+        };
         let outcome = outcome(saved.as_deref().ok());
-        match (outcome, saved.map(drop).and(written)) {
+        match (outcome, saved.map(drop).and(printed).and(exported)) {
             (outcome, Ok(())) => outcome,
             // Why the run did not end tells more than that its report has no place.
             (Err(outcome), Err(unwritten)) if *report.ending() != Ending::Complete => {
@@ -266,17 +276,23 @@ impl Delivery {
     /// # Errors
     /// When stdout or a file cannot be written.
     pub(crate) fn write(&self, report: &AnyReport) -> Result<(), Failure> {
-        let printed = self
-            .text(self.format, output::width(), report)
-            .and_then(|text| output::print(&text));
-        for (path, format) in &self.exports {
-            match format {
-                Format::Csv => append_csv(path, &self.document(report))?,
-                _ => fs::write(path, self.text(*format, None, report)?)
-                    .map_err(|error| cannot_write(path, error))?,
-            }
-        }
-        printed
+        let printed = self.print(report);
+        self.export(report).and(printed)
+    }
+
+    fn print(&self, report: &AnyReport) -> Result<(), Failure> {
+        let text = self.text(self.format, output::width(), report)?;
+        output::print(&text)
+    }
+
+    /// Writes every export that can be written; the first that cannot is the error.
+    fn export(&self, report: &AnyReport) -> Result<(), Failure> {
+        let write = |(path, format): &(PathBuf, Format)| match format {
+            Format::Csv => append_csv(path, &self.document(report)),
+            _ => fs::write(path, self.text(*format, None, report)?)
+                .map_err(|error| cannot_write(path, error)),
+        };
+        self.exports.iter().map(write).fold(Ok(()), Result::and)
     }
 
     fn text(

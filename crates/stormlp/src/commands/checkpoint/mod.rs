@@ -276,5 +276,7 @@ fn clean_folders(request: &CheckpointRequest) -> Result<(), Failure> {
         }
         lines.push(line);
     }
-    output::print(&lines.join("\n"))
+    let printed = output::print(&lines.join("\n"));
+    output::or_warn(printed, "the files are removed");
+    Ok(())
 }
