@@ -15,6 +15,7 @@ mod gds_trouble;
 mod gdsio;
 mod impaired;
 mod schema;
+mod signals;
 mod train;
 mod train_dataset;
 mod train_trouble;

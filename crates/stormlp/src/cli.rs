@@ -83,6 +83,22 @@ pub(crate) enum Command {
     Completions(completions::Args),
 }
 
+impl Command {
+    /// Whether a signal lets the command end with what it has; the others have nothing to keep.
+    pub(crate) fn keeps_what_it_has(&self) -> bool {
+        match self {
+            Self::Gds(_) | Self::Gdsio(_) | Self::Train(_) | Self::Datagen(_) => true,
+            Self::Checkpoint(args) => !args.clean,
+            Self::Datasize(_)
+            | Self::Workloads(_)
+            | Self::Doctor(_)
+            | Self::Report(_)
+            | Self::Clean(_)
+            | Self::Completions(_) => false,
+        }
+    }
+}
+
 const AFTER_HELP: &str = "\
 Examples:
   stormlp gds --io-size 1M --threads 8    compare the transfer paths on this machine

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = cli
         .check()
-        .and_then(|()| signals::arm())
+        .and_then(|()| signals::arm(cli.command.keeps_what_it_has()))
         .map(|stop| Session::new(stop, cli.quiet, cli.throttle, &cli.inject_fault))
         .and_then(|session| commands::run(cli.command, &session));
     match outcome {

@@ -19,7 +19,7 @@ use crate::progress::Progress;
 
 /// The surroundings of one run of the program.
 pub(crate) struct Session {
-    /// Pulled by SIGINT and SIGTERM.
+    /// Pulled by SIGINT, SIGTERM and SIGHUP.
     pub(crate) stop: StopToken,
     /// Whether progress is unwanted.
     pub(crate) quiet: bool,

@@ -1,24 +1,65 @@
-//! SIGINT and SIGTERM: the first asks the run to end with what it has, the second ends it at once.
+//! SIGINT, SIGTERM and SIGHUP: the first asks the run to end with what it has, the second ends it
+//! at once, whatever storage is doing. A command that has nothing to keep ends at the first.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use stormlp_model::stop::StopToken;
 
 use crate::exit::{Code, Failure};
 
-/// Arms both signals and returns the token they pull.
+/// Arms the signals and returns the token they pull. `keeps` says whether the command looks at it,
+/// to end with what it has.
 ///
 /// # Errors
 /// When the kernel refuses a handler.
-pub(crate) fn arm() -> Result<StopToken, Failure> {
+pub(crate) fn arm(keeps: bool) -> Result<StopToken, Failure> {
     let stop = StopToken::new();
-    for signal in [SIGINT, SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        if signal == SIGHUP && hangup_is_ignored() {
+            // `nohup` was asked to let the run outlive its terminal.
+            continue;
+        }
+        let at_once = match keeps {
+            true => stop.flag(),
+            false => Arc::new(AtomicBool::new(true)),
+        };
         // The order matters: the exit comes first, so that it sees the flag of an earlier signal
         // and not the one that the second handler is about to set.
-        flag::register_conditional_shutdown(signal, Code::Stopped as i32, stop.flag())
+        flag::register_conditional_shutdown(signal, Code::Stopped as i32, at_once)
             .and_then(|_| flag::register(signal, stop.flag()))
             .context("cannot install a signal handler")?;
     }
     Ok(stop)
+}
+
+/// Whether whoever started this process had it ignore SIGHUP.
+fn hangup_is_ignored() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    ignores(&status, SIGHUP)
+}
+
+/// Whether `status`, the text of `/proc/self/status`, has `signal` among those that are ignored.
+fn ignores(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mask_of_ignored_signals_is_read() {
+        let status = |mask: &str| format!("SigBlk:\t0000000000000001\nSigIgn:\t{mask}\n");
+        assert!(ignores(&status("0000000000001001"), SIGHUP));
+        assert!(!ignores(&status("0000000000001000"), SIGHUP));
+        assert!(ignores(&status("0000000000000002"), SIGINT));
+        assert!(!ignores("", SIGHUP));
+    }
 }

@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = [
         "dry_run", "format", "export", "baseline", "results_dir", "mlperf_output",
     ])]
-    pub(super) clean: bool,
+    pub(crate) clean: bool,
 
     #[command(flatten)]
     size: SizeArgs,

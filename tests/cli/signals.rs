@@ -1,0 +1,150 @@
+//! Signals end a command with what it has, and a second one ends it whatever storage is doing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::checkpoint::folder;
+
+/// Starts `stormlp` in `folder`, and waits until `begun` is there.
+fn start(folder: &Path, words: &str, begun: &str) -> Child {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_stormlp"))
+        .current_dir(folder)
+        .args(words.split_whitespace())
+        .env_remove("STORMLP_RESULTS_DIR")
+        .env("STORMLP_LIBCUFILE", "/nonexistent/libcufile.so.0")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let since = Instant::now();
+    while !folder.join(begun).exists() {
+        assert!(
+            since.elapsed() < Duration::from_secs(60),
+            "{words}: not begun"
+        );
+        assert!(child.try_wait().unwrap().is_none(), "{words}: over");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child
+}
+
+fn send(signal: &str, child: &Child) {
+    let id = child.id().to_string();
+    let sent = Command::new("kill").args([signal, &id]).status();
+    assert!(sent.unwrap().success());
+}
+
+/// The exit code of a child that has to end.
+fn code(mut child: Child, words: &str) -> Option<i32> {
+    let since = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        if since.elapsed() > Duration::from_secs(60) {
+            child.kill().unwrap();
+            panic!("{words}: it does not end");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn report(folder: &Path) -> PathBuf {
+    let mut runs = fs::read_dir(folder.join("stormlp-results")).unwrap();
+    runs.next().unwrap().unwrap().path().join("report.json")
+}
+
+/// Whether whoever started the tests has them ignore SIGHUP, which what they start inherits.
+fn hangup_is_ignored() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    u64::from_str_radix(mask.unwrap().trim(), 16).unwrap() & 1 != 0
+}
+
+/// Commands that would take minutes, and what is there when they have begun.
+const LONG: [(&str, &str); 4] = [
+    (
+        "gds --path null --threads 1 --file-size 1M --duration 5m",
+        "stormlp-data/gds",
+    ),
+    ("gdsio -D d -w 1 -s 1M -i 1M -x 1 -I 0 -T 300", "d/gdsio.0"),
+    (
+        "train unet3d --storage null --steps 10000 --compute-time 100ms --epochs 1",
+        "stormlp-results",
+    ),
+    (
+        "checkpoint tiny.yaml --ranks 8 --writes 2 --pause 5m --dir c",
+        "c/.stormlp-lock",
+    ),
+];
+
+#[test]
+fn each_signal_ends_a_run_with_what_it_has() {
+    for (words, begun) in LONG {
+        for signal in ["-HUP", "-TERM"] {
+            if signal == "-HUP" && hangup_is_ignored() {
+                continue;
+            }
+            let folder = folder();
+            let child = start(folder.path(), words, begun);
+            send(signal, &child);
+            assert_eq!(code(child, words), Some(130), "{words} {signal}");
+            let report = fs::read_to_string(report(folder.path())).unwrap();
+            let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+            assert_eq!(report["ending"]["status"], "stopped", "{words} {signal}");
+        }
+    }
+}
+
+#[test]
+fn a_second_signal_ends_what_waits_for_storage() {
+    let stalled = [
+        (
+            "gds --path cpu --op read --file-size 1M --threads 1",
+            "stormlp-data/gds",
+        ),
+        (
+            "checkpoint tiny.yaml --ranks 8 --writes 1 --pause 0 --scale 1 --dir c",
+            "c",
+        ),
+    ];
+    for (words, begun) in stalled {
+        let folder = folder();
+        let words = format!("{words} --throttle latency=1h");
+        let child = start(folder.path(), &words, begun);
+        // Each of them may come before storage stalls, where one is enough.
+        for signal in ["-TERM", "-HUP"] {
+            std::thread::sleep(Duration::from_millis(300));
+            let id = child.id().to_string();
+            let _ = Command::new("kill")
+                .args([signal, &id])
+                .stderr(Stdio::null())
+                .status();
+        }
+        assert_eq!(code(child, &words), Some(130), "{words}");
+    }
+}
+
+#[test]
+fn a_run_under_nohup_outlives_its_terminal() {
+    let folder = folder();
+    let program = env!("CARGO_BIN_EXE_stormlp");
+    let words = "gds --path null --threads 1,2 --file-size 1M --duration 700ms";
+    let line = format!("trap '' HUP; exec {program} {words}");
+    let child = Command::new("sh")
+        .current_dir(folder.path())
+        .args(["-c", &line])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let since = Instant::now();
+    while !folder.path().join("stormlp-data/gds").exists() {
+        assert!(since.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    send("-HUP", &child);
+    assert_eq!(code(child, words), Some(0));
+}
