@@ -128,6 +128,27 @@ fn a_second_signal_ends_what_waits_for_storage() {
 }
 
 #[test]
+fn no_thread_that_may_wait_for_storage_has_to_take_a_signal() {
+    let folder = folder();
+    let (words, begun) = LONG[0];
+    let child = start(folder.path(), words, begun);
+    let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    let mut takers = Vec::new();
+    for task in tasks.map(|task| task.unwrap().path()) {
+        let status = fs::read_to_string(task.join("status")).unwrap();
+        let field = |name| status.lines().find_map(|line| line.strip_prefix(name));
+        let blocked = u64::from_str_radix(field("SigBlk:").unwrap().trim(), 16).unwrap();
+        // SIGHUP, SIGINT and SIGTERM.
+        if blocked & 0x4003 != 0x4003 {
+            takers.push(field("Name:").unwrap().trim().to_string());
+        }
+    }
+    send("-TERM", &child);
+    assert_eq!(code(child, words), Some(130));
+    assert_eq!(takers, ["signals"]);
+}
+
+#[test]
 fn a_run_under_nohup_outlives_its_terminal() {
     let folder = folder();
     let program = env!("CARGO_BIN_EXE_stormlp");

@@ -12,14 +12,17 @@ use stormlp_model::stop::StopToken;
 
 use crate::exit::{Code, Failure};
 
+/// The signals that end a command.
+const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+
 /// Arms the signals and returns the token they pull. `keeps` says whether the command looks at it,
 /// to end with what it has.
 ///
 /// # Errors
-/// When the kernel refuses a handler.
+/// When the kernel refuses a handler, or a thread.
 pub(crate) fn arm(keeps: bool) -> Result<StopToken, Failure> {
     let stop = StopToken::new();
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in SIGNALS {
         if signal == SIGHUP && hangup_is_ignored() {
             // `nohup` was asked to let the run outlive its terminal.
             continue;
@@ -34,6 +37,9 @@ pub(crate) fn arm(keeps: bool) -> Result<StopToken, Failure> {
             .and_then(|_| flag::register(signal, stop.flag()))
             .context("cannot install a signal handler")?;
     }
+    stormlp_transfer::signals::deliver_to_a_thread_of_their_own(&SIGNALS)
+        .context("no thread could be started that takes signals")
+        .map_err(Failure::machine)?;
     Ok(stop)
 }
 

@@ -20,6 +20,7 @@ pub mod page_cache;
 pub mod paths;
 pub mod probe;
 pub mod region;
+pub mod signals;
 pub mod slot;
 pub mod storage;
 pub mod telemetry;
