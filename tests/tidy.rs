@@ -289,6 +289,29 @@ fn every_exit_code_is_documented() {
         .map(|code| code.to_string())
         .collect();
     assert_none("exit codes missing in README.md", &missing);
+    let help = help(&[]);
+    let listed = help.split("Exit codes:").nth(1).unwrap_or_default();
+    let digits = listed.split(|c: char| !c.is_ascii_digit());
+    let listed: Vec<u8> = digits.filter_map(|code| code.parse().ok()).collect();
+    assert_eq!(listed, [0, 1, 2, 3, 4, 5, 6, 130], "{help}");
+}
+
+#[test]
+fn the_samples_in_the_readme_are_short_and_fit_a_page() {
+    let readme = read("README.md");
+    let samples = readme.split("```text\n").skip(1);
+    let samples: Vec<&str> = samples
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert!(samples.len() >= 3);
+    for sample in samples {
+        let lines = sample.lines().count();
+        let widest = sample.lines().map(|line| line.chars().count()).max();
+        assert!(
+            lines <= 15 && widest <= Some(100),
+            "{lines}, {widest:?}: {sample}"
+        );
+    }
 }
 
 #[test]

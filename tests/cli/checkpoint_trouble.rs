@@ -57,6 +57,23 @@ fn numbers_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn a_file_may_ask_for_as_many_checkpoints_as_the_options_may() {
+    let folder = folder();
+    let path = folder.path().join("tiny.yaml");
+    for key in ["write", "read"] {
+        let counts = format!("checkpoint: {{num_checkpoints_{key}: 300000000}}\n");
+        fs::write(&path, format!("{TINY}{counts}")).unwrap();
+        for more in [&[][..], &["--dry-run"]] {
+            let what = format!("300000000 {key}s\nhelp: use --{key}s with 100000 at most");
+            refuses(folder.path(), more, 3, &what);
+        }
+    }
+    fs::write(&path, TINY).unwrap();
+    let many = ["--writes", "100001"];
+    refuses(folder.path(), &many, 3, "100001 writes");
+}
+
+#[test]
 fn what_this_machine_lacks_is_4_before_anything_is_written_and_in_a_dry_run() {
     let folder = folder();
     for arguments in [

@@ -213,6 +213,11 @@ fn several_runs_begin_with_a_warm_up() {
         let mean = f64::midpoint(of(&runs[1]), of(&runs[2]));
         assert!((mean - of(&report)).abs() < 1e-9, "{key}");
     }
+    // The warm-up is in no distribution, and every step but an epoch's first is in this one.
+    let histograms = report["histograms"].as_array().unwrap();
+    let mut waits = histograms.iter().filter(|one| one["name"] == "fetch_wait");
+    let steps = report["steps_per_epoch"].as_u64().unwrap();
+    assert_eq!(waits.next().unwrap()["count"], 2 * (steps - 1));
     // A file for each sample of 21, whichever run it is.
     assert_eq!(runs[0]["bytes_read"], report["bytes_read"]);
 }
