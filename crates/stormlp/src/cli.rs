@@ -106,7 +106,7 @@ Examples:
   stormlp train unet3d --dry-run          print the plan of a training run
 
 Exit codes: 0 done, 1 bug, 2 wrong usage, 3 no valid plan, 4 this machine lacks something,
-5 storage or device failed, 6 missed its target, 7 regression, 130 stopped by the user.";
+5 storage or device failed, 6 missed its target, 130 stopped by a signal.";
 
 #[cfg(test)]
 mod tests {

@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(value_name = "WORKLOAD")]
     workload: String,
 
-    /// The accelerator whose edition of the workload is meant; sizes do not depend on it.
+    /// The accelerator whose edition of the workload to take; sizes do not depend on it.
     #[arg(long, value_name = "NAME")]
     accelerator: Option<String>,
 

@@ -110,7 +110,7 @@ struct SizeArgs {
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
 
-    /// Ranks that are there, all of them unless --scale is given too
+    /// Ranks of the run; all of them take part unless --scale is given too
     /// [default: all of the model's; 8 with --mode subset]
     #[arg(long, value_name = "N")]
     ranks: Option<u64>,
@@ -128,8 +128,8 @@ struct OrderArgs {
     #[arg(long, value_name = "N")]
     writes: Option<u32>,
 
-    /// Checkpoints to restore: of those this run saves or, with --writes 0, that are there
-    /// [default: 10; 2 when scaled; never more than those]
+    /// Checkpoints to restore: of those this run saves or, with --writes 0, of those already there
+    /// [default: 10; 2 when scaled; never more than there are]
     #[arg(long, value_name = "N")]
     reads: Option<u32>,
 
@@ -149,15 +149,15 @@ struct OrderArgs {
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
     rank_shift: Option<u64>,
 
-    /// Drop files from the page cache before they are restored, and prove it
+    /// Drop files from the page cache before they are restored, and check that they are gone
     #[arg(long)]
     cold: bool,
 
-    /// Check restored content against what was saved
+    /// Compare restored content with what was saved
     #[arg(long)]
     verify: bool,
 
-    /// Whose order of reads and arithmetic: v2, v3, native
+    /// The edition to reproduce in read order and formulas: v2, v3, native
     #[arg(long, value_name = "PROFILE", default_value = "v2")]
     profile: CheckpointProfile,
 }
@@ -166,7 +166,7 @@ struct OrderArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Transfers")]
 struct TransferArgs {
-    /// Directory for checkpoints; repeatable, ranks take them in turn
+    /// Directory for checkpoints; with several, ranks take them in turn
     /// [default: ./stormlp-data/checkpoint/MODEL]
     #[arg(long = "dir", value_name = "DIR")]
     folders: Vec<PathBuf>,

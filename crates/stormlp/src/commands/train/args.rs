@@ -104,7 +104,7 @@ pub(crate) struct DataArgs {
     #[arg(long)]
     pub(crate) generate: bool,
 
-    /// Make the dataset that MLPerf's rule asks of this host, not a starter set
+    /// Make the dataset that MLPerf's rules ask for on this host, not a starter set
     #[arg(long)]
     pub(crate) full: bool,
 }
@@ -114,12 +114,12 @@ pub(crate) struct DataArgs {
 #[command(next_help_heading = "Reading")]
 pub(crate) struct ReadArgs {
     /// The path: buffered and cpu end in host memory; page-cache, cpu-gpu and cpu-async-gpu in a
-    /// GPU's, or in host memory that stands in for it; gds needs libcufile (see `stormlp doctor`);
+    /// GPU's memory, or in host memory that stands in for it; gds needs libcufile (see `stormlp doctor`);
     /// null is --storage null [default: buffered, or cpu where the workload sets odirect]
     #[arg(long, value_name = "PATH")]
     path: Option<PathKind>,
 
-    /// Where accelerator memory is: cuda:0, or host, which stands in and is named emulated
+    /// Accelerator memory: cuda:0, or host memory that stands in for it and is called emulated
     /// [default: the first GPU, else host]
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceId>,
@@ -128,7 +128,7 @@ pub(crate) struct ReadArgs {
     #[arg(long, value_name = "real|null", default_value = "real")]
     storage: Storage,
 
-    /// Drop the files from the page cache before each epoch, and prove it
+    /// Drop the files from the page cache before each epoch, and check that they are gone
     #[arg(long)]
     cold: bool,
 
@@ -136,12 +136,12 @@ pub(crate) struct ReadArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_READ_THREADS)))]
     read_threads: Option<u32>,
 
-    /// Batches that are read ahead
+    /// Batches to read ahead
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_PREFETCH)))]
     prefetch: Option<u32>,
 
-    /// Bytes of a record file that are asked for at a time, in chunks of up to 256K through the page
-    /// cache and 1M with O_DIRECT [default: the workload's, else TensorFlow's 256K, or 1M
+    /// Bytes to ask a record file for at a time; they are read in chunks of up to 256K through the
+    /// page cache and 1M with O_DIRECT [default: the workload's, else TensorFlow's 256K, or 1M
     /// with O_DIRECT, where nothing reads ahead]
     #[arg(long, value_name = "SIZE", value_parser = parse_some_bytes)]
     transfer_size: Option<ByteSize>,
