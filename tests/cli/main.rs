@@ -7,6 +7,7 @@ mod checkpoint;
 mod checkpoint_trouble;
 mod datagen;
 mod deliver;
+mod devices;
 mod doctor;
 mod frame;
 mod gds;

@@ -1,5 +1,6 @@
 //! What has to be right before the first cell, and before each: folders, files, page cache.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,6 +25,8 @@ pub(crate) struct Folders {
     storage: Arc<dyn Storage>,
     locks: Vec<FolderLock>,
     manifests: Vec<DataManifest>,
+    /// Block devices that are written: nobody can mount them meanwhile.
+    claims: Vec<File>,
 }
 
 impl Folders {
@@ -33,12 +36,19 @@ impl Folders {
             storage,
             locks: Vec::new(),
             manifests: Vec::new(),
+            claims: Vec::new(),
         };
         for folder in plan.folders.iter().map(|folder| folder.path.folder()) {
             folders.storage.make_folder(folder)?;
             folders.locks.push(folders.storage.lock(folder)?);
             let manifest = read_manifest(&*folders.storage, folder)?;
             folders.manifests.push(manifest);
+        }
+        // Much can have happened since the plan was made, a long time ago when it is resumed.
+        let devices = plan.files.iter().filter(|file| file.block_device);
+        for device in devices.filter(|_| plan.writes()) {
+            let claim = folders.storage.claim_device(&device.path)?;
+            folders.claims.push(claim);
         }
         Ok(folders)
     }

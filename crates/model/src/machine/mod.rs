@@ -2,6 +2,7 @@
 //! reason. Gathered by `transfer::probe`, rendered by `report::doctor`.
 
 mod advice;
+mod claims;
 mod fact;
 mod gpu;
 mod storage;
@@ -12,6 +13,7 @@ use crate::facts::{Availability, HostFacts};
 use crate::warning::Warning;
 
 pub use advice::advice;
+pub use claims::{DeviceClaims, Signature};
 pub use fact::Fact;
 pub use gpu::{AcsBridge, GpuFacts, LibraryFacts, NvidiaFs, PciGpu};
 pub use storage::{BlockDevice, BlockKind, DirectSupport, Filesystem, QueueFacts, StorageFacts};

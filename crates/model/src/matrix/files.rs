@@ -10,7 +10,7 @@ use super::inventory::{FileFacts, FileKind, FolderFacts, TargetInventory};
 use super::manifest::{ContentState, ManifestFile};
 use super::plan::{FileAction, FilePlan, FolderPlan};
 use super::request::{JobRequest, MatrixRequest, Target};
-use super::space;
+use super::{devices, space};
 use crate::facts::Availability;
 use crate::location::Location;
 use crate::operation::Direction;
@@ -124,6 +124,7 @@ pub(super) fn decide(
         table.of_job.push(files);
         table.used_bytes.push(used_bytes);
     }
+    devices::check_named(request, inventory, problems);
     space::check(inventory, &table, problems);
     table
 }
@@ -464,11 +465,8 @@ fn check_access(
             "use --dir for a folder",
         );
     }
-    if facts.kind == FileKind::BlockDevice && needs.writes && !request.overwrite_block_devices {
-        problems.plan(
-            format!("{path} is a block device; writing would destroy what is on it"),
-            "add --destroy-data-on-block-devices if that is what you want",
-        );
+    if facts.kind == FileKind::BlockDevice && needs.writes {
+        devices::check(request, facts, problems);
     }
     for (wanted, access, verb) in [
         (true, &facts.readable, "read"),

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::DataManifest;
 use crate::facts::Availability;
+use crate::machine::DeviceClaims;
 
 /// What a path on disk is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +82,8 @@ pub struct FileFacts {
     pub direct: Availability,
     /// What offsets and sizes must be multiples of for `O_DIRECT`, in bytes.
     pub direct_alignment_bytes: u64,
+    /// Who uses a block device, and what lies on it; `None` for what is none.
+    pub claims: Option<DeviceClaims>,
 }
 
 /// What a scan of the folders and files of a request found.

@@ -7,6 +7,7 @@
 mod cells;
 mod check;
 mod choice;
+mod devices;
 mod files;
 pub mod gdsio;
 mod inventory;

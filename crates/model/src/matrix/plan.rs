@@ -10,8 +10,8 @@ use super::inventory::TargetInventory;
 use super::manifest::ContentState;
 use crate::facts::Availability;
 use crate::location::Location;
-use crate::operation::Operation;
-use crate::path::EngineKind;
+use crate::operation::{Direction, Operation};
+use crate::path::{EngineKind, PathKind};
 use crate::transport::{DeviceId, EngineChoice, Transport};
 use crate::warning::Warning;
 
@@ -181,6 +181,18 @@ impl MatrixPlan {
         // Without a cell there is nothing for an engine to do.
         let none = (EngineChoice::Auto, EngineKind::Psync);
         self.cells.first().map_or(none, of)
+    }
+
+    /// Whether a cell that can run writes.
+    pub fn writes(&self) -> bool {
+        let writes = |cell: &CellPlan| {
+            cell.op.direction() == Direction::Write || self.read_percent.is_some()
+        };
+        let mut runnable = self
+            .cells
+            .iter()
+            .filter(|cell| cell.availability.is_available());
+        runnable.any(|cell| writes(cell) && cell.transport.path != PathKind::Null)
     }
 
     /// The cells that can run on this machine.

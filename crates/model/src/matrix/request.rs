@@ -187,6 +187,9 @@ pub struct MatrixRequest {
     pub require_direct: bool,
     /// Whether block devices may be written, which destroys what is on them.
     pub overwrite_block_devices: bool,
+    /// Names of the file systems, partition tables and memberships on block devices that may be
+    /// written over, as `blkid` names them.
+    pub overwrite_signatures: Vec<String>,
     /// Share of reads in percent in a mixed run on the batch paths (gdsio's `-M`).
     pub read_percent: Option<u8>,
 }
@@ -225,6 +228,7 @@ impl MatrixRequest {
             require_gds: false,
             require_direct: false,
             overwrite_block_devices: false,
+            overwrite_signatures: Vec::new(),
             read_percent: None,
         }
     }

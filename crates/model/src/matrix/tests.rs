@@ -1,5 +1,6 @@
 //! What a request becomes on a machine that tests make up.
 
+mod devices;
 mod honesty;
 
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::facts::{AcceleratorFacts, Availability, HostFacts, PathSupport};
+use crate::machine::DeviceClaims;
 use crate::operation::Operation;
 use crate::path::{EngineKind, MemoryKind, PathKind};
 use crate::problem::{ProblemKind, Problems};
@@ -85,6 +87,7 @@ fn given(kind: FileKind, bytes: u64) -> TargetInventory {
             file_system: Some("xfs".to_string()),
             direct: Availability::Available,
             direct_alignment_bytes: 512,
+            claims: (kind == FileKind::BlockDevice).then(DeviceClaims::default),
         }],
     }
 }

@@ -78,7 +78,7 @@ fn collect(root: &Root, folder: &Path, depth: u32, found: &mut Vec<BlockDevice>)
 }
 
 /// Folders of the devices that this one is made of.
-fn members(root: &Root, folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn members(root: &Root, folder: &Path) -> Vec<PathBuf> {
     if root.exists(folder.join("partition")) {
         return folder.parent().map(Path::to_path_buf).into_iter().collect();
     }
@@ -90,7 +90,8 @@ fn members(root: &Root, folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn name_of(folder: &Path) -> String {
+/// The kernel's name of the device in a folder, with slashes as in `/dev`.
+pub(crate) fn name_of(folder: &Path) -> String {
     folder
         .file_name()
         .map_or_else(String::new, |name| name.to_string_lossy().replace('!', "/"))
@@ -110,7 +111,8 @@ fn kind(root: &Root, folder: &Path) -> BlockKind {
     }
 }
 
-fn device(root: &Root, folder: &Path, depth: u32, members: &[PathBuf]) -> BlockDevice {
+/// The device in a folder.
+pub(crate) fn device(root: &Root, folder: &Path, depth: u32, members: &[PathBuf]) -> BlockDevice {
     let kind = kind(root, folder);
     let text = |name: &str| root.text(folder.join(name));
     let layout = match kind {

@@ -4,6 +4,7 @@
 
 mod block;
 mod cgroup;
+mod claims;
 mod cpu;
 mod direct;
 mod gpu;
@@ -12,6 +13,7 @@ mod memory;
 mod mounts;
 mod platform;
 mod root;
+mod signature;
 mod storage;
 #[cfg(test)]
 mod testing;
@@ -22,7 +24,8 @@ use std::path::Path;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::machine::FORMAT_VERSION;
 use stormlp_model::machine::{
-    BlockDevice, BuildFacts, DirectSupport, Fact, Filesystem, GpuFacts, Machine, advice,
+    BlockDevice, BuildFacts, DeviceClaims, DirectSupport, Fact, Filesystem, GpuFacts, Machine,
+    advice,
 };
 
 use self::libraries::Libraries;
@@ -130,6 +133,11 @@ pub fn filesystem(directory: &Path) -> Fact<Filesystem> {
 /// `directory` itself when it is a block device.
 pub fn block_devices(directory: &Path) -> Fact<Vec<BlockDevice>> {
     storage::devices(&Root::system(), directory)
+}
+
+/// Who uses the block device at `path`, and what lies on it: what stands against writing over it.
+pub fn device_claims(path: &Path) -> DeviceClaims {
+    storage::claims(&Root::system(), path)
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ fn parse(line: &str) -> Option<Mount> {
 }
 
 /// The kernel writes blank, tab, line break and backslash as `\040` and the like.
-fn unescape(text: &str) -> String {
+pub(crate) fn unescape(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut i = 0;

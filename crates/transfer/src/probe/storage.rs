@@ -7,10 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{FileType, Stat, major, minor};
-use stormlp_model::machine::{BlockDevice, Fact, Filesystem, StorageFacts};
+use stormlp_model::machine::{BlockDevice, DeviceClaims, Fact, Filesystem, StorageFacts};
 
 use super::root::{Root, plain};
-use super::{block, direct, mounts};
+use super::{block, claims, direct, mounts};
 
 /// How long a file system may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -45,6 +45,15 @@ pub(crate) fn devices(root: &Root, directory: &Path) -> Fact<Vec<BlockDevice>> {
         nearest(&directory).and_then(|path| devices_of(&root, &path))
     })
     .unwrap_or_else(Fact::unknown)
+}
+
+/// Who uses the block device at `path`, and what lies on it.
+pub(crate) fn claims(root: &Root, path: &Path) -> DeviceClaims {
+    let (root, path) = (root.clone(), path.to_path_buf());
+    within(PATIENCE, move || claims::claims(&root, &path)).unwrap_or_else(|reason| DeviceClaims {
+        unexamined: Some(reason),
+        ..DeviceClaims::default()
+    })
 }
 
 fn gather(root: &Root, directory: &Path) -> StorageFacts {

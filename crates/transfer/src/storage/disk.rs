@@ -158,6 +158,25 @@ impl Storage for Disk {
     }
 }
 
+impl Disk {
+    /// Opens a block device for this process alone, among all that ask for it in this way: file
+    /// systems, arrays, volumes and swap do.
+    pub(super) fn claim(path: &Path) -> Result<File, TransferError> {
+        let mut options = File::options();
+        options.read(true).write(true).custom_flags(libc::O_EXCL);
+        options
+            .open(path)
+            .map_err(|source| match source.raw_os_error() {
+                Some(libc::EBUSY) => TransferError::Unavailable {
+                    what: format!("{} for writing", path.display()),
+                    reason: "another program or the kernel has claimed it".to_string(),
+                    remedy: "stop what uses it first, or name another device".to_string(),
+                },
+                _ => TransferError::file("claim", path, source),
+            })
+    }
+}
+
 /// A link that leads nowhere.
 const NOWHERE: Facts = Facts {
     kind: Kind::Nothing,

@@ -241,6 +241,15 @@ pub trait Storage: Send + Sync {
         FolderLock::take(folder)
     }
 
+    /// Claims a block device that is about to be written, as long as the handle lives: until then
+    /// nothing can be mounted from it or built upon it.
+    ///
+    /// # Errors
+    /// When somebody else has claimed it, or it cannot be opened.
+    fn claim_device(&self, path: &Path) -> Result<File, TransferError> {
+        Disk::claim(path)
+    }
+
     /// Builds a transfer path on the calling thread, which must be the one to use it.
     ///
     /// # Errors

@@ -159,9 +159,19 @@ pub(crate) struct FileArgs {
     #[arg(long, overrides_with = "remove")]
     keep: bool,
 
-    /// Allow writing to block devices, which destroys what is on them
+    /// Allow writing to block devices, which destroys what is on them; never to one that is in use
     #[arg(long)]
     destroy_data_on_block_devices: bool,
+
+    /// With it: write over a file system, a partition table or a member of an array or volume,
+    /// each named as `blkid` names it, such as ext4 or gpt
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        requires = "destroy_data_on_block_devices"
+    )]
+    overwrite_signature: Vec<String>,
 }
 
 /// How it is done.
@@ -295,6 +305,7 @@ fn take_files(args: FileArgs, request: &mut MatrixRequest) {
     request.fsync = args.fsync;
     request.keep = args.keep || !args.remove;
     request.overwrite_block_devices = args.destroy_data_on_block_devices;
+    request.overwrite_signatures = args.overwrite_signature;
 }
 
 fn take_devices(args: DeviceArgs, request: &mut MatrixRequest) {

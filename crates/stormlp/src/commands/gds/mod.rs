@@ -57,7 +57,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "REPORT", conflicts_with_all = [
         "path", "op", "io_size", "threads", "queue_depth", "preset", "duration", "passes",
         "warmup", "repeat", "cache", "read_percent", "dir", "file", "job", "file_size", "offset",
-        "fill", "verify", "fsync", "remove", "keep", "destroy_data_on_block_devices", "device",
+        "fill", "verify", "fsync", "remove", "keep", "destroy_data_on_block_devices",
+        "overwrite_signature", "device",
         "memory", "no_register", "engine", "submit_batch", "seed", "unaligned", "require_gds",
         "require_direct", "results_dir",
     ])]

@@ -151,6 +151,7 @@ fn file(path: &Path) -> FileFacts {
         },
         direct,
         direct_alignment_bytes,
+        claims: (kind == FileKind::BlockDevice).then(|| probe::device_claims(path)),
     }
 }
 

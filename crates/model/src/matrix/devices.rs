@@ -1,0 +1,105 @@
+//! Block devices that are to be written: never one in use, and never something of value by mistake.
+
+use super::inventory::{FileFacts, TargetInventory};
+use super::request::MatrixRequest;
+use crate::machine::DeviceClaims;
+use crate::problem::Problems;
+
+/// Finds what stands against writing over a block device.
+///
+/// What is in use yields to no option. What lies there unused yields to its name, so that nobody
+/// who means another device loses it.
+pub(super) fn check(request: &MatrixRequest, facts: &FileFacts, problems: &mut Problems) {
+    let path = facts.path.display();
+    let unexamined = match &facts.claims {
+        None => Some("it was not looked at"),
+        Some(claims) => claims.unexamined.as_deref(),
+    };
+    if let Some(reason) = unexamined {
+        problems.machine(
+            format!("whether {path} is in use cannot be told, so it is not written over: {reason}"),
+            "name another device, or run as a user who may read it, where /sys and /proc are \
+             mounted",
+        );
+    }
+    let Some(claims) = &facts.claims else {
+        return;
+    };
+    if !claims.users.is_empty() {
+        problems.machine(
+            format!(
+                "{path} is in use, so it is not written over: {}",
+                claims.users.join("; ")
+            ),
+            "no option overrides this: stop what uses it first, or name another device",
+        );
+        return;
+    }
+    let missing: Vec<&str> = (claims.names().into_iter())
+        .filter(|name| {
+            !request
+                .overwrite_signatures
+                .iter()
+                .any(|named| named == name)
+        })
+        .collect();
+    if request.overwrite_block_devices && missing.is_empty() {
+        return;
+    }
+    let flags = [
+        (!request.overwrite_block_devices).then(|| "--destroy-data-on-block-devices".to_string()),
+        (!missing.is_empty())
+            .then(|| format!("--overwrite-signature {}", claims.names().join(","))),
+    ];
+    let flags: Vec<String> = flags.into_iter().flatten().collect();
+    let carries = match claims.signatures.is_empty() {
+        true => "is a block device; writing would destroy what is on it".to_string(),
+        false => format!("carries {}; writing would destroy it", claims.words()),
+    };
+    problems.plan(
+        format!("{path} {carries}"),
+        format!("add {} if that is what you want", flags.join(" ")),
+    );
+}
+
+/// Finds names of signatures that no device carries: whoever gives one means another device.
+pub(super) fn check_named(
+    request: &MatrixRequest,
+    inventory: &TargetInventory,
+    problems: &mut Problems,
+) {
+    let claims: Vec<&DeviceClaims> = inventory
+        .files
+        .iter()
+        .filter_map(|f| f.claims.as_ref())
+        .collect();
+    let has = |named: &String| {
+        claims
+            .iter()
+            .any(|claims| claims.names().contains(&named.as_str()))
+    };
+    for named in request
+        .overwrite_signatures
+        .iter()
+        .filter(|named| !has(named))
+    {
+        let carried: Vec<String> = (inventory.files.iter())
+            .filter_map(|file| {
+                let claims = file.claims.as_ref().filter(|c| !c.signatures.is_empty())?;
+                Some(format!(
+                    "{} carries {}",
+                    file.path.display(),
+                    claims.words()
+                ))
+            })
+            .collect();
+        let carried = match carried.is_empty() {
+            true => "none of them carries anything that is known".to_string(),
+            false => carried.join("; "),
+        };
+        problems.plan(
+            format!("--overwrite-signature {named}: no --file is a block device that carries it"),
+            format!("look again at which device you mean: {carried}"),
+        );
+    }
+}

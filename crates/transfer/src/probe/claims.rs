@@ -1,0 +1,341 @@
+//! Who uses a block device, and what lies on it: what has to be known before it is written over.
+//!
+//! The kernel says who: the mount table, the list of swap areas, the `holders` of each device, and
+//! last an exclusive open, which fails for everything that claims a device, in other containers
+//! too. A disk and its partitions are one thing here: whoever writes the disk writes them all, and
+//! a partition of a disk that is in use as a whole is in use.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use stormlp_model::machine::{DeviceClaims, Fact, Signature};
+
+use super::block::{device, members, name_of};
+use super::mounts::{self, Mount};
+use super::root::{Root, plain};
+use super::signature::signatures;
+
+/// A device, or what it is a part of, or a part of it.
+struct Relative {
+    name: String,
+    number: String,
+    folder: PathBuf,
+    /// Where its bytes lie on the examined device, from where to how many; `None` for the disk
+    /// that a partition is on.
+    part: Option<(u64, u64)>,
+}
+
+/// Everything that stands against writing over the device at `path`.
+pub(crate) fn claims(root: &Root, path: &Path) -> DeviceClaims {
+    let number = match fs::metadata(path) {
+        Ok(metadata) => metadata.rdev(),
+        Err(error) => return unexamined(plain(&error)),
+    };
+    let number = format!("{}:{}", libc::major(number), libc::minor(number));
+    let mut found = of_number(root, &number);
+    if found.unexamined.is_some() {
+        return found;
+    }
+    if found.users.is_empty() && is_held(path) {
+        let user = "another program or the kernel holds it (an exclusive open fails)";
+        found.users.push(user.to_string());
+    }
+    match File::open(path).and_then(|file| marks(root, &number, &file)) {
+        Ok(signatures) => found.signatures = signatures,
+        Err(error) => found.unexamined = Some(plain(&error)),
+    }
+    found
+}
+
+fn unexamined(reason: String) -> DeviceClaims {
+    DeviceClaims {
+        unexamined: Some(reason),
+        ..DeviceClaims::default()
+    }
+}
+
+/// Whether somebody has claimed the device for himself.
+fn is_held(path: &Path) -> bool {
+    let exclusive = (File::options().read(true).custom_flags(libc::O_EXCL)).open(path);
+    exclusive.is_err_and(|error| error.raw_os_error() == Some(libc::EBUSY))
+}
+
+/// The users of the device of this number that the kernel's files name.
+fn of_number(root: &Root, number: &str) -> DeviceClaims {
+    let family = match family(root, number) {
+        Fact::Known(family) => family,
+        Fact::Unknown(reason) => return unexamined(reason),
+    };
+    let mounts = match mounts::mounts(root) {
+        Fact::Known(mounts) => mounts,
+        Fact::Unknown(reason) => return unexamined(reason),
+    };
+    let mut users = Vec::new();
+    for one in &family {
+        users.extend(mounted(root, one, &mounts));
+        users.extend(swapped(root, one));
+        users.extend(held(root, one));
+        users.extend(looped(root, one));
+    }
+    DeviceClaims {
+        users,
+        ..DeviceClaims::default()
+    }
+}
+
+/// The device itself, its partitions, and the disk that it is a partition of.
+fn family(root: &Root, number: &str) -> Fact<Vec<Relative>> {
+    let link = Path::new("/sys/dev/block").join(number);
+    let Some(folder) = root.canonical(&link) else {
+        return Fact::unknown(format!("{} is not there", link.display()));
+    };
+    let bytes = |folder: &Path, name: &str| {
+        let sectors = root.number::<u64>(folder.join(name));
+        sectors.map(|sectors| sectors.saturating_mul(512))
+    };
+    let relative = |folder: PathBuf, part| Relative {
+        name: name_of(&folder),
+        number: root.text(folder.join("dev")).unwrap_or(String::new()),
+        folder,
+        part,
+    };
+    let size = match bytes(&folder, "size") {
+        Fact::Known(size) => size,
+        Fact::Unknown(reason) => return Fact::Unknown(reason),
+    };
+    let mut family = Vec::new();
+    for name in root.names(&folder).unwrap_or(Vec::new()) {
+        let inner = folder.join(name);
+        if root.exists(inner.join("partition")) {
+            let part = bytes(&inner, "start")
+                .known()
+                .copied()
+                .zip(bytes(&inner, "size").known().copied());
+            let Some(part) = part else {
+                return Fact::unknown(format!("{} does not say where it lies", inner.display()));
+            };
+            family.push(relative(inner, Some(part)));
+        }
+    }
+    if root.exists(folder.join("partition")) {
+        family.extend(
+            members(root, &folder)
+                .into_iter()
+                .map(|disk| relative(disk, None)),
+        );
+    }
+    family.insert(0, relative(folder, Some((0, size))));
+    Fact::Known(family)
+}
+
+/// Where it is mounted. A file system on several devices has a number of its own and names one of
+/// them as its source.
+fn mounted(root: &Root, one: &Relative, mounts: &[Mount]) -> Vec<String> {
+    let is_source = |mount: &&Mount| {
+        mount.number == one.number
+            || (mount.source.starts_with("/dev/") && is(root, one, &mount.source))
+    };
+    let words = |mount: &Mount| {
+        format!(
+            "{} is mounted at {} ({})",
+            one.name,
+            mount.point.display(),
+            mount.kind
+        )
+    };
+    // Bind mounts name the same file system again and again.
+    mounts
+        .iter()
+        .find(is_source)
+        .map(words)
+        .into_iter()
+        .collect()
+}
+
+/// Whether a path of the machine stands for the device: by its number where the node is there,
+/// else by its name.
+fn is(root: &Root, one: &Relative, path: &str) -> bool {
+    let node = root.canonical(path);
+    let name = node
+        .as_deref()
+        .unwrap_or(Path::new(path))
+        .strip_prefix("/dev");
+    name.is_ok_and(|name| name.to_string_lossy().replace('!', "/") == one.name)
+}
+
+fn swapped(root: &Root, one: &Relative) -> Option<String> {
+    let areas = root.text("/proc/swaps").unwrap_or(String::new());
+    let mut paths = areas
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().next());
+    paths
+        .any(|path| is(root, one, &mounts::unescape(path)))
+        .then(|| format!("{} is swap space", one.name))
+}
+
+/// What is built upon it: md arrays, logical volumes, encrypted and multipath devices.
+fn held(root: &Root, one: &Relative) -> Vec<String> {
+    let holders = one.folder.join("holders");
+    let words = |name: &String| {
+        let folder = root.canonical(holders.join(name));
+        let layout = folder.and_then(|folder| device(root, &folder, 0, &[]).layout);
+        match layout {
+            Some(layout) => format!("{} is part of {name} ({layout})", one.name),
+            None => format!("{} is part of {name}", one.name),
+        }
+    };
+    root.names(&holders)
+        .unwrap_or(Vec::new())
+        .iter()
+        .map(words)
+        .collect()
+}
+
+/// Loop devices that show it under another name, which claims nothing.
+fn looped(root: &Root, one: &Relative) -> Vec<String> {
+    let blocks = Path::new("/sys/class/block");
+    let backing = |name: &String| {
+        let file = root.text(blocks.join(name).join("loop/backing_file"));
+        file.known().is_some_and(|file| is(root, one, file))
+    };
+    (root.names(blocks).unwrap_or(Vec::new()).iter())
+        .filter(|name| name.starts_with("loop") && backing(name))
+        .map(|name| format!("{} is behind {name}", one.name))
+        .collect()
+}
+
+/// What lies on the device and on its partitions.
+fn marks(root: &Root, number: &str, file: &File) -> io::Result<Vec<Signature>> {
+    let mut found = Vec::new();
+    for one in family(root, number).unwrap_or(Vec::new()) {
+        let Some((start, size)) = one.part else {
+            continue;
+        };
+        let names = signatures(file, start, size)?;
+        found.extend(names.into_iter().map(|name| Signature {
+            name: name.to_string(),
+            device: one.name.clone(),
+        }));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::os::unix::fs::FileExt as _;
+
+    use super::super::testing::Tree;
+    use super::*;
+
+    const DISK: &str = "sys/devices/virtual/block/sdb";
+
+    /// A disk of 4 MiB with two partitions of 1 MiB.
+    fn machine(mounts: &str, swaps: &str) -> Tree {
+        let part = |tree: Tree, number: u32| {
+            let folder = format!("{DISK}/sdb{number}");
+            tree.file(&format!("{folder}/partition"), number.to_string())
+                .file(&format!("{folder}/dev"), format!("8:{}", 16 + number))
+                .file(&format!("{folder}/start"), (2048 * number).to_string())
+                .file(&format!("{folder}/size"), "2048")
+                .folder(&format!("{folder}/holders"))
+                .link(
+                    &format!("sys/dev/block/8:{}", 16 + number),
+                    &format!("/{folder}"),
+                )
+        };
+        let disk = Tree::new()
+            .file(&format!("{DISK}/dev"), "8:16")
+            .file(&format!("{DISK}/size"), "8192")
+            .folder(&format!("{DISK}/holders"))
+            .link("sys/dev/block/8:16", &format!("/{DISK}"))
+            .file("proc/self/mountinfo", mounts)
+            .file(
+                "proc/swaps",
+                format!("Filename Type Size Used Priority\n{swaps}"),
+            );
+        part(part(disk, 1), 2)
+    }
+
+    fn users(tree: &Tree, number: &str) -> Vec<String> {
+        let found = of_number(&tree.root(), number);
+        assert_eq!(found.unexamined, None);
+        found.users
+    }
+
+    #[test]
+    fn a_mounted_partition_is_in_use_and_so_is_its_disk_but_not_its_neighbour() {
+        let tree = machine("36 1 8:17 / /data rw - xfs /dev/sdb1 rw", "");
+        for number in ["8:17", "8:16"] {
+            assert_eq!(users(&tree, number), ["sdb1 is mounted at /data (xfs)"]);
+        }
+        assert!(users(&tree, "8:18").is_empty());
+    }
+
+    #[test]
+    fn a_partition_of_a_disk_that_is_mounted_whole_is_in_use() {
+        let tree = machine("36 1 8:16 / /data rw - xfs /dev/sdb rw", "");
+        assert_eq!(users(&tree, "8:18"), ["sdb is mounted at /data (xfs)"]);
+    }
+
+    #[test]
+    fn a_file_system_with_a_number_of_its_own_is_known_by_its_source() {
+        let tree = machine("36 1 0:50 / /pool rw - btrfs /dev/sdb2 rw", "");
+        assert_eq!(users(&tree, "8:16"), ["sdb2 is mounted at /pool (btrfs)"]);
+        assert!(users(&tree, "8:17").is_empty());
+    }
+
+    #[test]
+    fn swap_arrays_volumes_and_loops_are_users() {
+        let tree = machine("", "/dev/sdb1 partition 1 0 -2\n")
+            .file("sys/devices/virtual/block/dm-3/dm/uuid", "LVM-abc\n")
+            .link(
+                &format!("{DISK}/sdb2/holders/dm-3"),
+                "/sys/devices/virtual/block/dm-3",
+            )
+            .file(
+                "sys/devices/virtual/block/loop4/loop/backing_file",
+                "/dev/sdb\n",
+            )
+            .link("sys/class/block/loop4", "/sys/devices/virtual/block/loop4");
+        assert_eq!(
+            users(&tree, "8:16"),
+            [
+                "sdb is behind loop4",
+                "sdb1 is swap space",
+                "sdb2 is part of dm-3 (LVM)"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_examined_is_never_called_free() {
+        let tree = Tree::new().file("proc/self/mountinfo", "");
+        let found = of_number(&tree.root(), "8:16");
+        assert!(found.unexamined.unwrap().contains("/sys/dev/block/8:16"));
+        let tree = machine("", "");
+        fs::remove_file(tree.root().path("/proc/self/mountinfo")).unwrap();
+        let found = of_number(&tree.root(), "8:16");
+        assert!(found.unexamined.unwrap().contains("mountinfo"));
+    }
+
+    #[test]
+    fn marks_of_the_disk_and_of_its_partitions_are_told_apart() {
+        let tree = machine("", "");
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4 << 20).unwrap();
+        file.write_all_at(b"EFI PART", 512).unwrap();
+        file.write_all_at(b"XFSB", 1 << 20).unwrap();
+        let of = |number: &str, file: &File| -> Vec<String> {
+            let found = marks(&tree.root(), number, file).unwrap();
+            let words = found
+                .into_iter()
+                .map(|mark| format!("{} on {}", mark.name, mark.device));
+            words.collect()
+        };
+        assert_eq!(of("8:16", &file), ["gpt on sdb", "xfs on sdb1"]);
+    }
+}

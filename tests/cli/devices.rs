@@ -1,0 +1,158 @@
+//! Writing over block devices, tried on loop devices. Where those cannot be made (no root, no
+//! `losetup`), the tests say so and pass.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::gds::gds;
+use crate::stderr;
+
+/// What every test writes with, beside the flags.
+const WRITE: &str = "--path cpu --op write --io-size 64K --threads 1 --passes 1";
+const DESTROY: &str = "--destroy-data-on-block-devices";
+
+/// A loop device over a file of 32 MiB, taken down again at the end.
+struct Loop {
+    device: String,
+    image: PathBuf,
+    folder: TempDir,
+    mounted: bool,
+}
+
+/// What a command printed, when it is there and worked.
+fn ran(program: &str, words: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(words).output().ok()?;
+    let told = String::from_utf8_lossy(&output.stdout).trim().to_string();
+    output.status.success().then_some(told)
+}
+
+impl Loop {
+    /// `None`, with a message, where it cannot be had.
+    fn new() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("image");
+        fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
+        let device = ran("losetup", &["--find", "--show", image.to_str().unwrap()]);
+        let Some(device) = device else {
+            println!("skipped: no loop device can be made here");
+            return None;
+        };
+        Some(Self {
+            device,
+            image,
+            folder,
+            mounted: false,
+        })
+    }
+
+    /// Puts ext4 on it; `false`, with a message, where that cannot be done.
+    fn format(&self) -> bool {
+        let made = ran("mkfs.ext4", &["-q", "-F", &self.device]).is_some();
+        if !made {
+            println!("skipped: there is no mkfs.ext4");
+        }
+        made
+    }
+
+    /// Mounts it; `false`, with a message, where that cannot be done.
+    fn mount(&mut self) -> bool {
+        let place = self.folder.path().join("mounted");
+        fs::create_dir(&place).unwrap();
+        self.mounted = ran("mount", &[&self.device, place.to_str().unwrap()]).is_some();
+        if !self.mounted {
+            println!("skipped: nothing can be mounted here");
+        }
+        self.mounted
+    }
+
+    fn place(&self) -> PathBuf {
+        self.folder.path().join("mounted")
+    }
+
+    /// Writes to it with these flags.
+    fn write(&self, flags: &str) -> assert_cmd::assert::Assert {
+        let words = format!("{WRITE} --file {} {flags}", self.device);
+        gds(self.folder.path(), &words).assert()
+    }
+
+    /// What is on it now.
+    fn content(&self) -> Vec<u8> {
+        assert!(Path::new(&self.device).exists());
+        fs::read(&self.image).unwrap()
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        if self.mounted {
+            ran("umount", &[self.place().to_str().unwrap()]);
+        }
+        ran("losetup", &["--detach", &self.device]);
+    }
+}
+
+#[test]
+fn a_mounted_file_system_is_never_written_over() {
+    let Some(mut device) = Loop::new() else {
+        return;
+    };
+    if !device.format() || !device.mount() {
+        return;
+    }
+    fs::write(device.place().join("precious"), "data").unwrap();
+    let told = stderr(
+        device
+            .write(&format!("{DESTROY} --overwrite-signature ext4"))
+            .code(4),
+    );
+    assert!(told.contains("is in use"), "{told}");
+    assert!(
+        told.contains("is mounted at") && told.contains("(ext4)"),
+        "{told}"
+    );
+    assert!(told.contains("no option overrides this"), "{told}");
+    assert_eq!(fs::read(device.place().join("precious")).unwrap(), b"data");
+}
+
+#[test]
+fn a_file_system_that_nobody_uses_yields_to_its_name_alone() {
+    let Some(device) = Loop::new() else {
+        return;
+    };
+    if !device.format() {
+        return;
+    }
+    let before = device.content();
+    for flags in ["", DESTROY, &format!("{DESTROY} --overwrite-signature xfs")] {
+        let told = stderr(device.write(flags).code(3));
+        assert!(told.contains("carries ext4 on loop"), "{told}");
+        assert!(device.content() == before, "{flags}");
+    }
+    let alone = stderr(device.write("--overwrite-signature ext4").code(2));
+    assert!(alone.contains(DESTROY), "{alone}");
+    device
+        .write(&format!("{DESTROY} --overwrite-signature ext4"))
+        .success();
+    assert!(device.content() != before);
+    // What stormlp wrote carries no mark, so the first flag is enough from now on.
+    device.write(DESTROY).success();
+}
+
+#[test]
+fn a_device_that_somebody_holds_is_never_written_over() {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let Some(device) = Loop::new() else {
+        return;
+    };
+    const O_EXCL: i32 = 0o200;
+    let holder = (fs::File::options().read(true).custom_flags(O_EXCL))
+        .open(&device.device)
+        .unwrap();
+    let told = stderr(device.write(DESTROY).code(4));
+    assert!(told.contains("an exclusive open fails"), "{told}");
+    drop(holder);
+    device.write(DESTROY).success();
+}
