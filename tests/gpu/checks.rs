@@ -9,7 +9,7 @@ use stormlp_model::operation::Direction;
 use stormlp_model::path::{MemoryKind, PathKind};
 use stormlp_transfer::cuda::CudaDevice;
 use stormlp_transfer::cufile::probe::CudaProbe;
-use stormlp_transfer::{Accelerator as _, Region, Transfer};
+use stormlp_transfer::{Accelerator as _, Place, Region, Transfer};
 
 use crate::transfers::{BLOCK, Setup, byte, open, verify, write_and_verify};
 
@@ -157,17 +157,13 @@ impl Case {
         let file = path.attach(open(self.kind, name)).unwrap();
         let mut slot = path.take_slots().pop().unwrap();
         for (offset, len) in [(1, 1), (4095, 4098), (777, BLOCK - 3)] {
-            let (direction, tag) = (Direction::Read, 0);
-            let offset_bytes = offset as u64;
-            let transfer = Transfer {
-                direction,
+            let place = Place {
+                direction: Direction::Read,
                 file,
-                offset: offset_bytes,
+                offset: offset as u64,
                 len,
-                slot,
-                tag,
             };
-            assert!(path.submit(transfer).is_ok());
+            assert!(path.submit(Transfer { place, slot }).is_ok());
             let mut done = Vec::new();
             path.wait(1, &mut done).unwrap();
             let over = done.remove(0);

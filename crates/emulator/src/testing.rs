@@ -1,20 +1,57 @@
 //! A path that panics where a test wants it to.
 
 use std::fs::File;
+use std::io;
+use std::sync::Mutex;
+use std::time::Duration;
 
 use stormlp_model::evidence::Evidence;
-use stormlp_transfer::storage::BuildPath;
+use stormlp_transfer::storage::{Gate, Grant, Request, Storage};
 use stormlp_transfer::{
     Completion, FileId, PathSpec, Rejected, Slot, Transfer, TransferError, TransferPath, build_path,
 };
 
+/// What builds a path.
+pub(crate) type BuildPath = fn(PathSpec) -> Result<Box<dyn TransferPath>, TransferError>;
+
+/// Lets everything pass, and builds paths in a test's way, where it has one.
+#[derive(Default)]
+pub(crate) struct Builder(pub(crate) Mutex<Option<BuildPath>>);
+
+impl Builder {
+    pub(crate) fn of(build: BuildPath) -> Self {
+        Self(Mutex::new(Some(build)))
+    }
+}
+
+impl Gate for Builder {
+    fn admit(&self, request: &Request<'_>, now: Duration) -> io::Result<Grant> {
+        Ok(Grant {
+            bytes: request.bytes,
+            not_before: now,
+        })
+    }
+
+    fn build(
+        &self,
+        storage: &dyn Storage,
+        spec: PathSpec,
+    ) -> Result<Box<dyn TransferPath>, TransferError> {
+        let build = *self.0.lock().unwrap();
+        match build {
+            Some(build) => build(spec),
+            None => storage.path(spec),
+        }
+    }
+}
+
 /// Builders of paths that panic: when they are built or a file is attached, before a start gate;
 /// in the third transfer, after it.
 pub(crate) const SEAMS: [(&str, BuildPath); 4] = [
-    ("build", |_, _| panic!("broken build")),
-    ("attach", |_, spec| Panicking::over(spec, "attach")),
-    ("submit", |_, spec| Panicking::over(spec, "submit")),
-    ("wait", |_, spec| Panicking::over(spec, "wait")),
+    ("build", |_| panic!("broken build")),
+    ("attach", |spec| Panicking::over(spec, "attach")),
+    ("submit", |spec| Panicking::over(spec, "submit")),
+    ("wait", |spec| Panicking::over(spec, "wait")),
 ];
 
 struct Panicking {

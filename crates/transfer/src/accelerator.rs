@@ -1,10 +1,12 @@
 //! The memory transfers end in: a GPU's, or host memory standing in for one.
 
+use stormlp_model::operation::Direction;
 use stormlp_model::path::MemoryKind;
 
 use crate::cuda::{CudaDevice, Pins, Stream};
 use crate::error::TransferError;
 use crate::region::{HostBuffer, Region};
+use crate::slot::Slot;
 
 /// A device whose memory transfers end in, and how to get such memory.
 pub trait Accelerator: Send + Sync {
@@ -96,27 +98,16 @@ pub trait AcceleratorBuffer: Send {
     fn copy_to_host(&self, target: &mut [u8]) -> Result<(), TransferError>;
 }
 
-/// Which way a queued copy goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CopyDirection {
-    /// Host memory to accelerator memory.
-    ToAccelerator,
-    /// Accelerator memory to host memory.
-    ToHost,
-}
-
 /// A copy that owns both ends until it is done.
 pub struct QueuedCopy {
-    /// Which way.
-    pub direction: CopyDirection,
+    /// Which way: to the accelerator for a read, to the host for a write.
+    pub direction: Direction,
     /// The host's end.
-    pub host: HostBuffer,
+    pub host: Slot,
     /// The accelerator's end.
-    pub accelerator: Box<dyn AcceleratorBuffer>,
+    pub accelerator: Slot,
     /// How many bytes from the start of both.
     pub len: usize,
-    /// The owner's mark.
-    pub tag: u64,
     /// How the copy ended; `Ok` until it has run.
     pub result: Result<(), TransferError>,
 }
@@ -124,10 +115,11 @@ pub struct QueuedCopy {
 impl QueuedCopy {
     /// Does the copy here and now.
     pub fn run(&mut self) {
-        let len = self.len;
+        let host = self.host.host_mut().expect("the host's own memory");
+        let host = &mut host[..self.len];
         self.result = match self.direction {
-            CopyDirection::ToAccelerator => self.accelerator.copy_from_host(&self.host[..len]),
-            CopyDirection::ToHost => self.accelerator.copy_to_host(&mut self.host[..len]),
+            Direction::Read => self.accelerator.copy_in(host),
+            Direction::Write => self.accelerator.copy_out(host),
         };
     }
 }

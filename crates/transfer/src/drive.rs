@@ -5,17 +5,16 @@
 //! is read and written where, and what the bytes must be, is the lane's business.
 
 use std::fs::File;
-use std::iter::Sum;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use derive_more::{Add, Sum};
 use stormlp_model::evidence::Evidence;
-use stormlp_model::operation::Direction;
 
 use crate::error::TransferError;
-use crate::paths::{Completion, FileId, NullPath, Transfer, TransferPath};
+use crate::paths::{Completion, FileId, NullPath, Place, Transfer, TransferPath};
 use crate::slot::Slot;
 
 /// What one driver has moved. Its thread alone writes, so plain loads and stores do; it has cache
@@ -30,7 +29,7 @@ pub struct Counters {
 }
 
 /// The counters of a driver, or of several, at one moment.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Add, Sum)]
 pub struct Counted {
     /// Bytes moved.
     pub bytes: u64,
@@ -64,17 +63,6 @@ impl Counters {
     }
 }
 
-impl Sum for Counted {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |sum, one| Self {
-            bytes: sum.bytes + one.bytes,
-            operations: sum.operations + one.operations,
-            in_flight: sum.in_flight + one.in_flight,
-            in_flight_sum: sum.in_flight_sum + one.in_flight_sum,
-        })
-    }
-}
-
 /// What the drivers of one crew share: a place for each one's counters, and the slots that are
 /// no longer used. Slots are kept until this is dropped, after all threads have ended: to free
 /// and unregister memory would hold up those that still measure.
@@ -102,19 +90,6 @@ impl DriverSet {
     pub fn total(&self) -> Counted {
         self.counters.iter().map(Counters::read).sum()
     }
-}
-
-/// Where bytes are to come from or to go.
-#[derive(Debug, Clone, Copy)]
-pub struct Place {
-    /// Storage to slot, or slot to storage.
-    pub direction: Direction,
-    /// Which file.
-    pub file: FileId,
-    /// Where in the file, in bytes.
-    pub offset: u64,
-    /// How many bytes; at most the slot's length.
-    pub len: usize,
 }
 
 /// A transfer that is over.
@@ -225,23 +200,9 @@ impl<'a, T> Driver<'a, T> {
     /// When it could not be started; the slot is idle again.
     #[inline]
     pub fn submit(&mut self, slot: Slot, place: Place, tag: T) -> Result<(), TransferError> {
-        let Place {
-            direction,
-            file,
-            offset,
-            len,
-        } = place;
         let index = slot.index();
         self.flying[index] = Some((tag, Instant::now()));
-        let transfer = Transfer {
-            direction,
-            file,
-            offset,
-            len,
-            slot,
-            tag: 0,
-        };
-        match self.path.submit(transfer) {
+        match self.path.submit(Transfer { place, slot }) {
             Ok(()) => {
                 self.counted.in_flight += 1;
                 Ok(())
@@ -269,7 +230,7 @@ impl<'a, T> Driver<'a, T> {
     /// The next transfer that is over, in no particular order.
     #[inline]
     pub fn next_landed(&mut self) -> Option<Landed<T>> {
-        let Some(Completion { slot, result, .. }) = self.done.pop() else {
+        let Some(Completion { slot, result }) = self.done.pop() else {
             self.counters.write(&self.counted);
             return None;
         };

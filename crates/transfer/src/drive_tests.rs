@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use stormlp_model::operation::Direction;
 use stormlp_model::path::{EngineKind, PathKind};
 
 use super::*;

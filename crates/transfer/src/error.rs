@@ -116,6 +116,14 @@ impl TransferError {
         }
     }
 
+    /// A failed call that names no file.
+    pub(crate) fn io<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::Io {
+            action,
+            source: source.into(),
+        }
+    }
+
     /// Why it failed, without what was tried: for messages that have said that already.
     pub fn reason(&self) -> String {
         match self {

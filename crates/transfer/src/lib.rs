@@ -28,11 +28,11 @@ pub mod thread;
 pub mod timer;
 
 pub use accelerator::{Accelerator, AcceleratorBuffer, HostStandIn};
-pub use drive::{Counted, Counters, Driver, DriverSet, Landed, Place};
+pub use drive::{Counted, Counters, Driver, DriverSet, Landed};
 pub use error::TransferError;
 pub use paths::{
-    Completion, FileId, PathBuffers, PathSpec, Rejected, Transfer, TransferPath, buffers_needed,
-    build_path,
+    Completion, FileId, PathBuffers, PathSpec, Place, Rejected, Transfer, TransferPath,
+    buffers_needed, build_path,
 };
 pub use region::{Backing, HostBuffer, Region};
 pub use slot::Slot;

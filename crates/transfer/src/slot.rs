@@ -1,5 +1,7 @@
 //! Slots: where a transfer ends, or what it starts from.
 
+use std::ffi::c_void;
+
 use crate::accelerator::AcceleratorBuffer;
 use crate::error::TransferError;
 use crate::region::HostBuffer;
@@ -20,25 +22,27 @@ pub(crate) enum SlotMemory {
 }
 
 impl Slot {
-    /// A slot of host memory.
-    pub(crate) fn host_memory(index: u32, buffer: HostBuffer) -> Self {
-        Self {
-            index,
-            memory: SlotMemory::Host(buffer),
-        }
-    }
-
-    /// A slot of accelerator memory.
-    pub(crate) fn accelerator_memory(index: u32, buffer: Box<dyn AcceleratorBuffer>) -> Self {
-        Self {
-            index,
-            memory: SlotMemory::Accelerator(buffer),
-        }
+    /// A slot around each piece of memory, numbered from 0.
+    pub(crate) fn all(memory: impl IntoIterator<Item = SlotMemory>) -> Vec<Self> {
+        let numbered = (0..).zip(memory);
+        numbered
+            .map(|(index, memory)| Self { index, memory })
+            .collect()
     }
 
     /// The slot's number on its path: 0, 1, 2, …
     pub fn index(&self) -> usize {
         self.index as usize
+    }
+
+    /// Where its memory starts, as the kernel, CUDA and cuFile are to be told.
+    pub(crate) fn start(&self) -> *mut c_void {
+        match &self.memory {
+            SlotMemory::Host(buffer) => buffer.as_raw().cast(),
+            SlotMemory::Accelerator(buffer) => {
+                std::ptr::with_exposed_provenance_mut(buffer.address())
+            }
+        }
     }
 
     /// Length in bytes.

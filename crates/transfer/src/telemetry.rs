@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use derive_more::Add;
 use serde::{Deserialize, Serialize};
 
 /// CPU time, in seconds.
@@ -18,12 +19,12 @@ pub struct CpuTimes {
 impl CpuTimes {
     /// CPU time of this process so far, all threads.
     pub fn of_process() -> Self {
-        Self::from(usage(libc::RUSAGE_SELF))
-    }
-
-    /// CPU time of the calling thread so far.
-    pub fn of_thread() -> Self {
-        Self::from(usage(libc::RUSAGE_THREAD))
+        let usage = usage();
+        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
+        Self {
+            user_seconds: seconds(usage.ru_utime),
+            system_seconds: seconds(usage.ru_stime),
+        }
     }
 
     /// What was spent since `earlier`.
@@ -41,34 +42,24 @@ impl CpuTimes {
     }
 }
 
-impl From<libc::rusage> for CpuTimes {
-    fn from(usage: libc::rusage) -> Self {
-        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
-        Self {
-            user_seconds: seconds(usage.ru_utime),
-            system_seconds: seconds(usage.ru_stime),
-        }
-    }
-}
-
-/// Resource usage as the kernel counts it.
-fn usage(who: libc::c_int) -> libc::rusage {
+/// Resource usage of this process as the kernel counts it.
+fn usage() -> libc::rusage {
     // SAFETY: rusage is plain integers, for which all zeroes is a value; the kernel fills it in.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(who, &raw mut usage);
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
         usage
     }
 }
 
 /// The largest resident set this process has had, in bytes.
 pub fn peak_rss_bytes() -> u64 {
-    (usage(libc::RUSAGE_SELF).ru_maxrss as u64) << 10
+    (usage().ru_maxrss as u64) << 10
 }
 
 /// What the block layer counted for a device since it appeared
 /// (`Documentation/block/stat.rst` of the kernel).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Add)]
 pub struct DeviceCounters {
     /// Reads completed, after merging.
     pub reads: u64,
@@ -95,19 +86,6 @@ impl DeviceCounters {
             written_bytes: self.written_bytes.wrapping_sub(earlier.written_bytes),
             busy_ms: self.busy_ms.wrapping_sub(earlier.busy_ms),
             queued_ms: self.queued_ms.wrapping_sub(earlier.queued_ms),
-        }
-    }
-
-    /// Counters of two devices together.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            reads: self.reads + other.reads,
-            read_bytes: self.read_bytes + other.read_bytes,
-            writes: self.writes + other.writes,
-            written_bytes: self.written_bytes + other.written_bytes,
-            busy_ms: self.busy_ms + other.busy_ms,
-            queued_ms: self.queued_ms + other.queued_ms,
         }
     }
 
@@ -224,7 +202,7 @@ impl BlockDevices {
     pub fn counters(&self) -> Option<DeviceCounters> {
         let mut counters = self.0.iter().map(BlockDevice::counters);
         let first = counters.next()??;
-        counters.try_fold(first, |sum, next| Some(sum.plus(next?)))
+        counters.try_fold(first, |sum, next| Some(sum + next?))
     }
 }
 

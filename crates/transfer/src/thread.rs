@@ -1,6 +1,5 @@
 //! Threads of the transfer layer: where they run, and the one that copies for the stand-in.
 
-use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -19,21 +18,8 @@ pub fn bind_to_cpus(cpus: &[usize]) -> Result<(), TransferError> {
     {
         set.set(*cpu);
     }
-    rustix::thread::sched_setaffinity(None, &set).map_err(|errno| TransferError::Io {
-        action: "bind a thread to CPUs",
-        source: errno.into(),
-    })
-}
-
-/// The CPUs the calling thread may run on.
-///
-/// # Errors
-/// When the kernel does not say.
-pub fn allowed_cpus() -> io::Result<Vec<usize>> {
-    let set = rustix::thread::sched_getaffinity(None)?;
-    Ok((0..rustix::thread::CpuSet::MAX_CPU)
-        .filter(|cpu| set.is_set(*cpu))
-        .collect())
+    rustix::thread::sched_setaffinity(None, &set)
+        .map_err(TransferError::io("bind a thread to CPUs"))
 }
 
 /// The CPUs of a NUMA node, as sysfs lists them.
@@ -78,10 +64,7 @@ impl CopyThread {
                     }
                 }
             })
-            .map_err(|source| TransferError::Io {
-                action: "start the copy thread",
-                source,
-            })?;
+            .map_err(TransferError::io("start the copy thread"))?;
         Ok(Self {
             work: Some(work),
             finished,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
 use stormlp_transfer::engine::probe_uring;
-use stormlp_transfer::storage::{Access, BuildPath, Storage, is_direct_refused, temporary_name};
+use stormlp_transfer::storage::{Access, Storage, is_direct_refused, temporary_name};
 use stormlp_transfer::{
     Accelerator, HostStandIn, PathBuffers, PathSpec, Region, TransferError, TransferPath,
 };
@@ -52,7 +52,6 @@ impl Way {
         self,
         storage: &dyn Storage,
         buffers: PathBuffers,
-        build_path: BuildPath,
     ) -> Result<Box<dyn TransferPath>, GenerateError> {
         let spec = PathSpec {
             kind: self.kind(),
@@ -64,7 +63,8 @@ impl Way {
             max_files: 1,
             register_buffers: true,
         };
-        build_path(storage, spec).map_err(|error| GenerateError::setup(&error))
+        let path = storage.path(spec);
+        path.map_err(|error| GenerateError::setup(&error))
     }
 }
 

@@ -4,19 +4,18 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use stormlp_model::event::Silent;
 use stormlp_model::evidence::Evidence;
 use stormlp_model::stop::StopToken;
-use stormlp_transfer::storage::BuildPath;
+use stormlp_transfer::storage::{Gate, Gated, Grant, Request, Storage};
 use stormlp_transfer::{
     Completion, FileId, PathSpec, Rejected, Slot, Transfer, TransferError, TransferPath, build_path,
 };
 
-use super::run::run_over;
 use super::{Existing, GenerateError, GeneratePlan, run, verify};
 use crate::content::Content;
 use crate::dataset::{Dataset, FormatKind, Recipe};
@@ -144,18 +143,34 @@ impl TransferPath for PanickingPath {
     }
 }
 
+/// Storage whose paths panic here.
+struct PanicsAt(&'static str);
+
+impl Gate for PanicsAt {
+    fn admit(&self, request: &Request<'_>, now: Duration) -> std::io::Result<Grant> {
+        Ok(Grant {
+            bytes: request.bytes,
+            not_before: now,
+        })
+    }
+
+    fn build(
+        &self,
+        _: &dyn Storage,
+        spec: PathSpec,
+    ) -> Result<Box<dyn TransferPath>, TransferError> {
+        assert_ne!(self.0, "build", "an injected fault");
+        PanickingPath::over(spec, self.0)
+    }
+}
+
 #[test]
 fn a_path_that_panics_ends_the_run_which_can_be_continued() {
-    let seams: [BuildPath; 4] = [
-        |_, _| panic!("an injected fault"),
-        |_, spec| PanickingPath::over(spec, "attach"),
-        |_, spec| PanickingPath::over(spec, "submit"),
-        |_, spec| PanickingPath::over(spec, "wait"),
-    ];
-    for broken in seams {
+    for seam in ["build", "attach", "submit", "wait"] {
         let folder = tempfile::tempdir().unwrap();
-        let faulty = plan(folder.path(), dataset());
-        let error = in_time(move || run_over(&faulty, &Silent, &StopToken::new(), broken));
+        let mut faulty = plan(folder.path(), dataset());
+        faulty.storage = Arc::new(Gated::new(faulty.storage, PanicsAt(seam)));
+        let error = in_time(move || run(&faulty, &Silent, &StopToken::new()));
         let message = error.unwrap_err().to_string();
         assert!(message.starts_with("thread writer-"), "{message}");
         assert!(message.contains("an injected fault"), "{message}");

@@ -8,7 +8,6 @@ use std::time::Instant;
 use stormlp_model::event::{Event, Observer, Unit};
 use stormlp_model::stop::StopToken;
 use stormlp_model::warning::{Warning, WarningKind};
-use stormlp_transfer::storage::{BuildPath, path_on};
 use stormlp_transfer::telemetry::CpuTimes;
 use stormlp_transfer::{Driver, DriverSet, PathBuffers};
 
@@ -35,16 +34,6 @@ pub fn run(
     observer: &dyn Observer,
     stop: &StopToken,
 ) -> Result<GenerateReport, GenerateError> {
-    run_over(plan, observer, stop, path_on)
-}
-
-/// [`run`] over paths that `build_path` makes.
-pub(super) fn run_over(
-    plan: &GeneratePlan,
-    observer: &dyn Observer,
-    stop: &StopToken,
-    build_path: BuildPath,
-) -> Result<GenerateReport, GenerateError> {
     let storage = &*plan.storage;
     if !storage.is_folder(&plan.folder) {
         // A dataset that cannot fit leaves no trace, not even its folder.
@@ -60,7 +49,7 @@ pub(super) fn run_over(
     let way = Way::choose(plan)?;
     let whole: Vec<ManifestFile> = survey.kept.values().cloned().collect();
     let journal = Journal::begin(storage, &plan.folder, &head, &whole)?;
-    let crew = Crew::new(plan, &survey, &journal, way, build_path, stop);
+    let crew = Crew::new(plan, &survey, &journal, way, stop);
     let cpu = CpuTimes::of_process();
     let started = Instant::now();
     crew.work(observer)?;
@@ -146,7 +135,6 @@ struct Crew<'a> {
     survey: &'a Survey,
     journal: &'a Journal<'a>,
     way: Way,
-    build_path: BuildPath,
     stop: &'a StopToken,
     next: AtomicUsize,
     drivers: DriverSet,
@@ -160,7 +148,6 @@ impl<'a> Crew<'a> {
         survey: &'a Survey,
         journal: &'a Journal<'a>,
         way: Way,
-        build_path: BuildPath,
         stop: &'a StopToken,
     ) -> Self {
         Self {
@@ -168,7 +155,6 @@ impl<'a> Crew<'a> {
             survey,
             journal,
             way,
-            build_path,
             stop,
             next: AtomicUsize::new(0),
             drivers: DriverSet::new(plan.thread_count()),
@@ -224,7 +210,7 @@ impl<'a> Crew<'a> {
 
     /// One thread: file after file, until there are none, one failed or the user stops.
     fn thread(&self, index: usize, buffers: PathBuffers) {
-        let path = self.way.path(&*self.plan.storage, buffers, self.build_path);
+        let path = self.way.path(&*self.plan.storage, buffers);
         let mut driver = match path {
             Ok(path) => Driver::new(path, &self.drivers, index),
             Err(error) => return self.fail(error),

@@ -17,15 +17,13 @@ use stormlp_model::path::PathKind;
 use stormlp_model::report::{Ending, Head, ReportKind};
 use stormlp_model::stop::StopToken;
 use stormlp_model::transport::{DeviceId, EngineChoice};
-use stormlp_transfer::storage::{
-    BuildPath, Disk, FolderLock, Gate, Gated, Grant, Request, Storage, path_on,
-};
+use stormlp_transfer::storage::{Disk, FolderLock, Gate, Gated, Grant, Request, Storage};
 use stormlp_transfer::{Accelerator, HostStandIn, PathSpec, TransferError, TransferPath, probe};
 
 use super::run::run_over;
 use super::*;
 use crate::Surroundings;
-use crate::testing::SEAMS;
+use crate::testing::{BuildPath, SEAMS};
 
 #[path = "device_tests.rs"]
 mod device;
@@ -326,7 +324,10 @@ impl Gate for Faulty {
         storage: &dyn Storage,
         spec: PathSpec,
     ) -> Result<Box<dyn TransferPath>, TransferError> {
-        self.build_path.unwrap_or(path_on)(storage, spec)
+        match self.build_path {
+            Some(build) => build(spec),
+            None => storage.path(spec),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use stormlp_model::report::Series;
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::accelerator::{self, Accelerator};
 use stormlp_transfer::crew::{self, Start, Watch};
-use stormlp_transfer::storage::{Access, BuildPath, Storage};
+use stormlp_transfer::storage::{Access, Storage};
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters};
 use stormlp_transfer::{Driver, DriverSet, PathBuffers, PathSpec, Region, TransferError, thread};
 
@@ -58,8 +58,6 @@ pub(crate) struct Bench<'a> {
     pub(crate) storage: &'a dyn Storage,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) stop: &'a StopToken,
-    /// How a worker's path is built, on its own thread.
-    pub(crate) build_path: BuildPath,
 }
 
 impl Bench<'_> {
@@ -214,7 +212,7 @@ impl Bench<'_> {
             if let Some(node) = worker.numa_node {
                 thread::bind_to_cpus(&thread::cpus_of_node(node)?)?;
             }
-            let mut driver = Driver::new((self.build_path)(self.storage, spec)?, drivers, index);
+            let mut driver = Driver::new(self.storage.path(spec)?, drivers, index);
             let file = driver.attach(file)?;
             Ok((driver, file))
         };

@@ -1,7 +1,6 @@
 //! A panic in a worker, before or after the start gate, ends the matrix and loses no cell.
 
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -16,12 +15,12 @@ use stormlp_model::path::PathKind;
 use stormlp_model::report::{Ending, FailureCause, Head, ReportKind};
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::probe;
-use stormlp_transfer::storage::{BuildPath, Disk, Storage, path_on};
+use stormlp_transfer::storage::{Disk, Gated, Storage};
 
 use super::MatrixError;
-use super::run::{lock, run_over};
+use super::run::{lock, run as run_matrix};
 use crate::Surroundings;
-use crate::testing::SEAMS;
+use crate::testing::{BuildPath, Builder, SEAMS};
 
 /// A matrix of three reads, the first of them on a path that works.
 fn matrix(folder: &std::path::Path) -> MatrixReport {
@@ -62,30 +61,23 @@ fn matrix(folder: &std::path::Path) -> MatrixReport {
     MatrixReport::new(head, plan, MatrixResults::default())
 }
 
-/// How the second cell's paths are built, once the first is over.
-static SECOND: Mutex<Option<BuildPath>> = Mutex::new(None);
-
 /// Runs the matrix, whose second cell has paths that `broken` builds.
 fn run(broken: BuildPath) -> (Result<MatrixReport, MatrixError>, Vec<CellReport>) {
-    *SECOND.lock().unwrap() = None;
     let folder = tempfile::tempdir_in(".").unwrap();
-    let storage: Arc<dyn Storage> = Arc::new(Disk);
+    let gated = Arc::new(Gated::new(Arc::new(Disk), Builder::default()));
+    let storage: Arc<dyn Storage> = gated.clone();
     let locked = lock(&storage, matrix(folder.path())).unwrap();
     let mut told = Vec::new();
     let mut on_cell = |cell: &CellReport| {
-        *SECOND.lock().unwrap() = Some(broken);
+        *gated.gate().0.lock().unwrap() = Some(broken);
         told.push(cell.clone());
-    };
-    let build: BuildPath = |storage, spec| {
-        let build = *SECOND.lock().unwrap();
-        build.unwrap_or(path_on)(storage, spec)
     };
     let surroundings = Surroundings {
         storage: &storage,
         observer: &Silent,
         stop: &StopToken::new(),
     };
-    let ended = run_over(locked, &surroundings, &mut on_cell, build);
+    let ended = run_matrix(locked, &surroundings, &mut on_cell);
     (ended, told)
 }
 

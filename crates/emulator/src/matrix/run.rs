@@ -16,7 +16,7 @@ use stormlp_model::report::{Ending, FailureCause};
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::cufile::{Driver, Settings};
 use stormlp_transfer::page_cache::{Method, Residency};
-use stormlp_transfer::storage::{BuildPath, Storage, path_on};
+use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::peak_rss_bytes;
 use stormlp_transfer::{Backing, Region, TransferError};
 
@@ -67,16 +67,6 @@ pub fn run(
     surroundings: &Surroundings<'_>,
     on_cell: &mut dyn FnMut(&CellReport),
 ) -> Result<MatrixReport, MatrixError> {
-    run_over(locked, surroundings, on_cell, path_on)
-}
-
-/// [`run`] over paths that `build_path` makes.
-pub(super) fn run_over(
-    locked: Locked,
-    surroundings: &Surroundings<'_>,
-    on_cell: &mut dyn FnMut(&CellReport),
-    build_path: BuildPath,
-) -> Result<MatrixReport, MatrixError> {
     let Locked {
         mut report,
         mut folders,
@@ -102,7 +92,6 @@ pub(super) fn run_over(
             storage: &**storage,
             observer,
             stop,
-            build_path,
         },
         folders: &mut folders,
         backing: backing(region.backing()),

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use stormlp_model::evidence::Evidence;
 use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::transport::Transport;
-use stormlp_transfer::storage::{BuildPath, Storage, path_on};
+use stormlp_transfer::storage::Storage;
 use stormlp_transfer::{
     Accelerator, Backing, PathBuffers, PathSpec, Region, TransferError, buffers_needed,
 };
@@ -54,16 +54,6 @@ impl Crew {
         loaders: Vec<Loader>,
         keep_times: bool,
     ) -> Result<Self, TrainError> {
-        Self::start_over(spec, loaders, keep_times, path_on)
-    }
-
-    /// [`Self::start`] over paths that `build_path` makes.
-    pub(super) fn start_over(
-        spec: &CrewSpec,
-        loaders: Vec<Loader>,
-        keep_times: bool,
-        build_path: BuildPath,
-    ) -> Result<Self, TrainError> {
         let transport = &spec.transport;
         let (region, buffers) = allocate(spec).map_err(TrainError::Path)?;
         let backing = region.backing();
@@ -71,7 +61,6 @@ impl Crew {
         let shared = Arc::new(Shared::new(machine, transport.threads));
         let handles = Arc::new(Handles::on(Arc::clone(&spec.storage)));
         let rules = IoRules {
-            build_path,
             kind: transport.path,
             window: transport.window as u32,
             chunk_bytes: transport.chunk_bytes,

@@ -5,10 +5,11 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
+use stormlp_dataset::format::Span;
 use stormlp_model::path::{EngineKind, PathKind};
 use stormlp_model::transport::Transport;
 use stormlp_transfer::crew::Panicked;
-use stormlp_transfer::storage::{BuildPath, path_on};
+use stormlp_transfer::storage::Gated;
 use stormlp_transfer::{HostStandIn, engine};
 
 use super::crew::{Crew, CrewSpec, CrewTally};
@@ -17,8 +18,8 @@ use super::machine::{
     BlockTally, Halt, Interleave, InterleaveConfig, Landed, Leftover, Loader, Pace, PhaseSpec,
     ReadRequest, Share, Unit, Workers, WorkersConfig,
 };
-use super::source::{DataFile, Extent, Extents, ReadPlan, Reads, Source};
-use crate::testing::SEAMS;
+use super::source::{DataFile, Extents, ReadPlan, Reads, Source};
+use crate::testing::{Builder, SEAMS};
 
 const FILES: u64 = 12;
 const FILE_BYTES: u64 = 700_001;
@@ -83,7 +84,7 @@ impl Source for Files {
         Ok(ReadPlan {
             file: file as usize,
             reads: Reads::Known {
-                extents: Extents::One(Extent { offset, bytes }),
+                extents: Extents::One(Span { offset, bytes }),
                 keep_open: matches!(request.read.unit, Unit::Records { .. }),
                 landed,
             },
@@ -153,19 +154,12 @@ fn run_phase(
     files: Files,
     phase: PhaseSpec,
 ) -> Outcome {
-    let spec = spec(path, engine);
-    run_over(&spec, loader, files, phase, path_on)
+    run_on(&spec(path, engine), loader, files, phase)
 }
 
-fn run_over(
-    spec: &CrewSpec,
-    loader: &Loader,
-    files: Files,
-    phase: PhaseSpec,
-    build_path: BuildPath,
-) -> Outcome {
+fn run_on(spec: &CrewSpec, loader: &Loader, files: Files, phase: PhaseSpec) -> Outcome {
     let loaders = vec![loader.clone(), loader.clone()];
-    let crew = Crew::start_over(spec, loaders, false, build_path).unwrap();
+    let crew = Crew::start(spec, loaders, false).unwrap();
     // A run that failed already does not begin.
     if crew.shared.begin(Arc::new(files), phase) {
         let halt = crew.shared.wait(Duration::from_secs(60));
@@ -265,9 +259,10 @@ fn a_panic_in_an_io_thread_ends_the_run_with_an_error() {
 
 #[test]
 fn a_path_that_panics_ends_the_run_with_an_error() {
-    for (seam, build_path) in SEAMS {
-        let spec = spec(PathKind::Buffered, EngineKind::Psync);
-        let outcome = run_over(&spec, &whole_files(), Files::new(), phase(2, 6), build_path);
+    for (seam, broken) in SEAMS {
+        let mut spec = spec(PathKind::Buffered, EngineKind::Psync);
+        spec.storage = Arc::new(Gated::new(spec.storage, Builder::of(broken)));
+        let outcome = run_on(&spec, &whole_files(), Files::new(), phase(2, 6));
         assert_panicked(outcome.2, "io-", &format!("broken {seam}"));
     }
 }

@@ -12,7 +12,7 @@ use stormlp_transfer::storage::Storage;
 
 use super::error::TrainError;
 use super::machine::{Cursor, Landed, ReadRequest, Unit};
-use super::source::{self, DataFile, Extent, Extents, ReadPlan, Reads, Source};
+use super::source::{self, DataFile, Extents, ReadPlan, Reads, Source};
 
 /// The directory of a zip is found from its end; a reader looks there before it reads on.
 const ZIP_TAIL_BYTES: u64 = 4096;
@@ -98,8 +98,8 @@ impl DatasetSource {
         }
     }
 
-    fn whole(&self, file: usize) -> Extent {
-        Extent {
+    fn whole(&self, file: usize) -> Span {
+        Span {
             offset: 0,
             bytes: self.files[file].bytes,
         }
@@ -114,7 +114,7 @@ impl DatasetSource {
             Pattern::NumpyLoad => {
                 framing = Some(source::Framing::Npz);
                 let tail = whole.bytes.min(ZIP_TAIL_BYTES);
-                let tail = Extent {
+                let tail = Span {
                     offset: whole.bytes - tail,
                     bytes: tail,
                 };
@@ -125,11 +125,8 @@ impl DatasetSource {
                     Extents::Many(vec![tail, whole])
                 }
             }
-            Pattern::Indexed => {
-                let span = self.framing.sample(&self.files[file], position)?;
-                Extents::One(extent(span))
-            }
-            Pattern::NullSamples { sample_bytes } => Extents::One(Extent {
+            Pattern::Indexed => Extents::One(self.framing.sample(&self.files[file], position)?),
+            Pattern::NullSamples { sample_bytes } => Extents::One(Span {
                 offset: position.saturating_mul(*sample_bytes),
                 bytes: *sample_bytes,
             }),
@@ -160,8 +157,12 @@ impl DatasetSource {
         let file = self.index.file(accelerator, own) as usize;
         let group = nth % groups_per_file;
         let spans = self.framing.row_group(&self.files[file], columns, group)?;
-        let extents = spans.iter().copied().map(extent).collect();
-        Ok(known(file, Extents::Many(extents), Landed::default(), None))
+        Ok(known(
+            file,
+            Extents::Many(spans.to_vec()),
+            Landed::default(),
+            None,
+        ))
     }
 
     fn null_group(&self) -> ReadPlan {
@@ -169,7 +170,7 @@ impl DatasetSource {
             Pattern::NullGroups { group_bytes } => group_bytes,
             _ => 0,
         };
-        let extent = Extent { offset: 0, bytes };
+        let extent = Span { offset: 0, bytes };
         known(0, Extents::One(extent), Landed::default(), None)
     }
 
@@ -218,7 +219,7 @@ fn null_records(
         .next_multiple_of(transfer_bytes.max(1))
         .min(file_bytes);
     let record = read_to / record_bytes;
-    let extent = Extent {
+    let extent = Span {
         offset: from.read_to_bytes,
         bytes: read_to.saturating_sub(from.read_to_bytes),
     };
@@ -231,13 +232,6 @@ fn null_records(
         ended: read_to == file_bytes,
     };
     known(file, Extents::One(extent), landed, None)
-}
-
-fn extent(span: Span) -> Extent {
-    Extent {
-        offset: span.offset,
-        bytes: span.bytes,
-    }
 }
 
 fn known(

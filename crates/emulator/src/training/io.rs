@@ -17,7 +17,7 @@ use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
 use stormlp_transfer::crew::guarded;
-use stormlp_transfer::storage::{Access, BuildPath, Kind, Storage};
+use stormlp_transfer::storage::{Access, Kind, Storage};
 use stormlp_transfer::timer::Waker;
 use stormlp_transfer::{
     Driver, FileId, Landed, PathSpec, Place, Slot, TransferError, TransferPath,
@@ -48,8 +48,6 @@ pub(super) struct IoTally {
 /// How the I/O threads work; the same for all.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct IoRules {
-    /// How a thread's path is built, on that thread.
-    pub(super) build_path: BuildPath,
     pub(super) kind: PathKind,
     /// Chunks of one read in flight.
     pub(super) window: u32,
@@ -155,7 +153,7 @@ fn live(
             waker: Arc::clone(&waker),
         },
     );
-    let path = match (rules.build_path)(handles.storage(), spec) {
+    let path = match handles.storage().path(spec) {
         Ok(path) => path,
         Err(error) => return give_up(shared, TrainError::Path(error)),
     };

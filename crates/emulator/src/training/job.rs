@@ -1,10 +1,11 @@
 //! One read in progress: its stretches cut into chunks, and what has come of them.
 
+use stormlp_dataset::format::Span;
 use stormlp_transfer::FileId;
 
 use super::machine::{Cursor, Landed, Nanos, ReadRequest};
 use super::records::Records;
-use super::source::{Extent, ReadPlan, Reads};
+use super::source::{ReadPlan, Reads};
 
 /// Direct I/O wants offsets and lengths in multiples of this.
 pub(super) const DIRECT_ALIGN: u64 = 4096;
@@ -160,7 +161,7 @@ impl Job {
         };
         loop {
             let extent = *extents.as_slice().get(self.next_extent)?;
-            let Extent { offset, bytes } = aligned(extent, cut.direct);
+            let Span { offset, bytes } = aligned(extent, cut.direct);
             let end = offset + bytes;
             let start = offset + self.at;
             if start >= end {
@@ -180,13 +181,13 @@ impl Job {
 }
 
 /// The stretch widened to what direct I/O takes.
-fn aligned(extent: Extent, direct: bool) -> Extent {
+fn aligned(extent: Span, direct: bool) -> Span {
     if !direct {
         return extent;
     }
     let offset = extent.offset / DIRECT_ALIGN * DIRECT_ALIGN;
     let end = (extent.offset + extent.bytes).next_multiple_of(DIRECT_ALIGN);
-    Extent {
+    Span {
         offset,
         bytes: end - offset,
     }
@@ -232,9 +233,9 @@ mod tests {
             chunk_blocks in 1u64..8,
             direct: bool,
         ) {
-            let extents: Vec<Extent> = stretches
+            let extents: Vec<Span> = stretches
                 .iter()
-                .map(|(offset, bytes)| Extent { offset: *offset, bytes: *bytes })
+                .map(|(offset, bytes)| Span { offset: *offset, bytes: *bytes })
                 .collect();
             let file_bytes = extents.iter().map(|e| e.offset + e.bytes).max().unwrap_or(0);
             let cut = Cut { chunk_bytes: chunk_blocks * DIRECT_ALIGN, direct };
@@ -278,7 +279,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_file_may_come_short_under_direct_io() {
-        let whole = Extents::One(Extent {
+        let whole = Extents::One(Span {
             offset: 0,
             bytes: 10_000,
         });

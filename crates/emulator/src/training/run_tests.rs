@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use stormlp_dataset::format::Span;
 use stormlp_model::event::Silent;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::report::{Ending, FailureCause};
@@ -24,7 +25,7 @@ use super::epochs::{Distributions, RunMeasured, run};
 use super::error::TrainError;
 use super::machine::{Landed, ReadRequest, Share, Unit};
 use super::prepare::{EpochOrder, Order, Orders};
-use super::source::{DataFile, Extent, Extents, ReadPlan, Reads, Source};
+use super::source::{DataFile, Extents, ReadPlan, Reads, Source};
 use crate::Surroundings;
 
 const STEPS: u64 = 4;
@@ -41,7 +42,7 @@ impl Source for Nothing {
         Ok(ReadPlan {
             file: 0,
             reads: Reads::Known {
-                extents: Extents::One(Extent {
+                extents: Extents::One(Span {
                     offset: 0,
                     bytes: 1000,
                 }),

@@ -2,30 +2,23 @@
 
 use std::path::PathBuf;
 
+use stormlp_dataset::format::Span;
+
 use super::error::TrainError;
 use super::machine::{Cursor, Landed, ReadRequest};
-
-/// A stretch of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Extent {
-    /// Bytes from the start of the file.
-    pub offset: u64,
-    /// Length in bytes.
-    pub bytes: u64,
-}
 
 /// The stretches of one read, in the order in which they are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Extents {
     /// One stretch.
-    One(Extent),
+    One(Span),
     /// Several, as the columns of a row group.
-    Many(Vec<Extent>),
+    Many(Vec<Span>),
 }
 
 impl Extents {
     /// The stretches.
-    pub fn as_slice(&self) -> &[Extent] {
+    pub fn as_slice(&self) -> &[Span] {
         match self {
             Self::One(extent) => std::slice::from_ref(extent),
             Self::Many(extents) => extents,

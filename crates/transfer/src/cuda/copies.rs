@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, sys};
+use stormlp_model::operation::Direction;
 
 use super::stream::{Event, Stream};
 use super::{bind, failed};
-use crate::accelerator::{CopyDirection, CopyQueue, QueuedCopy};
+use crate::accelerator::{CopyQueue, QueuedCopy};
 use crate::error::TransferError;
 
 /// A stream of copies, with a mark behind each.
@@ -43,19 +44,19 @@ impl CudaCopies {
             copy.len <= copy.host.len() && copy.len <= copy.accelerator.len(),
             "a copy beyond the end of a buffer"
         );
-        let device = copy.accelerator.address() as sys::CUdeviceptr;
-        let host = copy.host.as_raw().cast();
+        let device = copy.accelerator.start().addr() as sys::CUdeviceptr;
+        let host = copy.host.start();
         bind(&self.context)?;
         let stream = self.stream.raw();
         // SAFETY: the copy owns both ends, both are long enough, and it stays in `in_flight` (or
         // is waited for, see `enqueue`) until the stream has come past it.
         let (call, status) = unsafe {
             match copy.direction {
-                CopyDirection::ToAccelerator => (
+                Direction::Read => (
                     "cuMemcpyHtoDAsync",
                     sys::cuMemcpyHtoDAsync_v2(device, host, copy.len, stream),
                 ),
-                CopyDirection::ToHost => (
+                Direction::Write => (
                     "cuMemcpyDtoHAsync",
                     sys::cuMemcpyDtoHAsync_v2(host, device, copy.len, stream),
                 ),

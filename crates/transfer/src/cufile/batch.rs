@@ -12,7 +12,6 @@ use stormlp_model::operation::Direction;
 use super::driver::Driver;
 use super::error::{CuFileError, check, negated};
 use super::handle::{FileHandle, signed};
-use super::loader::BatchApi;
 use super::sys;
 
 /// One entry to be handed in.
@@ -34,25 +33,24 @@ pub(crate) type BatchOutcome = (usize, Result<usize, CuFileError>);
 #[derive(Debug)]
 pub(crate) struct Batch {
     raw: sys::CUfileBatchHandle_t,
-    api: BatchApi,
     parameters: Vec<sys::CUfileIOParams_t>,
     events: Vec<sys::CUfileIOEvents_t>,
     in_flight: usize,
-    _driver: Arc<Driver>,
+    driver: Arc<Driver>,
 }
 
 impl Batch {
     /// A batch with room for `capacity` entries in flight.
     ///
     /// # Errors
-    /// When the library has no batches or not that many entries.
+    /// When the library has not that many entries.
     pub(crate) fn new(driver: Arc<Driver>, capacity: usize) -> Result<Self, CuFileError> {
-        let api = driver.api().batch()?;
+        let api = driver.api();
         let mut raw = std::ptr::null_mut();
         let entries = u32::try_from(capacity).unwrap_or(u32::MAX);
         // SAFETY: `raw` is a place for the handle; the driver is open.
         check("cuFileBatchIOSetUp", unsafe {
-            (api.set_up)(&mut raw, entries)
+            (api.batch_set_up)(&mut raw, entries)
         })?;
         let event = sys::CUfileIOEvents_t {
             cookie: std::ptr::null_mut(),
@@ -61,11 +59,10 @@ impl Batch {
         };
         Ok(Self {
             raw,
-            api,
             parameters: Vec::with_capacity(capacity),
             events: vec![event; capacity],
             in_flight: 0,
-            _driver: driver,
+            driver,
         })
     }
 
@@ -107,7 +104,8 @@ impl Batch {
         // SAFETY: the handle is set up, the array holds `count` entries and the library copies
         // them (seen: they may be overwritten right after the call); the caller vouches for the
         // memory and the files.
-        let status = unsafe { (self.api.submit)(self.raw, count as u32, entries, 0) };
+        let status =
+            unsafe { (self.driver.api().batch_submit)(self.raw, count as u32, entries, 0) };
         check("cuFileBatchIOSubmit", status)?;
         self.in_flight += count;
         Ok(())
@@ -141,7 +139,13 @@ impl Batch {
             let events = self.events.as_mut_ptr();
             // SAFETY: `events` has room for `count` outcomes; no time limit is a null pointer.
             let status = unsafe {
-                (self.api.get_status)(self.raw, wanted as u32, &mut count, events, limit)
+                (self.driver.api().batch_get_status)(
+                    self.raw,
+                    wanted as u32,
+                    &mut count,
+                    events,
+                    limit,
+                )
             };
             check("cuFileBatchIOGetStatus", status)?;
             let count = (count as usize).min(self.in_flight);
@@ -158,7 +162,7 @@ impl Batch {
     /// all the same.
     pub(crate) fn cancel(&mut self) {
         // SAFETY: the handle is set up. Cancelling is best effort by its documentation.
-        unsafe { (self.api.cancel)(self.raw) };
+        unsafe { (self.driver.api().batch_cancel)(self.raw) };
     }
 }
 
@@ -166,7 +170,7 @@ impl Drop for Batch {
     fn drop(&mut self) {
         // SAFETY: set up once, destroyed once; the owner has waited for what was in flight, or
         // keeps its memory allocated for ever.
-        unsafe { (self.api.destroy)(self.raw) };
+        unsafe { (self.driver.api().batch_destroy)(self.raw) };
     }
 }
 

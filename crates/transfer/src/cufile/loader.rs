@@ -32,30 +32,18 @@ pub struct Api {
     pub(super) buf_deregister: sys::FnBufDeregister,
     pub(super) read: sys::FnRead,
     pub(super) write: sys::FnWrite,
-    pub(super) batch: Option<BatchApi>,
-    pub(super) stream: Option<StreamApi>,
+    pub(super) batch_set_up: sys::FnBatchSetUp,
+    pub(super) batch_submit: sys::FnBatchSubmit,
+    pub(super) batch_get_status: sys::FnBatchGetStatus,
+    pub(super) batch_cancel: sys::FnBatchCancel,
+    pub(super) batch_destroy: sys::FnBatchDestroy,
+    pub(super) stream_register: sys::FnStreamRegister,
+    pub(super) stream_deregister: sys::FnStreamDeregister,
+    pub(super) read_async: sys::FnAsync,
+    pub(super) write_async: sys::FnAsync,
     pub(super) parameters: Option<ParameterApi>,
     pub(super) stats: Option<StatsApi>,
     pub(super) get_p2p_flags: Option<sys::FnGetP2pFlags>,
-}
-
-/// The batch calls (CUDA 11.6 on).
-#[derive(Debug, Clone, Copy)]
-pub(super) struct BatchApi {
-    pub(super) set_up: sys::FnBatchSetUp,
-    pub(super) submit: sys::FnBatchSubmit,
-    pub(super) get_status: sys::FnBatchGetStatus,
-    pub(super) cancel: sys::FnBatchCancel,
-    pub(super) destroy: sys::FnBatchDestroy,
-}
-
-/// The stream calls (1.7 on).
-#[derive(Debug, Clone, Copy)]
-pub(super) struct StreamApi {
-    pub(super) register: sys::FnStreamRegister,
-    pub(super) deregister: sys::FnStreamDeregister,
-    pub(super) read: sys::FnAsync,
-    pub(super) write: sys::FnAsync,
 }
 
 /// Parameters by number (1.14 on).
@@ -144,8 +132,15 @@ impl Api {
                 buf_deregister: symbols.required("cuFileBufDeregister")?,
                 read: symbols.required("cuFileRead")?,
                 write: symbols.required("cuFileWrite")?,
-                batch: symbols.batch(),
-                stream: symbols.stream(),
+                batch_set_up: symbols.required("cuFileBatchIOSetUp")?,
+                batch_submit: symbols.required("cuFileBatchIOSubmit")?,
+                batch_get_status: symbols.required("cuFileBatchIOGetStatus")?,
+                batch_cancel: symbols.required("cuFileBatchIOCancel")?,
+                batch_destroy: symbols.required("cuFileBatchIODestroy")?,
+                stream_register: symbols.required("cuFileStreamRegister")?,
+                stream_deregister: symbols.required("cuFileStreamDeregister")?,
+                read_async: symbols.required("cuFileReadAsync")?,
+                write_async: symbols.required("cuFileWriteAsync")?,
                 parameters: symbols.parameters(),
                 stats: symbols.stats(),
                 get_p2p_flags: symbols.optional("cuFileDriverGetP2PFlags"),
@@ -155,30 +150,13 @@ impl Api {
         }
     }
 
-    /// The batch calls.
-    pub(super) fn batch(&self) -> Result<BatchApi, CuFileError> {
-        self.batch
-            .ok_or_else(|| self.missing("cuFileBatchIOSetUp", "1.2"))
-    }
-
-    /// The stream calls.
-    pub(super) fn stream(&self) -> Result<StreamApi, CuFileError> {
-        self.stream
-            .ok_or_else(|| self.missing("cuFileReadAsync", "1.7"))
-    }
-
     /// Parameters by number.
     pub(super) fn parameters(&self) -> Result<ParameterApi, CuFileError> {
-        self.parameters
-            .ok_or_else(|| self.missing("cuFileSetParameterBool", "1.14"))
-    }
-
-    fn missing(&self, symbol: &'static str, since: &'static str) -> CuFileError {
-        CuFileError::Missing {
-            symbol,
+        self.parameters.ok_or(CuFileError::Missing {
+            symbol: "cuFileSetParameterBool",
             version: self.version,
-            since,
-        }
+            since: "1.14",
+        })
     }
 }
 
@@ -228,32 +206,7 @@ impl Symbols {
     }
 
     /// # Safety
-    /// As for [`Symbols::optional`]; so for the three below.
-    unsafe fn batch(&self) -> Option<BatchApi> {
-        // SAFETY: the types are those of `cufile.h`.
-        unsafe {
-            Some(BatchApi {
-                set_up: self.optional("cuFileBatchIOSetUp")?,
-                submit: self.optional("cuFileBatchIOSubmit")?,
-                get_status: self.optional("cuFileBatchIOGetStatus")?,
-                cancel: self.optional("cuFileBatchIOCancel")?,
-                destroy: self.optional("cuFileBatchIODestroy")?,
-            })
-        }
-    }
-
-    unsafe fn stream(&self) -> Option<StreamApi> {
-        // SAFETY: the types are those of `cufile.h`.
-        unsafe {
-            Some(StreamApi {
-                register: self.optional("cuFileStreamRegister")?,
-                deregister: self.optional("cuFileStreamDeregister")?,
-                read: self.optional("cuFileReadAsync")?,
-                write: self.optional("cuFileWriteAsync")?,
-            })
-        }
-    }
-
+    /// As for [`Symbols::optional`]; so for the one below.
     unsafe fn parameters(&self) -> Option<ParameterApi> {
         // SAFETY: the types are those of `cufile.h`.
         unsafe {

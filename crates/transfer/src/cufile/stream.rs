@@ -11,7 +11,6 @@ use stormlp_model::operation::Direction;
 use super::driver::Driver;
 use super::error::{CuFileError, check, check_transfer};
 use super::handle::{FileHandle, signed};
-use super::loader::StreamApi;
 use super::sys;
 
 /// Every argument is fixed when the transfer is handed in.
@@ -32,7 +31,6 @@ struct Arguments {
 #[derive(Debug)]
 pub(crate) struct FileStream {
     raw: sys::CUstream,
-    api: StreamApi,
     /// Owned through a raw pointer, because the library keeps its address between the calls.
     arguments: *mut Arguments,
     driver: Arc<Driver>,
@@ -42,7 +40,7 @@ impl FileStream {
     /// Registers a stream; `aligned` says that every transfer will be of whole 4 KiB blocks.
     ///
     /// # Errors
-    /// When the library has no streams or does not take this one.
+    /// When the library does not take it.
     ///
     /// # Safety
     /// `raw` must be a stream of the CUDA context current on this thread, and outlive the value.
@@ -51,11 +49,10 @@ impl FileStream {
         raw: sys::CUstream,
         aligned: bool,
     ) -> Result<Self, CuFileError> {
-        let api = driver.api().stream()?;
         let flags = FIXED_ARGUMENTS | if aligned { ALIGNED_ARGUMENTS } else { 0 };
         // SAFETY: the caller vouches for the stream.
         check("cuFileStreamRegister", unsafe {
-            (api.register)(raw, flags)
+            (driver.api().stream_register)(raw, flags)
         })?;
         let arguments = Arguments {
             len: 0,
@@ -65,7 +62,6 @@ impl FileStream {
         };
         Ok(Self {
             raw,
-            api,
             arguments: Box::into_raw(Box::new(arguments)),
             driver,
         })
@@ -90,8 +86,8 @@ impl FileStream {
         file_offset: u64,
     ) -> Result<(), CuFileError> {
         let (call, transfer) = match direction {
-            Direction::Read => ("cuFileReadAsync", self.api.read),
-            Direction::Write => ("cuFileWriteAsync", self.api.write),
+            Direction::Read => ("cuFileReadAsync", self.driver.api().read_async),
+            Direction::Write => ("cuFileWriteAsync", self.driver.api().write_async),
         };
         let arguments = self.arguments;
         // SAFETY: the box lives as long as `self`, and with the stream idle nobody else uses it.
@@ -135,9 +131,8 @@ impl FileStream {
 impl Drop for FileStream {
     fn drop(&mut self) {
         // SAFETY: registered once; the owner has synchronised the stream and destroys it later.
-        unsafe { (self.api.deregister)(self.raw) };
+        unsafe { (self.driver.api().stream_deregister)(self.raw) };
         // SAFETY: from `Box::into_raw` in `register`, and the stream no longer refers to it.
         drop(unsafe { Box::from_raw(self.arguments) });
-        let _ = &self.driver;
     }
 }

@@ -26,10 +26,9 @@ impl FileTable {
 
     /// Adds a file.
     pub(crate) fn insert(&mut self, file: File) -> Result<FileId, TransferError> {
-        let index = self.free.pop().ok_or_else(|| TransferError::Io {
-            action: "attach a file to an engine",
-            source: io::Error::other("its table of files is full"),
-        })?;
+        let full = || io::Error::other("its table of files is full");
+        let index = (self.free.pop().ok_or_else(full))
+            .map_err(TransferError::io("attach a file to an engine"))?;
         self.files[index as usize] = Some(file);
         Ok(FileId(index))
     }

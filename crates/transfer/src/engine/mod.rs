@@ -16,11 +16,12 @@ use std::os::fd::BorrowedFd;
 
 use stormlp_model::evidence::EngineFacts;
 use stormlp_model::facts::Availability;
-use stormlp_model::operation::Direction;
 use stormlp_model::path::EngineKind;
 
 use crate::error::TransferError;
+use crate::paths::{Completion, Rejected, Transfer};
 use crate::region::HostBuffer;
+use crate::slot::{Slot, SlotMemory};
 
 pub use uring::probe as probe_uring;
 
@@ -28,34 +29,7 @@ pub use uring::probe as probe_uring;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileId(pub(crate) u32);
 
-/// A host buffer that an engine knows by its number.
-#[derive(Debug)]
-pub(crate) struct EngineBuffer {
-    pub(crate) index: u32,
-    pub(crate) bytes: HostBuffer,
-}
-
-/// A read or write to be done.
-#[derive(Debug)]
-pub(crate) struct Io {
-    pub(crate) direction: Direction,
-    pub(crate) file: FileId,
-    pub(crate) offset: u64,
-    pub(crate) len: usize,
-    pub(crate) buffer: EngineBuffer,
-    pub(crate) tag: u64,
-}
-
-/// A read or write that is over.
-#[derive(Debug)]
-pub(crate) struct IoDone {
-    pub(crate) buffer: EngineBuffer,
-    pub(crate) tag: u64,
-    /// Bytes moved (possibly fewer than asked for), or the kernel's error.
-    pub(crate) result: io::Result<usize>,
-}
-
-/// Hands reads and writes to the kernel; owned by one thread.
+/// Hands reads and writes of host memory to the kernel; owned by one thread.
 pub(crate) trait Engine {
     /// Makes a file known.
     fn attach(&mut self, file: File) -> Result<FileId, TransferError>;
@@ -63,15 +37,15 @@ pub(crate) trait Engine {
     /// Forgets a file that has nothing in flight, and closes it.
     fn detach(&mut self, file: FileId) -> Result<(), TransferError>;
 
-    /// Hands out the buffers, once.
-    fn take_buffers(&mut self) -> Vec<EngineBuffer>;
+    /// Hands out the slots, once.
+    fn take_slots(&mut self) -> Vec<Slot>;
 
     /// Starts a read or write, or keeps it until the batch is full; on failure it comes back.
-    fn submit(&mut self, io: Io) -> Result<(), Box<(Io, TransferError)>>;
+    fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected>;
 
     /// Flushes what was kept and waits until `min` more are over; hands back all that are. An
     /// engine that cannot look without waiting waits for one.
-    fn wait(&mut self, min: usize, done: &mut Vec<IoDone>) -> Result<(), TransferError>;
+    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError>;
 
     /// Lets a write to `eventfd` end a `wait`; `false` where the engine cannot be woken: it
     /// returns when its operations do.
@@ -84,17 +58,6 @@ pub(crate) trait Engine {
     fn facts(&self) -> EngineFacts;
 }
 
-/// What an engine is to be built for.
-#[derive(Debug)]
-pub(crate) struct EngineSpec {
-    /// Buffers to register; also the largest number of operations in flight.
-    pub(crate) buffers: Vec<HostBuffer>,
-    /// Submissions gathered before they go to the kernel.
-    pub(crate) submit_batch: usize,
-    /// Files attached at one time, at most.
-    pub(crate) max_files: usize,
-}
-
 /// Why a build without tokio-uring has no engine of that name.
 #[cfg(not(feature = "tokio-uring"))]
 const LEFT_OUT: [&str; 2] = [
@@ -103,11 +66,21 @@ const LEFT_OUT: [&str; 2] = [
 ];
 
 /// Builds the engine of the given kind on the calling thread, which must be the one to use it.
-pub(crate) fn build(kind: EngineKind, spec: EngineSpec) -> Result<Box<dyn Engine>, TransferError> {
+/// It has a slot for each of `buffers`, gathers `submit_batch` submissions before they go to the
+/// kernel, and has at most `max_files` files attached at one time.
+pub(crate) fn build(
+    kind: EngineKind,
+    buffers: Vec<HostBuffer>,
+    submit_batch: usize,
+    max_files: usize,
+) -> Result<Box<dyn Engine>, TransferError> {
+    let slots = Slot::all(buffers.into_iter().map(SlotMemory::Host));
     Ok(match kind {
-        EngineKind::Uring => Box::new(uring::UringEngine::new(spec)?),
+        EngineKind::Uring => Box::new(uring::UringEngine::new(slots, submit_batch, max_files)?),
         #[cfg(feature = "tokio-uring")]
-        EngineKind::TokioUring => Box::new(tokio_uring::TokioUringEngine::new(spec)?),
+        EngineKind::TokioUring => {
+            Box::new(tokio_uring::TokioUringEngine::new(slots, submit_batch)?)
+        }
         #[cfg(not(feature = "tokio-uring"))]
         EngineKind::TokioUring => {
             let what = format!("engine {kind}");
@@ -118,7 +91,7 @@ pub(crate) fn build(kind: EngineKind, spec: EngineSpec) -> Result<Box<dyn Engine
                 remedy,
             });
         }
-        EngineKind::Psync => Box::new(psync::PsyncEngine::new(spec)),
+        EngineKind::Psync => Box::new(psync::PsyncEngine::new(slots, max_files)),
     })
 }
 
@@ -130,20 +103,22 @@ pub(crate) fn has_tokio_uring() -> Availability {
     return Availability::unavailable(LEFT_OUT[0], LEFT_OUT[1]);
 }
 
-/// Numbers the buffers as engines know them.
-fn number(buffers: Vec<HostBuffer>) -> Vec<EngineBuffer> {
-    (0..)
-        .zip(buffers)
-        .map(|(index, bytes)| EngineBuffer { index, bytes })
-        .collect()
+/// A transfer that is over, with the kernel's answer to its read or write.
+fn completion(slot: Slot, result: io::Result<usize>) -> Completion {
+    Completion {
+        slot,
+        result: result.map_err(TransferError::io("the read or write")),
+    }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::paths::Place;
     use crate::region::Region;
     use std::io::Write as _;
+    use stormlp_model::operation::Direction;
 
     const KINDS: [EngineKind; 3] = [EngineKind::Uring, EngineKind::TokioUring, EngineKind::Psync];
 
@@ -152,14 +127,7 @@ mod tests {
         for kind in KINDS {
             let mut region = Region::new(1 << 20).unwrap();
             let buffers = (0..4).map(|_| region.carve(8192, 4096).unwrap()).collect();
-            match build(
-                kind,
-                EngineSpec {
-                    buffers,
-                    submit_batch: 2,
-                    max_files: 4,
-                },
-            ) {
+            match build(kind, buffers, 2, 4) {
                 Ok(mut engine) => check(engine.as_mut()),
                 Err(error) => eprintln!("skipped {kind}: {error}"),
             }
@@ -173,39 +141,41 @@ mod tests {
         file
     }
 
-    fn io(direction: Direction, file: FileId, offset: u64, buffer: EngineBuffer) -> Io {
-        Io {
+    fn submit(
+        engine: &mut dyn Engine,
+        direction: Direction,
+        (file, offset): (FileId, u64),
+        slot: Slot,
+    ) {
+        let place = Place {
             direction,
             file,
             offset,
             len: 4096,
-            tag: offset,
-            buffer,
-        }
+        };
+        assert!(engine.submit(Transfer { place, slot }).is_ok());
     }
 
     #[test]
     fn every_engine_reads_what_is_there_and_stops_short_at_the_end() {
         each_engine(|engine| {
             let file = engine.attach(numbered_file(3 * 4096 + 100)).unwrap();
-            let buffers = engine.take_buffers();
-            for (block, buffer) in (0u64..).zip(buffers) {
-                engine
-                    .submit(io(Direction::Read, file, block * 4096, buffer))
-                    .unwrap();
+            for slot in engine.take_slots() {
+                let offset = slot.index() as u64 * 4096;
+                submit(engine, Direction::Read, (file, offset), slot);
             }
             let mut done = Vec::new();
             while done.len() < 4 {
                 engine.wait(1, &mut done).unwrap();
             }
             for over in done {
-                let block = over.tag / 4096;
+                let block = over.slot.index();
                 let expected = if block == 3 { 100 } else { 4096 };
                 assert_eq!(over.result.unwrap(), expected);
                 assert!(
-                    over.buffer.bytes[..expected]
+                    over.slot.host().unwrap()[..expected]
                         .iter()
-                        .all(|byte| u64::from(*byte) == block)
+                        .all(|byte| usize::from(*byte) == block)
                 );
             }
         });
@@ -218,39 +188,34 @@ mod tests {
             let id = engine.attach(file.reopen().unwrap()).unwrap();
             let read_only = File::open(file.path()).unwrap();
             let read_only = engine.attach(read_only).unwrap();
-            let mut buffers = engine.take_buffers();
-            let mut buffer = buffers.pop().unwrap();
-            buffer.bytes[..4096].fill(7);
+            let mut slot = engine.take_slots().pop().unwrap();
+            slot.host_mut().unwrap()[..4096].fill(7);
             let mut done = Vec::new();
-            engine
-                .submit(io(Direction::Write, id, 4096, buffer))
-                .unwrap();
+            submit(engine, Direction::Write, (id, 4096), slot);
             engine.wait(1, &mut done).unwrap();
             let over = done.pop().unwrap();
             assert_eq!(over.result.unwrap(), 4096);
             assert_eq!(std::fs::read(file.path()).unwrap()[4096..], [7; 4096]);
 
-            engine
-                .submit(io(Direction::Write, read_only, 0, over.buffer))
-                .unwrap();
+            submit(engine, Direction::Write, (read_only, 0), over.slot);
             engine.wait(1, &mut done).unwrap();
             let error = done.pop().unwrap().result.unwrap_err();
-            assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+            assert_eq!(error.errno(), Some(libc::EBADF));
         });
     }
 
     #[test]
     fn files_come_and_go_without_end() {
         each_engine(|engine| {
-            let mut buffer = engine.take_buffers().pop().unwrap();
+            let mut slot = engine.take_slots().pop().unwrap();
             for _ in 0..20 {
                 let id = engine.attach(numbered_file(4096)).unwrap();
-                engine.submit(io(Direction::Read, id, 0, buffer)).unwrap();
+                submit(engine, Direction::Read, (id, 0), slot);
                 let mut done = Vec::new();
                 engine.wait(1, &mut done).unwrap();
                 let over = done.pop().unwrap();
                 assert_eq!(over.result.unwrap(), 4096);
-                buffer = over.buffer;
+                slot = over.slot;
                 engine.detach(id).unwrap();
             }
         });
@@ -268,9 +233,9 @@ mod tests {
             let id = engine
                 .attach(File::from(std::os::fd::OwnedFd::from(reader)))
                 .unwrap();
-            let buffer = engine.take_buffers().pop().unwrap();
+            let slot = engine.take_slots().pop().unwrap();
             // A read of an empty pipe would keep the wait going for ever.
-            engine.submit(io(Direction::Read, id, 0, buffer)).unwrap();
+            submit(engine, Direction::Read, (id, 0), slot);
             for _ in 0..3 {
                 rustix::io::write(&wake, &1u64.to_ne_bytes()).unwrap();
                 let mut done = Vec::new();
@@ -295,13 +260,13 @@ mod tests {
             let id = engine
                 .attach(File::from(std::os::fd::OwnedFd::from(reader)))
                 .unwrap();
-            let buffer = engine.take_buffers().pop().unwrap();
+            let slot = engine.take_slots().pop().unwrap();
             // The pipe is empty on submission where the engine reads in the background.
             if engine.facts().engine == EngineKind::Psync {
                 writer.write_all(&[7; 100]).unwrap();
-                engine.submit(io(Direction::Read, id, 0, buffer)).unwrap();
+                submit(engine, Direction::Read, (id, 0), slot);
             } else {
-                engine.submit(io(Direction::Read, id, 0, buffer)).unwrap();
+                submit(engine, Direction::Read, (id, 0), slot);
                 engine.wait(0, &mut Vec::new()).unwrap();
                 writer.write_all(&[7; 100]).unwrap();
             }

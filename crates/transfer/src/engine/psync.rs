@@ -9,46 +9,46 @@ use stormlp_model::operation::Direction;
 use stormlp_model::path::EngineKind;
 
 use super::files::FileTable;
-use super::{Engine, EngineBuffer, EngineSpec, FileId, Io, IoDone, number};
+use super::{Engine, FileId, completion};
 use crate::error::TransferError;
+use crate::paths::{Completion, Rejected, Transfer};
+use crate::slot::Slot;
 
 /// Does operations inside `wait`, one after the other: with more than one in flight the latency
 /// holds the time in line, as it would on any device with one server.
 pub(crate) struct PsyncEngine {
     files: FileTable,
-    buffers: Vec<EngineBuffer>,
-    line: VecDeque<Io>,
+    slots: Vec<Slot>,
+    line: VecDeque<Transfer>,
 }
 
 impl PsyncEngine {
-    /// An engine over the given buffers.
-    pub(crate) fn new(spec: EngineSpec) -> Self {
+    /// An engine with these slots for up to `max_files` files.
+    pub(crate) fn new(slots: Vec<Slot>, max_files: usize) -> Self {
         Self {
-            files: FileTable::new(spec.max_files),
-            line: VecDeque::with_capacity(spec.buffers.len()),
-            buffers: number(spec.buffers),
+            files: FileTable::new(max_files),
+            line: VecDeque::with_capacity(slots.len()),
+            slots,
         }
     }
 
     /// Does one operation here and now.
-    fn perform(&self, mut io: Io) -> IoDone {
-        let file = self.files.get(io.file);
-        let bytes = &mut io.buffer.bytes[..io.len];
+    fn perform(&self, transfer: Transfer) -> Completion {
+        let Transfer { place, mut slot } = transfer;
+        let file = self.files.get(place.file);
+        let bytes = slot.host_mut().expect("engines move host memory");
+        let bytes = &mut bytes[..place.len];
         let result = loop {
-            let result = match io.direction {
-                Direction::Read => file.read_at(bytes, io.offset),
-                Direction::Write => file.write_at(bytes, io.offset),
+            let result = match place.direction {
+                Direction::Read => file.read_at(bytes, place.offset),
+                Direction::Write => file.write_at(bytes, place.offset),
             };
             match result {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 other => break other,
             }
         };
-        IoDone {
-            buffer: io.buffer,
-            tag: io.tag,
-            result,
-        }
+        completion(slot, result)
     }
 }
 
@@ -62,22 +62,22 @@ impl Engine for PsyncEngine {
         Ok(())
     }
 
-    fn take_buffers(&mut self) -> Vec<EngineBuffer> {
-        std::mem::take(&mut self.buffers)
+    fn take_slots(&mut self) -> Vec<Slot> {
+        std::mem::take(&mut self.slots)
     }
 
-    fn submit(&mut self, io: Io) -> Result<(), Box<(Io, TransferError)>> {
-        self.line.push_back(io);
+    fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
+        self.line.push_back(transfer);
         Ok(())
     }
 
-    fn wait(&mut self, min: usize, done: &mut Vec<IoDone>) -> Result<(), TransferError> {
+    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
         // At least one, so that a caller who only polls gets on.
         for _ in 0..min.max(1) {
-            let Some(io) = self.line.pop_front() else {
+            let Some(transfer) = self.line.pop_front() else {
                 break;
             };
-            done.push(self.perform(io));
+            done.push(self.perform(transfer));
         }
         Ok(())
     }

@@ -13,8 +13,10 @@ use stormlp_model::path::EngineKind;
 use tokio_uring::buf::fixed::FixedBufRegistry;
 use tokio_uring::buf::{BoundedBuf as _, IoBuf, IoBufMut};
 
-use super::{Engine, EngineBuffer, EngineSpec, FileId, Io, IoDone, number};
+use super::{Engine, FileId, completion};
 use crate::error::TransferError;
+use crate::paths::{Completion, Rejected, Transfer};
+use crate::slot::Slot;
 
 /// A second name for a buffer's bytes, as the registry wants one.
 struct Alias {
@@ -24,7 +26,7 @@ struct Alias {
 }
 
 // SAFETY: the address stays valid and in place while the engine lives (the region is mapped until
-// the last buffer is gone, and the engine's buffers come back before it is dropped); the bytes are initialised memory.
+// the last buffer is gone, and the engine's slots come back before it is dropped); the bytes are initialised memory.
 unsafe impl IoBuf for Alias {
     fn stable_ptr(&self) -> *const u8 {
         self.start
@@ -38,7 +40,7 @@ unsafe impl IoBuf for Alias {
 }
 
 // SAFETY: as above; the kernel is the only one to write through this name, and only while the
-// owner of the `EngineBuffer` has given it to the engine.
+// owner of the `Slot` has given it to the engine.
 unsafe impl IoBufMut for Alias {
     fn stable_mut_ptr(&mut self) -> *mut u8 {
         self.start
@@ -52,9 +54,9 @@ unsafe impl IoBufMut for Alias {
 pub(crate) struct TokioUringEngine {
     runtime: tokio_uring::Runtime,
     registry: Rc<FixedBufRegistry<Alias>>,
-    buffers: Vec<EngineBuffer>,
+    slots: Vec<Slot>,
     files: Vec<Option<Rc<tokio_uring::fs::File>>>,
-    queued: Vec<Io>,
+    queued: Vec<Transfer>,
     over: Rc<Over>,
     flying: usize,
 }
@@ -62,20 +64,20 @@ pub(crate) struct TokioUringEngine {
 /// Where tasks leave what is done.
 #[derive(Default)]
 struct Over {
-    done: RefCell<Vec<IoDone>>,
+    done: RefCell<Vec<Completion>>,
     notify: tokio::sync::Notify,
 }
 
 impl TokioUringEngine {
     /// Builds the runtime and registers the buffers.
-    pub(crate) fn new(spec: EngineSpec) -> Result<Self, TransferError> {
-        let depth = spec.buffers.len().max(1) as u32;
+    pub(crate) fn new(slots: Vec<Slot>, submit_batch: usize) -> Result<Self, TransferError> {
+        let depth = slots.len().max(1) as u32;
         let mut builder = tokio_uring::uring_builder();
         builder
             .setup_cqsize((depth * 2).next_power_of_two().max(16))
             .setup_coop_taskrun();
         let mut config = tokio_uring::builder();
-        let entries = (spec.submit_batch.max(1) as u32)
+        let entries = (submit_batch.max(1) as u32)
             .next_power_of_two()
             .min(depth.next_power_of_two());
         config.entries(entries).uring_builder(&builder);
@@ -86,11 +88,10 @@ impl TokioUringEngine {
                 reason: format!("the kernel answers {error}"),
                 remedy: "allow io_uring, or use --engine psync".to_string(),
             })?;
-        let buffers = number(spec.buffers);
-        let registry = Rc::new(FixedBufRegistry::new(buffers.iter().map(|buffer| Alias {
-            start: buffer.bytes.as_raw(),
-            len: buffer.bytes.len(),
-            initialised: buffer.bytes.len(),
+        let registry = Rc::new(FixedBufRegistry::new(slots.iter().map(|slot| Alias {
+            start: slot.start().cast(),
+            len: slot.len(),
+            initialised: slot.len(),
         })));
         let registered = runtime.block_on(async { registry.register() });
         registered.map_err(|error| TransferError::Unavailable {
@@ -101,7 +102,7 @@ impl TokioUringEngine {
         Ok(Self {
             runtime,
             registry,
-            buffers,
+            slots,
             files: Vec::new(),
             queued: Vec::new(),
             over: Rc::default(),
@@ -112,26 +113,23 @@ impl TokioUringEngine {
 
 /// Does one operation and leaves the result.
 async fn perform(
-    io: Io,
+    transfer: Transfer,
     file: Rc<tokio_uring::fs::File>,
     registry: Rc<FixedBufRegistry<Alias>>,
     over: Rc<Over>,
 ) {
+    let Transfer { place, slot } = transfer;
     let alias = registry
-        .check_out(io.buffer.index as usize)
-        .expect("one operation for each buffer");
-    let slice = alias.slice(..io.len);
-    let (result, slice) = match io.direction {
-        Direction::Read => file.read_fixed_at(slice, io.offset).await,
-        Direction::Write => file.write_fixed_at(slice, io.offset).await,
+        .check_out(slot.index())
+        .expect("one operation for each slot");
+    let slice = alias.slice(..place.len);
+    let (result, slice) = match place.direction {
+        Direction::Read => file.read_fixed_at(slice, place.offset).await,
+        Direction::Write => file.write_fixed_at(slice, place.offset).await,
     };
-    // The alias goes back to the registry before the buffer goes back to its owner.
+    // The alias goes back to the registry before the slot goes back to its owner.
     drop(slice);
-    over.done.borrow_mut().push(IoDone {
-        buffer: io.buffer,
-        tag: io.tag,
-        result,
-    });
+    over.done.borrow_mut().push(completion(slot, result));
     over.notify.notify_one();
 }
 
@@ -164,33 +162,29 @@ impl Engine for TokioUringEngine {
                     Err(_) => Ok(()),
                 }
             })
-            .map_err(|source| TransferError::Io {
-                action: "close a file",
-                source,
-            })
+            .map_err(TransferError::io("close a file"))
     }
 
-    fn take_buffers(&mut self) -> Vec<EngineBuffer> {
-        std::mem::take(&mut self.buffers)
+    fn take_slots(&mut self) -> Vec<Slot> {
+        std::mem::take(&mut self.slots)
     }
 
-    fn submit(&mut self, io: Io) -> Result<(), Box<(Io, TransferError)>> {
-        self.queued.push(io);
+    fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
+        self.queued.push(transfer);
         Ok(())
     }
 
-    fn wait(&mut self, min: usize, done: &mut Vec<IoDone>) -> Result<(), TransferError> {
+    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
         self.flying += self.queued.len();
         // The runtime looks at its ring only when it parks, so there is no looking without waiting.
         let wanted = min.max(1).min(self.flying);
         let (queued, files, registry, over) =
             (&mut self.queued, &self.files, &self.registry, &self.over);
         self.runtime.block_on(async {
-            for io in queued.drain(..) {
-                let file = files[io.file.0 as usize]
-                    .as_ref()
-                    .expect("an attached file");
-                let task = perform(io, Rc::clone(file), Rc::clone(registry), Rc::clone(over));
+            for transfer in queued.drain(..) {
+                let file = files[transfer.place.file.0 as usize].as_ref();
+                let file = Rc::clone(file.expect("an attached file"));
+                let task = perform(transfer, file, Rc::clone(registry), Rc::clone(over));
                 tokio_uring::spawn(task);
             }
             while over.done.borrow().len() < wanted {

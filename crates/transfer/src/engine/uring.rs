@@ -10,22 +10,24 @@ use stormlp_model::operation::Direction;
 use stormlp_model::path::EngineKind;
 
 use super::files::FileTable;
-use super::{Engine, EngineBuffer, EngineSpec, FileId, Io, IoDone, number};
+use super::{Engine, FileId, completion};
 use crate::error::TransferError;
+use crate::paths::{Completion, Place, Rejected, Transfer};
+use crate::slot::Slot;
 
-/// Marks the completion of the poll on the waking eventfd; no buffer has this number.
+/// Marks the completion of the poll on the waking eventfd; no slot has this number.
 const WAKE: u64 = u64::MAX;
 
 /// `IORING_ENTER_GETEVENTS` of `io_uring_enter(2)`.
 const GETEVENTS: u32 = 1;
 
-/// Operations on a ring of the thread's own. The number of a buffer is the user data of the
+/// Operations on a ring of the thread's own. The number of a slot is the user data of the
 /// operation that holds it, so a completion finds its state without a search.
 pub(crate) struct UringEngine {
     // Declared before everything the kernel may still write to: dropped first.
     ring: IoUring,
-    in_flight: Vec<Option<Io>>,
-    buffers: Vec<EngineBuffer>,
+    in_flight: Vec<Option<Slot>>,
+    slots: Vec<Slot>,
     files: FileTable,
     wake: Option<OwnedFd>,
     queued: usize,
@@ -87,11 +89,14 @@ fn refused(error: &io::Error) -> TransferError {
 
 impl UringEngine {
     /// Builds the ring on the calling thread and registers buffers and files with it.
-    pub(crate) fn new(spec: EngineSpec) -> Result<Self, TransferError> {
-        // One entry more than buffers: the poll on the waking eventfd.
-        let entries = (spec.buffers.len() + 1).next_power_of_two() as u32;
+    pub(crate) fn new(
+        slots: Vec<Slot>,
+        submit_batch: usize,
+        max_files: usize,
+    ) -> Result<Self, TransferError> {
+        // One entry more than slots: the poll on the waking eventfd.
+        let entries = (slots.len() + 1).next_power_of_two() as u32;
         let (ring, ring_flags) = build_ring(entries).map_err(|error| refused(&error))?;
-        let buffers = number(spec.buffers);
         let mut facts = EngineFacts {
             engine: EngineKind::Uring,
             ring_flags,
@@ -99,11 +104,11 @@ impl UringEngine {
             registered_files: true,
             fallbacks: Vec::new(),
         };
-        let vectors: Vec<libc::iovec> = buffers
+        let vectors: Vec<libc::iovec> = slots
             .iter()
-            .map(|buffer| libc::iovec {
-                iov_base: buffer.bytes.as_raw().cast(),
-                iov_len: buffer.bytes.len(),
+            .map(|slot| libc::iovec {
+                iov_base: slot.start(),
+                iov_len: slot.len(),
             })
             .collect();
         // SAFETY: each vector is a live buffer of this engine; the kernel pins its pages, so the
@@ -114,7 +119,7 @@ impl UringEngine {
                 "buffers are not registered: {error}; raise the locked-memory limit (ulimit -l)"
             ));
         }
-        let max_files = spec.max_files.max(1);
+        let max_files = max_files.max(1);
         if let Err(error) = ring.submitter().register_files_sparse(max_files as u32) {
             facts.registered_files = false;
             facts
@@ -122,50 +127,50 @@ impl UringEngine {
                 .push(format!("files are not registered: {error}"));
         }
         Ok(Self {
-            in_flight: buffers.iter().map(|_| None).collect(),
+            in_flight: slots.iter().map(|_| None).collect(),
             files: FileTable::new(max_files),
             ring,
-            buffers,
+            slots,
             wake: None,
             queued: 0,
             flying: 0,
-            submit_batch: spec.submit_batch.max(1),
+            submit_batch: submit_batch.max(1),
             facts,
             broken: None,
         })
     }
 
     /// The queue entry for an operation.
-    fn entry(&self, io: &Io) -> squeue::Entry {
-        let address = io.buffer.bytes.as_raw();
-        let len = io.len as u32;
-        let index = io.buffer.index as u16;
+    fn entry(&self, place: &Place, slot: &Slot) -> squeue::Entry {
+        let address = slot.start().cast();
+        let len = place.len as u32;
+        let index = slot.index() as u16;
         macro_rules! entry_for {
             ($target:expr) => {
-                match (io.direction, self.facts.registered_buffers) {
+                match (place.direction, self.facts.registered_buffers) {
                     (Direction::Read, true) => opcode::ReadFixed::new($target, address, len, index)
-                        .offset(io.offset)
+                        .offset(place.offset)
                         .build(),
                     (Direction::Read, false) => opcode::Read::new($target, address, len)
-                        .offset(io.offset)
+                        .offset(place.offset)
                         .build(),
                     (Direction::Write, true) => {
                         opcode::WriteFixed::new($target, address, len, index)
-                            .offset(io.offset)
+                            .offset(place.offset)
                             .build()
                     }
                     (Direction::Write, false) => opcode::Write::new($target, address, len)
-                        .offset(io.offset)
+                        .offset(place.offset)
                         .build(),
                 }
             };
         }
         let entry = if self.facts.registered_files {
-            entry_for!(types::Fixed(io.file.0))
+            entry_for!(types::Fixed(place.file.0))
         } else {
-            entry_for!(types::Fd(self.files.fd(io.file)))
+            entry_for!(types::Fd(self.files.fd(place.file)))
         };
-        entry.user_data(u64::from(io.buffer.index))
+        entry.user_data(slot.index() as u64)
     }
 
     /// Hands queued entries to the kernel, waiting for `min` completions.
@@ -204,15 +209,12 @@ impl UringEngine {
             {
                 Ok(())
             }
-            Err(source) => Err(TransferError::Io {
-                action: "submit to io_uring",
-                source,
-            }),
+            Err(source) => Err(TransferError::io("submit to io_uring")(source)),
         }
     }
 
     /// Moves every posted completion to `done`; whether the waking poll was among them.
-    fn reap(&mut self, done: &mut Vec<IoDone>) -> bool {
+    fn reap(&mut self, done: &mut Vec<Completion>) -> bool {
         let mut woken = false;
         let mut completions = self.ring.completion();
         completions.sync();
@@ -221,7 +223,7 @@ impl UringEngine {
                 woken = true;
                 continue;
             }
-            let Some(io) = self.in_flight[entry.user_data() as usize].take() else {
+            let Some(slot) = self.in_flight[entry.user_data() as usize].take() else {
                 continue;
             };
             self.flying -= 1;
@@ -229,11 +231,7 @@ impl UringEngine {
                 n if n >= 0 => Ok(n as usize),
                 n => Err(io::Error::from_raw_os_error(-n)),
             };
-            done.push(IoDone {
-                buffer: io.buffer,
-                tag: io.tag,
-                result,
-            });
+            done.push(completion(slot, result));
         }
         woken
     }
@@ -280,10 +278,7 @@ impl Engine for UringEngine {
             self.ring
                 .submitter()
                 .register_files_update(id.0, &[fd])
-                .map_err(|source| TransferError::Io {
-                    action: "register a file",
-                    source,
-                })?;
+                .map_err(TransferError::io("register a file"))?;
         }
         Ok(id)
     }
@@ -293,27 +288,25 @@ impl Engine for UringEngine {
             self.ring
                 .submitter()
                 .register_files_update(file.0, &[-1])
-                .map_err(|source| TransferError::Io {
-                    action: "unregister a file",
-                    source,
-                })?;
+                .map_err(TransferError::io("unregister a file"))?;
         }
         self.files.remove(file);
         Ok(())
     }
 
-    fn take_buffers(&mut self) -> Vec<EngineBuffer> {
-        std::mem::take(&mut self.buffers)
+    fn take_slots(&mut self) -> Vec<Slot> {
+        std::mem::take(&mut self.slots)
     }
 
     #[inline]
-    fn submit(&mut self, io: Io) -> Result<(), Box<(Io, TransferError)>> {
-        let entry = self.entry(&io);
-        let index = io.buffer.index as usize;
+    fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
+        let Transfer { place, slot } = transfer;
+        let entry = self.entry(&place, &slot);
         if let Err(error) = self.push(&entry) {
-            return Err(Box::new((io, error)));
+            return Err(Rejected { slot, error });
         }
-        self.in_flight[index] = Some(io);
+        let index = slot.index();
+        self.in_flight[index] = Some(slot);
         self.flying += 1;
         if self.queued >= self.submit_batch
             && let Err(error) = self.enter(0)
@@ -325,7 +318,7 @@ impl Engine for UringEngine {
         Ok(())
     }
 
-    fn wait(&mut self, min: usize, done: &mut Vec<IoDone>) -> Result<(), TransferError> {
+    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
         if let Some(error) = self.broken.take() {
             return Err(error);
         }
@@ -355,10 +348,7 @@ impl Engine for UringEngine {
     fn wake_on(&mut self, eventfd: BorrowedFd<'_>) -> Result<bool, TransferError> {
         let wake = eventfd
             .try_clone_to_owned()
-            .map_err(|source| TransferError::Io {
-                action: "keep the waking eventfd",
-                source,
-            })?;
+            .map_err(TransferError::io("keep the waking eventfd"))?;
         self.arm_wake(wake.as_raw_fd())?;
         self.wake = Some(wake);
         Ok(true)

@@ -11,19 +11,18 @@ use stormlp_model::evidence::{DirectIo, Evidence};
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
 
-use super::host::outcome;
-use super::{Completion, DirectWatch, FileId, Rejected, Transfer, TransferPath};
-use crate::accelerator::{AcceleratorBuffer, CopyDirection, CopyQueue, QueuedCopy};
+use super::{Completion, DirectWatch, FileId, PathSpec, Place, Rejected, Transfer, TransferPath};
+use crate::accelerator::{CopyQueue, QueuedCopy};
 use crate::cuda::Pins;
-use crate::engine::{Engine, EngineBuffer, Io, IoDone};
+use crate::engine::{self, Engine};
 use crate::error::TransferError;
 use crate::slot::{Slot, SlotMemory};
 
-/// What is known of slot n while it is in flight.
-struct Pending {
-    transfer: Option<(Direction, FileId, u64, usize, u64)>,
-    memory: Option<Box<dyn AcceleratorBuffer>>,
-    bounce: Option<EngineBuffer>,
+/// Slot n and its bounce buffer, as far as they are not with the engine or the copies.
+struct Pair {
+    place: Option<Place>,
+    memory: Option<Slot>,
+    bounce: Option<Slot>,
     moved: usize,
 }
 
@@ -31,49 +30,43 @@ struct Pending {
 pub(crate) struct BouncePath {
     kind: PathKind,
     engine: Box<dyn Engine>,
-    pending: Vec<Pending>,
+    pairs: Vec<Pair>,
     slots: Vec<Slot>,
     copies: Option<Box<dyn CopyQueue>>,
     copying: usize,
     reading: usize,
-    over: Vec<IoDone>,
+    over: Vec<Completion>,
     copied: Vec<QueuedCopy>,
     ready: Vec<Completion>,
     direct: DirectWatch,
-    /// Keeps the bounce buffers pinned; last, since copies must have ended before.
+    /// Keeps the bounce buffers pinned, where the accelerator has a use for that; last, since
+    /// copies must have ended before.
     _pins: Option<Pins>,
 }
 
 impl BouncePath {
-    /// A path over `engine`; copies run in `copies` where there is one, else on this thread.
-    /// `pins` are kept for as long as the path.
+    /// A path over the buffers of `spec`; copies run in `copies` where there is one, else on this
+    /// thread.
     pub(crate) fn new(
-        kind: PathKind,
-        mut engine: Box<dyn Engine>,
-        memory: Vec<Box<dyn AcceleratorBuffer>>,
+        spec: PathSpec,
         copies: Option<Box<dyn CopyQueue>>,
-        pins: Option<Pins>,
-    ) -> Self {
-        let capacity = memory.len();
-        let pending = engine
-            .take_buffers()
-            .into_iter()
-            .map(|bounce| Pending {
-                transfer: None,
-                memory: None,
-                bounce: Some(bounce),
-                moved: 0,
-            })
-            .collect();
-        let slots = (0..)
-            .zip(memory)
-            .map(|(index, buffer)| Slot::accelerator_memory(index, buffer))
-            .collect();
-        Self {
-            kind,
+    ) -> Result<Self, TransferError> {
+        spec.accelerator.bind_thread()?;
+        let pins = spec.accelerator.pin(&spec.host)?;
+        let mut engine = engine::build(spec.engine, spec.host, spec.submit_batch, spec.max_files)?;
+        let pair = |bounce| Pair {
+            place: None,
+            memory: None,
+            bounce: Some(bounce),
+            moved: 0,
+        };
+        let capacity = spec.accelerator_buffers.len();
+        let memory = spec.accelerator_buffers.into_iter();
+        Ok(Self {
+            kind: spec.kind,
+            pairs: engine.take_slots().into_iter().map(pair).collect(),
             engine,
-            pending,
-            slots,
+            slots: Slot::all(memory.map(SlotMemory::Accelerator)),
             copies,
             copying: 0,
             reading: 0,
@@ -82,51 +75,46 @@ impl BouncePath {
             ready: Vec::with_capacity(capacity),
             direct: DirectWatch::default(),
             _pins: pins,
-        }
+        })
+    }
+
+    /// The transfer that slot `index` is in flight for.
+    fn place(&self, index: usize) -> Place {
+        self.pairs[index].place.expect("a transfer in flight")
+    }
+
+    /// The bounce buffer of slot `index`, which nobody has.
+    fn take_bounce(&mut self, index: usize) -> Slot {
+        let bounce = self.pairs[index].bounce.take();
+        bounce.expect("the bounce buffer of an idle slot")
+    }
+
+    /// The memory of slot `index`, which nobody has.
+    fn take_memory(&mut self, index: usize) -> Slot {
+        let memory = self.pairs[index].memory.take();
+        memory.expect("the memory of a slot in flight")
     }
 
     /// The read or write of slot `index`'s bounce buffer, or the completion when it cannot start.
     fn start_io(&mut self, index: usize) {
-        let pending = &mut self.pending[index];
-        let (direction, file, offset, len, tag) = pending.transfer.expect("a transfer in flight");
-        let buffer = pending
-            .bounce
-            .take()
-            .expect("the bounce buffer of an idle slot");
-        let io = Io {
-            direction,
-            file,
-            offset,
-            len,
-            buffer,
-            tag,
-        };
-        match self.engine.submit(io) {
+        let place = self.place(index);
+        let slot = self.take_bounce(index);
+        match self.engine.submit(Transfer { place, slot }) {
             Ok(()) => self.reading += 1,
-            Err(refused) => {
-                let (io, error) = *refused;
-                self.pending[index].bounce = Some(io.buffer);
+            Err(Rejected { slot, error }) => {
+                self.pairs[index].bounce = Some(slot);
                 self.finish(index, Err(error));
             }
         }
     }
 
     /// Copies between slot `index` and its bounce buffer, here or in the queue.
-    fn start_copy(&mut self, index: usize, direction: CopyDirection, len: usize) {
-        let pending = &mut self.pending[index];
+    fn start_copy(&mut self, index: usize, len: usize) {
         let mut copy = QueuedCopy {
-            direction,
-            host: pending
-                .bounce
-                .take()
-                .expect("the bounce buffer of an idle slot")
-                .bytes,
-            accelerator: pending
-                .memory
-                .take()
-                .expect("the memory of a slot in flight"),
+            direction: self.place(index).direction,
+            host: self.take_bounce(index),
+            accelerator: self.take_memory(index),
             len,
-            tag: index as u64,
             result: Ok(()),
         };
         if let Some(queue) = &mut self.copies {
@@ -140,32 +128,27 @@ impl BouncePath {
 
     /// A copy is over: a read is complete, a write may now go to the file.
     fn end_copy(&mut self, copy: QueuedCopy) {
-        let index = copy.tag as usize;
-        let pending = &mut self.pending[index];
-        pending.bounce = Some(EngineBuffer {
-            index: index as u32,
-            bytes: copy.host,
-        });
-        pending.memory = Some(copy.accelerator);
-        let moved = pending.moved;
+        let index = copy.accelerator.index();
+        let pair = &mut self.pairs[index];
+        pair.bounce = Some(copy.host);
+        pair.memory = Some(copy.accelerator);
+        let moved = pair.moved;
         match (copy.direction, copy.result) {
             (_, Err(error)) => self.finish(index, Err(error)),
-            (CopyDirection::ToAccelerator, Ok(())) => self.finish(index, Ok(moved)),
-            (CopyDirection::ToHost, Ok(())) => self.start_io(index),
+            (Direction::Read, Ok(())) => self.finish(index, Ok(moved)),
+            (Direction::Write, Ok(())) => self.start_io(index),
         }
     }
 
     /// A read or write of the engine is over: a read is still to be copied, a write is complete.
-    fn end_io(&mut self, over: IoDone) {
-        let index = over.buffer.index as usize;
-        let pending = &mut self.pending[index];
-        pending.bounce = Some(over.buffer);
+    fn end_io(&mut self, over: Completion) {
+        let index = over.slot.index();
+        self.pairs[index].bounce = Some(over.slot);
         self.reading -= 1;
-        let (direction, ..) = pending.transfer.expect("a transfer in flight");
-        match (direction, outcome(over.result)) {
+        match (self.place(index).direction, over.result) {
             (Direction::Read, Ok(moved)) if moved > 0 => {
-                pending.moved = moved;
-                self.start_copy(index, CopyDirection::ToAccelerator, moved);
+                self.pairs[index].moved = moved;
+                self.start_copy(index, moved);
             }
             (_, result) => self.finish(index, result),
         }
@@ -173,14 +156,8 @@ impl BouncePath {
 
     /// Slot `index` goes back to its owner.
     fn finish(&mut self, index: usize, result: Result<usize, TransferError>) {
-        let pending = &mut self.pending[index];
-        let (.., tag) = pending.transfer.take().expect("a transfer in flight");
-        let memory = pending
-            .memory
-            .take()
-            .expect("the memory of a slot in flight");
-        let slot = Slot::accelerator_memory(index as u32, memory);
-        self.ready.push(Completion { slot, tag, result });
+        let slot = self.take_memory(index);
+        self.ready.push(Completion { slot, result });
     }
 
     /// Takes up everything that is over without waiting for more.
@@ -216,24 +193,13 @@ impl TransferPath for BouncePath {
     }
 
     fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
-        let Transfer {
-            direction,
-            file,
-            offset,
-            len,
-            slot,
-            tag,
-        } = transfer;
+        let Transfer { place, slot } = transfer;
         let index = slot.index();
-        let SlotMemory::Accelerator(memory) = slot.memory else {
-            unreachable!("bounce paths hand out accelerator slots only")
-        };
-        let pending = &mut self.pending[index];
-        pending.memory = Some(memory);
-        pending.transfer = Some((direction, file, offset, len, tag));
-        match direction {
+        let pair = &mut self.pairs[index];
+        (pair.place, pair.memory) = (Some(place), Some(slot));
+        match place.direction {
             Direction::Read => self.start_io(index),
-            Direction::Write => self.start_copy(index, CopyDirection::ToHost, len),
+            Direction::Write => self.start_copy(index, place.len),
         }
         Ok(())
     }

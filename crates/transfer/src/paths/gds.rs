@@ -9,7 +9,7 @@ use std::fs::File;
 
 use stormlp_model::evidence::Evidence;
 
-use super::gds_common::{GdsCommon, base_of};
+use super::gds_common::GdsCommon;
 use super::{Completion, FileId, PathSpec, Rejected, Transfer, TransferPath};
 use crate::error::TransferError;
 use crate::slot::Slot;
@@ -30,25 +30,15 @@ impl GdsPath {
 
     /// Does one transfer here and now.
     fn run(&self, transfer: Transfer) -> Completion {
-        let Transfer {
-            direction,
-            file,
-            offset,
-            len,
-            slot,
-            tag,
-        } = transfer;
-        let handle = self
-            .common
-            .file(file)
-            .expect("`accept` has seen the file, and it has this in flight");
+        let Transfer { place, slot } = transfer;
+        let handle = self.common.attached(&place);
         // SAFETY: the slot owns its memory and is here, so nobody else touches it during the
         // call; `accept` has checked that it holds `len` bytes; the device's context was made
         // current on this thread when the path was built.
-        let result = unsafe { handle.transfer(direction, base_of(&slot), 0, len, offset) };
+        let result =
+            unsafe { handle.transfer(place.direction, slot.start(), 0, place.len, place.offset) };
         Completion {
             slot,
-            tag,
             result: result.map_err(TransferError::from),
         }
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use stormlp_model::evidence::Evidence;
 use stormlp_model::path::PathKind;
 
-use super::gds_common::{Flying, GdsCommon, base_of, rejected};
+use super::gds_common::{Flying, GdsCommon};
 use super::{Completion, FileId, PathSpec, Rejected, Transfer, TransferPath};
 use crate::cuda::Stream;
 use crate::cufile::{CuFileError, FileStream};
@@ -75,21 +75,20 @@ impl GdsStreamPath {
 
     /// Hands the transfer of slot `index` to its stream.
     fn start(&mut self, index: usize) -> Result<(), CuFileError> {
-        let transfer = self.flying.get(index).expect("it was just put there");
-        let file = self
-            .common
-            .file(transfer.file)
-            .expect("`accept` has seen the file, and it has this in flight");
-        let (direction, len, offset) = (transfer.direction, transfer.len, transfer.offset);
-        let base = base_of(&transfer.slot);
+        let Transfer { place, slot } = self.flying.get(index);
+        let file = self.common.attached(place);
         // SAFETY: the lane is idle, since its slot was free. The slot owns its memory and stays in
         // `flying`, its file in `common`, until the stream is idle again; dropping the path waits
         // for that or leaks them. `accept` has checked the length, and the device's context is
         // current on this thread since the path was built.
         unsafe {
-            self.lanes[index]
-                .file_stream
-                .start(direction, file, base, len, offset)?;
+            self.lanes[index].file_stream.start(
+                place.direction,
+                file,
+                slot.start(),
+                place.len,
+                place.offset,
+            )?;
         }
         self.started.push_back(index);
         Ok(())
@@ -161,9 +160,10 @@ impl TransferPath for GdsStreamPath {
         if self.together {
             self.kept.push(index);
         } else if let Err(error) = self.start(index)
-            && let Some(transfer) = self.flying.take(index)
+            && let Some(Transfer { slot, .. }) = self.flying.take(index)
         {
-            return Err(rejected(transfer, error.into()));
+            let error = error.into();
+            return Err(Rejected { slot, error });
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::fs::File;
 
 use stormlp_model::evidence::Evidence;
 
-use super::gds_common::{Flying, GdsCommon, base_of};
+use super::gds_common::{Flying, GdsCommon};
 use super::{Completion, FileId, PathSpec, Rejected, Transfer, TransferPath};
 use crate::cufile::{Batch, BatchEntry};
 use crate::error::TransferError;
@@ -50,18 +50,15 @@ impl GdsBatchPath {
         }
         let (flying, common) = (&self.flying, &self.common);
         let entries = self.kept.iter().map(|index| {
-            let transfer = flying.get(*index).expect("what is kept is flying");
+            let Transfer { place, slot } = flying.get(*index);
             let entry = BatchEntry {
-                direction: transfer.direction,
-                base: base_of(&transfer.slot),
-                len: transfer.len,
-                file_offset: transfer.offset,
+                direction: place.direction,
+                base: slot.start(),
+                len: place.len,
+                file_offset: place.offset,
                 mark: *index,
             };
-            let file = common
-                .file(transfer.file)
-                .expect("`accept` has seen the file");
-            (entry, file)
+            (entry, common.attached(place))
         });
         // SAFETY: each slot owns its memory and stays in `flying` until its outcome is back, as
         // does its file in `common`; dropping the path waits for both or leaks them. `accept` has

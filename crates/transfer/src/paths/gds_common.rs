@@ -1,13 +1,12 @@
 //! What the cuFile paths share: registered files and slots, and the proof of the route.
 
-use std::ffi::c_void;
 use std::fs::File;
 use std::sync::Arc;
 
 use stormlp_model::evidence::{CuFileEvidence, Evidence};
 use stormlp_model::path::PathKind;
 
-use super::{Completion, DirectWatch, FileId, PathSpec, Rejected, Transfer};
+use super::{Completion, DirectWatch, FileId, PathSpec, Place, Rejected, Transfer};
 use crate::accelerator::{Accelerator, AcceleratorBuffer};
 use crate::cufile::{
     Counters, CuFileError, Driver, FileHandle, Registration, Settings, nvfs_driver_operations,
@@ -44,19 +43,18 @@ impl GdsCommon {
             .accelerator_buffers
             .iter()
             .any(|buffer| buffer.host().is_some());
-        let mut slots = Vec::with_capacity(spec.accelerator_buffers.len());
-        for (index, memory) in (0u32..).zip(spec.accelerator_buffers) {
-            let memory = if spec.register_buffers {
-                Box::new(RegisteredMemory::new(&driver, &spec.accelerator, memory)?)
+        let mut memory = Vec::with_capacity(spec.accelerator_buffers.len());
+        for buffer in spec.accelerator_buffers {
+            memory.push(SlotMemory::Accelerator(if spec.register_buffers {
+                Box::new(RegisteredMemory::new(&driver, &spec.accelerator, buffer)?)
             } else {
-                memory
-            };
-            slots.push(Slot::accelerator_memory(index, memory));
+                buffer
+            }));
         }
         Ok(Self {
             kind: spec.kind,
             files: Vec::with_capacity(spec.max_files),
-            slots,
+            slots: Slot::all(memory),
             registered: spec.register_buffers,
             on_host,
             direct: DirectWatch::default(),
@@ -85,10 +83,10 @@ impl GdsCommon {
         file: FileId,
         mut in_flight: impl Iterator<Item = &'a Transfer>,
     ) -> Result<(), TransferError> {
-        if in_flight.any(|transfer| transfer.file == file) {
+        if in_flight.any(|transfer| transfer.place.file == file) {
             let source = std::io::Error::from_raw_os_error(libc::EBUSY);
             let action = "detach a file that has transfers in flight";
-            return Err(TransferError::Io { action, source });
+            return Err(TransferError::io(action)(source));
         }
         if let Some(place) = self.files.get_mut(file.0 as usize) {
             *place = None;
@@ -96,9 +94,15 @@ impl GdsCommon {
         Ok(())
     }
 
-    /// The file of a transfer.
-    pub(super) fn file(&self, file: FileId) -> Option<&FileHandle> {
+    /// A file that is attached.
+    fn file(&self, file: FileId) -> Option<&FileHandle> {
         self.files.get(file.0 as usize)?.as_ref()
+    }
+
+    /// The file of a transfer in flight.
+    pub(super) fn attached(&self, place: &Place) -> &FileHandle {
+        self.file(place.file)
+            .expect("`accept` has seen the file, and it has this in flight")
     }
 
     /// Hands out the slots, once.
@@ -115,19 +119,17 @@ impl GdsCommon {
     pub(super) fn accept(&self, transfer: Transfer) -> Result<Transfer, Rejected> {
         let invalid = |reason| {
             let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, reason);
-            TransferError::Io {
-                action: "a cuFile transfer",
-                source,
-            }
+            TransferError::io("a cuFile transfer")(source)
         };
-        let error = if transfer.len > transfer.slot.len() {
+        let Transfer { place, slot } = transfer;
+        let error = if place.len > slot.len() {
             invalid("it is longer than its slot")
-        } else if self.file(transfer.file).is_none() {
+        } else if self.file(place.file).is_none() {
             invalid("its file is not attached")
         } else {
-            return Ok(transfer);
+            return Ok(Transfer { place, slot });
         };
-        Err(rejected(transfer, error))
+        Err(Rejected { slot, error })
     }
 
     /// Gives up the files without telling cuFile: transfers that refer to them may still run.
@@ -200,14 +202,15 @@ impl Flying {
                     "its slot belongs to another path",
                 );
                 let action = "a cuFile transfer";
-                Err(rejected(transfer, TransferError::Io { action, source }))
+                let (slot, error) = (transfer.slot, TransferError::Io { action, source });
+                Err(Rejected { slot, error })
             }
         }
     }
 
-    /// The transfer of slot `index`, while it is in flight.
-    pub(super) fn get(&self, index: usize) -> Option<&Transfer> {
-        self.0.get(index)?.as_ref()
+    /// The transfer of slot `index`, which is in flight.
+    pub(super) fn get(&self, index: usize) -> &Transfer {
+        self.0[index].as_ref().expect("it was put there")
     }
 
     /// All of them.
@@ -229,7 +232,6 @@ impl Flying {
         let transfer = self.take(index)?;
         Some(Completion {
             slot: transfer.slot,
-            tag: transfer.tag,
             result: result.map_err(TransferError::from),
         })
     }
@@ -237,15 +239,6 @@ impl Flying {
     /// Never frees these slots: something may still write to them.
     pub(super) fn leak(&mut self) {
         std::mem::forget(std::mem::take(&mut self.0));
-    }
-}
-
-/// A transfer that could not be started, and why.
-pub(super) fn rejected(transfer: Transfer, error: TransferError) -> Rejected {
-    Rejected {
-        slot: transfer.slot,
-        tag: transfer.tag,
-        error,
     }
 }
 
@@ -345,15 +338,6 @@ impl Route {
                 .to_string(),
         }
     }
-}
-
-/// Where a slot's memory starts, as cuFile is to be told.
-pub(super) fn base_of(slot: &Slot) -> *mut c_void {
-    let address = match &slot.memory {
-        SlotMemory::Host(buffer) => buffer.as_raw().expose_provenance(),
-        SlotMemory::Accelerator(buffer) => buffer.address(),
-    };
-    std::ptr::with_exposed_provenance_mut(address)
 }
 
 /// Accelerator memory that is registered with cuFile for as long as it lives.

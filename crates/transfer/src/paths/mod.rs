@@ -19,16 +19,16 @@ use stormlp_model::operation::Direction;
 pub use stormlp_model::path::buffers_needed;
 use stormlp_model::path::{EngineKind, PathKind};
 
-use crate::accelerator::{Accelerator, AcceleratorBuffer, CopyQueue};
+use crate::accelerator::{Accelerator, AcceleratorBuffer};
 pub use crate::engine::FileId;
-use crate::engine::{self, EngineSpec};
 use crate::error::TransferError;
 use crate::region::HostBuffer;
 use crate::slot::Slot;
 pub(crate) use null::NullPath;
 
-/// One transfer to be done.
-pub struct Transfer {
+/// Where bytes are to come from or to go.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
     /// Storage to slot, or slot to storage.
     pub direction: Direction,
     /// Which file.
@@ -37,18 +37,20 @@ pub struct Transfer {
     pub offset: u64,
     /// How many bytes; at most the slot's length.
     pub len: usize,
-    /// Where the bytes end, or start from.
+}
+
+/// One transfer to be done.
+pub struct Transfer {
+    /// Which bytes of storage.
+    pub place: Place,
+    /// Where the bytes end, or start from. Its number tells transfers apart.
     pub slot: Slot,
-    /// The owner's mark; comes back with the completion.
-    pub tag: u64,
 }
 
 /// A transfer that is over.
 pub struct Completion {
     /// The slot that took part.
     pub slot: Slot,
-    /// The owner's mark.
-    pub tag: u64,
     /// Bytes moved, possibly fewer than asked for (0 at the end of a file), or what failed.
     pub result: Result<usize, TransferError>,
 }
@@ -57,8 +59,6 @@ pub struct Completion {
 pub struct Rejected {
     /// The slot.
     pub slot: Slot,
-    /// The owner's mark.
-    pub tag: u64,
     /// What failed.
     pub error: TransferError,
 }
@@ -137,18 +137,14 @@ pub struct PathSpec {
 pub fn build_path(spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
     Ok(match spec.kind {
         PathKind::Null => Box::new(NullPath::new(spec.host)),
-        PathKind::Cpu | PathKind::Buffered => {
-            let kind = spec.kind;
-            let depth = spec.host.len();
-            Box::new(host::HostPath::new(kind, build_engine(spec)?, depth))
-        }
-        PathKind::CpuGpu | PathKind::PageCache => Box::new(build_bounce(spec, None)?),
+        PathKind::Cpu | PathKind::Buffered => Box::new(host::HostPath::new(spec)?),
+        PathKind::CpuGpu | PathKind::PageCache => Box::new(bounce::BouncePath::new(spec, None)?),
         PathKind::CpuAsyncGpu => {
             spec.accelerator.bind_thread()?;
             let queue = spec
                 .accelerator
                 .copy_queue(spec.accelerator_buffers.len())?;
-            Box::new(build_bounce(spec, Some(queue))?)
+            Box::new(bounce::BouncePath::new(spec, Some(queue))?)
         }
         PathKind::Gds => Box::new(gds::GdsPath::new(spec)?),
         PathKind::GdsBatch => Box::new(gds_batch::GdsBatchPath::new(spec)?),
@@ -163,28 +159,6 @@ pub fn build_path(spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError
             });
         }
     })
-}
-
-/// The engine under a path that the CPU drives.
-fn build_engine(spec: PathSpec) -> Result<Box<dyn engine::Engine>, TransferError> {
-    let engine_spec = EngineSpec {
-        buffers: spec.host,
-        submit_batch: spec.submit_batch,
-        max_files: spec.max_files,
-    };
-    engine::build(spec.engine, engine_spec)
-}
-
-/// A path with bounce buffers, pinned where the accelerator has a use for that.
-fn build_bounce(
-    mut spec: PathSpec,
-    copies: Option<Box<dyn CopyQueue>>,
-) -> Result<bounce::BouncePath, TransferError> {
-    spec.accelerator.bind_thread()?;
-    let pins = spec.accelerator.pin(&spec.host)?;
-    let (kind, memory) = (spec.kind, std::mem::take(&mut spec.accelerator_buffers));
-    let engine = build_engine(spec)?;
-    Ok(bounce::BouncePath::new(kind, engine, memory, copies, pins))
 }
 
 /// Whether the files attached so far were opened with `O_DIRECT`.

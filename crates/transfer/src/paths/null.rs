@@ -8,7 +8,7 @@ use stormlp_model::path::PathKind;
 use super::{Completion, FileId, Rejected, Transfer, TransferPath};
 use crate::error::TransferError;
 use crate::region::HostBuffer;
-use crate::slot::Slot;
+use crate::slot::{Slot, SlotMemory};
 
 /// Completes every transfer at once and touches neither file nor buffer.
 pub(crate) struct NullPath {
@@ -20,10 +20,7 @@ pub(crate) struct NullPath {
 impl NullPath {
     /// A null path with a slot for each buffer.
     pub(crate) fn new(host: Vec<HostBuffer>) -> Self {
-        let slots: Vec<Slot> = (0..)
-            .zip(host)
-            .map(|(index, buffer)| Slot::host_memory(index, buffer))
-            .collect();
+        let slots = Slot::all(host.into_iter().map(SlotMemory::Host));
         Self {
             done: Vec::with_capacity(slots.len()),
             slots,
@@ -48,11 +45,9 @@ impl TransferPath for NullPath {
 
     #[inline]
     fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
-        let Transfer { slot, tag, len, .. } = transfer;
         self.done.push(Completion {
-            slot,
-            tag,
-            result: Ok(len),
+            slot: transfer.slot,
+            result: Ok(transfer.place.len),
         });
         Ok(())
     }

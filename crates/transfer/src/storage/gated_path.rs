@@ -13,7 +13,7 @@ use stormlp_model::operation::Direction;
 
 use super::gated::{Clock, Gate, Request};
 use crate::error::TransferError;
-use crate::paths::{Completion, FileId, Rejected, Transfer, TransferPath};
+use crate::paths::{Completion, FileId, Place, Rejected, Transfer, TransferPath};
 use crate::slot::Slot;
 
 /// See the [module's description](self).
@@ -21,10 +21,10 @@ pub(super) struct GatedPath {
     inner: Box<dyn TransferPath>,
     gate: Arc<dyn Gate>,
     clock: Arc<dyn Clock>,
-    /// The owner's mark and the earliest end of each transfer; the inner path's mark is its place.
-    flights: Vec<(u64, Duration)>,
-    /// Places in `flights` that are free.
-    free: Vec<usize>,
+    /// The earliest end of each transfer that the inner path has, by the number of its slot.
+    not_before: Vec<Duration>,
+    /// Transfers that the inner path has.
+    flying: usize,
     /// Transfers that are over and not yet told, the earliest first.
     held: VecDeque<(Duration, Completion)>,
     over: Vec<Completion>,
@@ -41,17 +41,12 @@ impl GatedPath {
             inner,
             gate,
             clock,
-            flights: Vec::new(),
-            free: Vec::new(),
+            not_before: Vec::new(),
+            flying: 0,
             held: VecDeque::new(),
             over: Vec::new(),
             wake: None,
         }
-    }
-
-    /// Transfers that the inner path has.
-    fn flying(&self) -> usize {
-        self.flights.len() - self.free.len()
     }
 
     fn hold(&mut self, until: Duration, completion: Completion) {
@@ -65,10 +60,8 @@ impl GatedPath {
         let waited = self.inner.wait(min, &mut over);
         let count = over.len();
         for completion in over.drain(..) {
-            let place = completion.tag as usize;
-            let (tag, not_before) = self.flights[place];
-            self.free.push(place);
-            self.hold(not_before, Completion { tag, ..completion });
+            self.flying -= 1;
+            self.hold(self.not_before[completion.slot.index()], completion);
         }
         self.over = over;
         waited.map(|()| count)
@@ -95,54 +88,45 @@ impl TransferPath for GatedPath {
     fn take_slots(&mut self) -> Vec<Slot> {
         let slots = self.inner.take_slots();
         // A transfer has a slot, so there are never more of them, and nothing grows later.
-        self.flights = vec![(0, Duration::ZERO); slots.len()];
-        self.free = (0..slots.len()).collect();
+        self.not_before = vec![Duration::ZERO; slots.len()];
         self.held.reserve(slots.len());
         self.over.reserve(slots.len());
         slots
     }
 
     fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
-        let (operation, action) = match transfer.direction {
+        let Transfer { place, slot } = transfer;
+        let (operation, action) = match place.direction {
             Direction::Read => (StorageOperation::Read, "the read"),
             Direction::Write => (StorageOperation::Write, "the write"),
         };
         let request = Request {
             operation,
             path: None,
-            bytes: transfer.len as u64,
+            bytes: place.len as u64,
         };
         let now = self.clock.now();
-        let Transfer { slot, tag, .. } = transfer;
         let grant = match self.gate.admit(&request, now) {
             Ok(grant) => grant,
             Err(source) => {
                 let result = Err(TransferError::Io { action, source });
-                self.hold(now, Completion { slot, tag, result });
+                self.hold(now, Completion { slot, result });
                 return Ok(());
             }
         };
-        let Some(place) = self.free.pop() else {
-            let source = std::io::Error::other("it has more transfers than slots");
-            let error = TransferError::Io { action, source };
-            return Err(Rejected { slot, tag, error });
+        self.not_before[slot.index()] = grant.not_before;
+        let place = Place {
+            len: place.len.min(grant.bytes as usize),
+            ..place
         };
-        self.flights[place] = (tag, grant.not_before);
-        let granted = Transfer {
-            len: transfer.len.min(grant.bytes as usize),
-            tag: place as u64,
-            slot,
-            ..transfer
-        };
-        self.inner.submit(granted).map_err(|rejected| {
-            self.free.push(place);
-            Rejected { tag, ..rejected }
-        })
+        self.inner.submit(Transfer { place, slot })?;
+        self.flying += 1;
+        Ok(())
     }
 
     fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
         let before = done.len();
-        let min = min.min(self.flying() + self.held.len());
+        let min = min.min(self.flying + self.held.len());
         loop {
             self.collect(0)?;
             self.release(done);
@@ -152,10 +136,8 @@ impl TransferPath for GatedPath {
             let woken = match self.held.front() {
                 Some((until, _)) => {
                     let wake = self.wake.as_ref().map(OwnedFd::as_fd);
-                    self.clock.sleep(*until, wake).map_err(|source| {
-                        let action = "waiting for throttled transfers";
-                        TransferError::Io { action, source }
-                    })?
+                    let slept = self.clock.sleep(*until, wake);
+                    slept.map_err(TransferError::io("waiting for throttled transfers"))?
                 }
                 None => self.collect(1)? == 0,
             };
@@ -167,8 +149,7 @@ impl TransferPath for GatedPath {
 
     fn wake_on(&mut self, eventfd: BorrowedFd<'_>) -> Result<bool, TransferError> {
         let own = eventfd.try_clone_to_owned();
-        let action = "waiting on an eventfd";
-        self.wake = Some(own.map_err(|source| TransferError::Io { action, source })?);
+        self.wake = Some(own.map_err(TransferError::io("waiting on an eventfd"))?);
         self.inner.wake_on(eventfd)?;
         Ok(true)
     }

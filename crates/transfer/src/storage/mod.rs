@@ -389,20 +389,6 @@ pub trait Storage: Send + Sync {
     }
 }
 
-/// What builds a path on storage: [`path_on`], or what puts something around it.
-pub type BuildPath = fn(&dyn Storage, PathSpec) -> Result<Box<dyn TransferPath>, TransferError>;
-
-/// A path on `storage`.
-///
-/// # Errors
-/// As [`Storage::path`].
-pub fn path_on(
-    storage: &dyn Storage,
-    spec: PathSpec,
-) -> Result<Box<dyn TransferPath>, TransferError> {
-    storage.path(spec)
-}
-
 /// The folder that a file lies in.
 pub fn parent(path: &Path) -> &Path {
     path.parent()

@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
     use crate::storage::{Access, Clock, Disk, Gated, Storage};
-    use crate::{HostStandIn, PathSpec, Region, Transfer};
+    use crate::{HostStandIn, PathSpec, Place, Region, Transfer};
 
     /// A clock that stands still but for whoever sleeps.
     #[derive(Default)]
@@ -160,22 +160,22 @@ mod tests {
             .unwrap();
         let opened = storage.open(file.path(), Access::Read, false).unwrap();
         let id = path.attach(opened).unwrap();
-        for (tag, slot) in (10..).zip(path.take_slots()) {
-            let transfer = Transfer {
+        for slot in path.take_slots() {
+            let place = Place {
                 direction: Direction::Read,
                 file: id,
                 offset: 0,
                 len: 4 << 10,
-                slot,
-                tag,
             };
-            path.submit(transfer).map_err(|r| r.error).unwrap();
+            let submitted = path.submit(Transfer { place, slot });
+            submitted.map_err(|rejected| rejected.error).unwrap();
         }
         let mut done = Vec::new();
-        for (tag, ends_ns) in [(10, 3_024_000), (11, 4_048_000)] {
+        for (index, ends_ns) in [(0, 3_024_000), (1, 4_048_000)] {
             path.wait(1, &mut done).unwrap();
             let completion = done.pop().unwrap();
-            assert_eq!((completion.tag, completion.result.unwrap()), (tag, 4 << 10));
+            let moved = completion.result.unwrap();
+            assert_eq!((completion.slot.index(), moved), (index, 4 << 10));
             assert_eq!(clock.now().as_nanos(), ends_ns);
         }
         assert!(done.is_empty());

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
+use stormlp_transfer::Transfer;
 use stormlp_transfer::cufile::{Driver, Settings, probe};
 
 use crate::scene::{Library, Scenario};
-use crate::transfers::{BLOCK, Setup, one, open, words, write_and_verify};
+use crate::transfers::{BLOCK, Setup, block, one, open, words, write_and_verify};
 
 /// Name, what the double does wrong, and the scenario.
 const SCENARIOS: [(&str, &str, fn()); 16] = [
@@ -168,24 +169,15 @@ fn bad_entry() {
     let file = path
         .attach(open(PathKind::GdsBatch, "data".as_ref()))
         .unwrap();
-    for (tag, slot) in (0..).zip(path.take_slots()) {
-        let (offset, len) = (tag * BLOCK as u64, BLOCK);
-        let direction = Direction::Read;
-        let transfer = stormlp_transfer::Transfer {
-            direction,
-            file,
-            offset,
-            len,
-            slot,
-            tag,
-        };
-        assert!(path.submit(transfer).is_ok());
+    for slot in path.take_slots() {
+        let place = block(Direction::Read, file, slot.index() as u64);
+        assert!(path.submit(Transfer { place, slot }).is_ok());
     }
     let mut done = Vec::new();
     path.wait(4, &mut done).unwrap();
     let mut failed: Vec<_> = done
         .iter()
-        .map(|over| (over.tag, over.result.is_err()))
+        .map(|over| (over.slot.index(), over.result.is_err()))
         .collect();
     failed.sort_unstable();
     assert_eq!(failed, [(0, true), (1, false), (2, false), (3, false)]);
@@ -198,16 +190,8 @@ fn no_status() {
         .attach(open(PathKind::GdsBatch, "data".as_ref()))
         .unwrap();
     let slot = path.take_slots().pop().unwrap();
-    let (direction, offset, len) = (Direction::Read, 0, BLOCK);
-    let transfer = stormlp_transfer::Transfer {
-        direction,
-        file,
-        offset,
-        len,
-        slot,
-        tag: 0,
-    };
-    assert!(path.submit(transfer).is_ok());
+    let place = block(Direction::Read, file, 0);
+    assert!(path.submit(Transfer { place, slot }).is_ok());
     let error = path.wait(1, &mut Vec::new()).unwrap_err();
     assert!(error.to_string().contains("5041"), "{error}");
     assert!(path.detach(file).is_err(), "a file in flight stays");

@@ -11,7 +11,7 @@ use stormlp_transfer::cufile::probe;
 use stormlp_transfer::{Accelerator as _, Transfer, TransferError};
 
 use crate::scene::{Library, Scenario};
-use crate::transfers::{BLOCK, Setup, one, open, words, write_and_verify};
+use crate::transfers::{BLOCK, Setup, block, one, open, words, write_and_verify};
 
 pub(crate) fn all() -> Vec<Scenario> {
     let double = |name, fault, play| Scenario {
@@ -224,16 +224,9 @@ fn stream_transfer_refused() {
         let mut path = on_gpu(kind, MemoryKind::Device, 1).build().unwrap();
         let file = path.attach(open(kind, "data".as_ref())).unwrap();
         let slot = path.take_slots().pop().unwrap();
-        let transfer = Transfer {
-            direction: Direction::Read,
-            file,
-            offset: 0,
-            len: BLOCK,
-            slot,
-            tag: 5,
-        };
+        let place = block(Direction::Read, file, 0);
         let mut done = Vec::new();
-        let error = match path.submit(transfer) {
+        let error = match path.submit(Transfer { place, slot }) {
             Err(rejected) => rejected.error,
             Ok(()) => {
                 path.wait(1, &mut done).unwrap();
@@ -281,17 +274,9 @@ fn dropped_in_flight() {
     ] {
         let mut path = on_gpu(kind, MemoryKind::Device, 4).build().unwrap();
         let file = path.attach(open(kind, "data".as_ref())).unwrap();
-        for (tag, slot) in (0..).zip(path.take_slots()) {
-            let (direction, offset) = (Direction::Read, tag * BLOCK as u64);
-            let transfer = Transfer {
-                direction,
-                file,
-                offset,
-                len: BLOCK,
-                slot,
-                tag,
-            };
-            assert!(path.submit(transfer).is_ok());
+        for slot in path.take_slots() {
+            let place = block(Direction::Read, file, slot.index() as u64);
+            assert!(path.submit(Transfer { place, slot }).is_ok());
         }
         path.wait(1, &mut Vec::new()).unwrap();
         // The ledger shows whether what was in flight has been waited for and given back.

@@ -1,5 +1,6 @@
 //! Driving a path as a worker does: submit, wait, look at the bytes.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,8 +9,8 @@ use stormlp_model::operation::Direction;
 use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
 use stormlp_transfer::storage::{Access, Disk, Storage as _};
 use stormlp_transfer::{
-    Accelerator, Completion, FileId, HostStandIn, PathSpec, Region, Slot, Transfer, TransferError,
-    TransferPath, buffers_needed, build_path,
+    Accelerator, Completion, FileId, HostStandIn, PathSpec, Place, Region, Slot, Transfer,
+    TransferError, TransferPath, buffers_needed, build_path,
 };
 
 /// Bytes of a transfer in these scenarios.
@@ -88,11 +89,13 @@ fn transfer_all(path: &mut dyn TransferPath, file: FileId, blocks: u64, steps: &
     let mut free = path.take_slots();
     for direction in steps.iter().copied() {
         let mut done = Vec::new();
+        let mut in_slot = HashMap::new();
         let (mut next, mut over) = (0, 0);
         while over < blocks {
             while next < blocks
                 && let Some(slot) = free.pop()
             {
+                in_slot.insert(slot.index(), next);
                 start(path, direction, file, next, slot);
                 next += 1;
             }
@@ -100,7 +103,8 @@ fn transfer_all(path: &mut dyn TransferPath, file: FileId, blocks: u64, steps: &
             assert!(!done.is_empty(), "wait(1) came back with nothing");
             for completion in done.drain(..) {
                 over += 1;
-                free.push(check(direction, completion));
+                let block = in_slot[&completion.slot.index()];
+                free.push(check(direction, block, completion));
             }
         }
     }
@@ -110,36 +114,40 @@ fn start(
     path: &mut dyn TransferPath,
     direction: Direction,
     file: FileId,
-    block: u64,
+    number: u64,
     mut slot: Slot,
 ) {
-    let offset = block * BLOCK as u64;
+    let place = block(direction, file, number);
+    let offset = place.offset;
     let bytes: Vec<u8> = match direction {
         Direction::Write => (offset..offset + BLOCK as u64).map(byte).collect(),
         Direction::Read => vec![0xee; BLOCK],
     };
     slot.copy_in(&bytes).unwrap();
-    let transfer = Transfer {
-        direction,
-        file,
-        offset,
-        len: BLOCK,
-        slot,
-        tag: block,
-    };
-    assert!(path.submit(transfer).is_ok(), "submit of block {block}");
+    let submitted = path.submit(Transfer { place, slot });
+    assert!(submitted.is_ok(), "submit of block {number}");
 }
 
-fn check(direction: Direction, completion: Completion) -> Slot {
+/// Where a block of a file is.
+pub(crate) fn block(direction: Direction, file: FileId, number: u64) -> Place {
+    Place {
+        direction,
+        file,
+        offset: number * BLOCK as u64,
+        len: BLOCK,
+    }
+}
+
+fn check(direction: Direction, block: u64, completion: Completion) -> Slot {
     assert_eq!(completion.result.unwrap(), BLOCK);
     if direction == Direction::Read {
-        let offset = completion.tag * BLOCK as u64;
+        let offset = block * BLOCK as u64;
         let mut bytes = vec![0; BLOCK];
         completion.slot.copy_out(&mut bytes).unwrap();
         let wrong = (offset..)
             .zip(bytes)
             .find(|(offset, found)| byte(*offset) != *found);
-        assert_eq!(wrong, None, "block {}", completion.tag);
+        assert_eq!(wrong, None, "block {block}");
     }
     completion.slot
 }
@@ -152,18 +160,15 @@ pub(crate) fn one(
     offset: u64,
     slot: Slot,
 ) -> Completion {
-    let transfer = Transfer {
-        direction,
-        file,
+    let index = slot.index();
+    let place = Place {
         offset,
-        len: BLOCK,
-        slot,
-        tag: 77,
+        ..block(direction, file, 0)
     };
-    assert!(path.submit(transfer).is_ok());
+    assert!(path.submit(Transfer { place, slot }).is_ok());
     let mut done = Vec::new();
     path.wait(1, &mut done).unwrap();
-    assert_eq!((done.len(), done[0].tag), (1, 77));
+    assert_eq!((done.len(), done[0].slot.index()), (1, index));
     done.remove(0)
 }
 
