@@ -11,7 +11,7 @@ use crate::format::raw::Raw;
 use crate::format::tfrecord::Tfrecord;
 use crate::format::{FileSpec, Format};
 use crate::names::{Naming, Split};
-use crate::sizes::{FileSizes, SampleShape, SizeDraw, SizeRule};
+use crate::sizes::{FileSizes, SizeDraw, SizeRule};
 
 /// The formats, by the names that workloads use.
 #[derive(Debug, Clone, PartialEq, Eq, IntoStaticStr)]
@@ -414,13 +414,6 @@ fn build_format(
             (Box::new(parquet), sizes)
         }
     })
-}
-
-/// The shape of a sample as text, for messages: `12107 × 12107 bytes`.
-#[must_use]
-pub fn shape_text(shape: &SampleShape) -> String {
-    let dims: Vec<String> = shape.dims.iter().map(u64::to_string).collect();
-    format!("{} × {} bytes", dims.join(" × "), shape.element_bytes)
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! What a run needs besides its plan.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use stormlp_model::date::DateTime;
+use chrono::{SecondsFormat, Utc};
 use stormlp_model::event::{Event, Observer};
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::storage::Storage;
@@ -27,13 +26,12 @@ impl Surroundings<'_> {
     }
 }
 
-/// Seconds since 1970 in UTC; 0 with a clock before that.
+/// Seconds since 1970 in UTC.
 pub(crate) fn unix_seconds() -> f64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0.0, |since| since.as_secs_f64())
+    Utc::now().timestamp_micros() as f64 / 1e6
 }
 
 /// What time it is, RFC 3339 in UTC.
 pub(crate) fn now() -> String {
-    format!("{}Z", DateTime::of_unix_seconds(unix_seconds() as u64))
+    Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true)
 }

@@ -47,7 +47,7 @@ fn inventory(folder: &Path) -> TargetInventory {
         .into_iter()
         .flatten()
         .flatten()
-        .map(|entry| stormlp_model::matrix::FoundFile {
+        .map(|entry| stormlp_model::facts::FoundFile {
             name: entry.file_name().to_string_lossy().into_owned(),
             bytes: entry.metadata().map_or(0, |metadata| metadata.len()),
         })

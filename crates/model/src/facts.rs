@@ -11,6 +11,15 @@ pub fn keeps_files_in_memory(file_system: &str) -> bool {
     matches!(file_system, "tmpfs" | "ramfs")
 }
 
+/// A file found in a folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundFile {
+    /// Its name in the folder: `train/img_000_of_168.npz`.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
 /// Whether something can be used on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "lowercase")]

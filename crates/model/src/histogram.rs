@@ -155,13 +155,6 @@ impl LatencyHistogram {
             data: self.to_base64(),
         })
     }
-
-    /// The non-empty buckets as (highest latency in nanoseconds, count).
-    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.inner
-            .iter_recorded()
-            .map(|v| (v.value_iterated_to(), v.count_at_value()))
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@
 
 pub mod checkpoint;
 pub mod dataset;
-pub mod date;
 pub mod event;
 pub mod evidence;
 pub mod facts;

@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use derive_more::{AsRef, From};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,8 @@ use serde::{Deserialize, Serialize};
     Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(transparent)]
+#[derive(From, AsRef)]
+#[as_ref(Path)]
 pub struct Location(PathBuf);
 
 impl Location {
@@ -43,21 +46,9 @@ impl FromStr for Location {
     }
 }
 
-impl From<PathBuf> for Location {
-    fn from(folder: PathBuf) -> Self {
-        Self(folder)
-    }
-}
-
 impl<T: AsRef<OsStr> + ?Sized> From<&T> for Location {
     fn from(folder: &T) -> Self {
         Self(folder.into())
-    }
-}
-
-impl AsRef<Path> for Location {
-    fn as_ref(&self) -> &Path {
-        self.folder()
     }
 }
 

@@ -5,17 +5,12 @@
 //! needs that generator bit for bit: MT19937 seeded by `init_genrand`, 53-bit doubles, and
 //! the polar Box–Muller Gaussian that hands out its second value on the next call.
 
-const STATE_WORDS: usize = 624;
-const SHIFT_WORDS: usize = 397;
-const TWIST: u32 = 0x9908_b0df;
-const UPPER_BIT: u32 = 0x8000_0000;
-const LOWER_BITS: u32 = 0x7fff_ffff;
+use rand_mt::Mt;
 
 /// `numpy.random.RandomState(seed)`: integers, doubles and Gaussians of the legacy stream.
 #[derive(Clone, Debug)]
 pub struct Mt19937 {
-    state: Box<[u32; STATE_WORDS]>,
-    position: usize,
+    words: Box<Mt>,
     spare_gaussian: Option<f64>,
 }
 
@@ -23,33 +18,15 @@ impl Mt19937 {
     /// Seeds the generator as `numpy.random.seed(seed)` does for an integer below 2³².
     #[must_use]
     pub fn new(seed: u32) -> Self {
-        let mut state = Box::new([0u32; STATE_WORDS]);
-        let mut word = seed;
-        state[0] = word;
-        for (index, slot) in state.iter_mut().enumerate().skip(1) {
-            word = 1_812_433_253u32
-                .wrapping_mul(word ^ (word >> 30))
-                .wrapping_add(index as u32);
-            *slot = word;
-        }
         Self {
-            state,
-            position: STATE_WORDS,
+            words: Box::new(Mt::new(seed)),
             spare_gaussian: None,
         }
     }
 
     /// The next 32-bit output.
     pub fn next_u32(&mut self) -> u32 {
-        if self.position == STATE_WORDS {
-            self.refill();
-        }
-        let mut word = self.state[self.position];
-        self.position += 1;
-        word ^= word >> 11;
-        word ^= (word << 7) & 0x9d2c_5680;
-        word ^= (word << 15) & 0xefc6_0000;
-        word ^ (word >> 18)
+        self.words.next_u32()
     }
 
     /// The next 64-bit output: the high word is drawn first, as numpy's `next_uint64` does.
@@ -115,17 +92,6 @@ impl Mt19937 {
             let other = self.next_interval(last as u64) as usize;
             items.swap(last, other);
         }
-    }
-
-    fn refill(&mut self) {
-        for index in 0..STATE_WORDS {
-            let next = self.state[(index + 1) % STATE_WORDS];
-            let word = (self.state[index] & UPPER_BIT) | (next & LOWER_BITS);
-            let twist = if word & 1 == 1 { TWIST } else { 0 };
-            self.state[index] =
-                self.state[(index + SHIFT_WORDS) % STATE_WORDS] ^ (word >> 1) ^ twist;
-        }
-        self.position = 0;
     }
 }
 

@@ -1,8 +1,8 @@
 //! What is wrong with a request: all of it, not only the first thing, each with what mends it.
 
 use std::fmt;
-use std::ops::Deref;
 
+use derive_more::Deref;
 use serde::{Deserialize, Serialize};
 
 /// Whose fault a problem is; decides the exit code.
@@ -30,8 +30,9 @@ pub struct Problem {
 }
 
 /// Everything that is wrong with a request; never empty when it is an error.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Deref)]
 #[serde(transparent)]
+#[deref(forward)]
 pub struct Problems(Vec<Problem>);
 
 impl Problems {
@@ -89,15 +90,6 @@ impl Problems {
         let help = self.0.first()?.help.as_str();
         let shared = !help.is_empty() && self.0.iter().all(|problem| problem.help == help);
         shared.then_some(help)
-    }
-}
-
-/// In the order they were found.
-impl Deref for Problems {
-    type Target = [Problem];
-
-    fn deref(&self) -> &[Problem] {
-        &self.0
     }
 }
 

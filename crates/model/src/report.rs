@@ -3,6 +3,7 @@
 
 mod upgrade;
 
+use derive_more::From;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
@@ -205,7 +206,7 @@ impl<P, R> Report<P, R> {
 }
 
 /// A saved report of any command.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, From)]
 #[serde(untagged)]
 #[allow(clippy::large_enum_variant, reason = "one at a time is held")]
 pub enum AnyReport {
@@ -246,24 +247,6 @@ pub enum ReportError {
         /// What is wrong, and where.
         source: serde_json::Error,
     },
-}
-
-impl From<MatrixReport> for AnyReport {
-    fn from(report: MatrixReport) -> Self {
-        Self::Gds(report)
-    }
-}
-
-impl From<TrainReport> for AnyReport {
-    fn from(report: TrainReport) -> Self {
-        Self::Train(report)
-    }
-}
-
-impl From<CheckpointReport> for AnyReport {
-    fn from(report: CheckpointReport) -> Self {
-        Self::Checkpoint(report)
-    }
 }
 
 impl AnyReport {

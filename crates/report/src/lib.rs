@@ -14,6 +14,7 @@ pub mod numbers;
 pub mod records;
 pub mod series;
 mod settings;
+mod stamp;
 pub mod text;
 pub mod training;
 

@@ -3,10 +3,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use stormlp_model::date::DateTime;
+use chrono::{DateTime, SecondsFormat, Utc};
 use stormlp_model::facts::HostFacts;
 use stormlp_model::impairment::{Fault, Throttle};
 use stormlp_model::shell::shell_word;
@@ -27,7 +26,7 @@ pub(crate) struct Session {
     pub(crate) storage: Arc<dyn Storage>,
     /// The same without injected faults, which are the run's: for what is tried before it.
     pub(crate) trial_storage: Arc<dyn Storage>,
-    started_at: SystemTime,
+    started_at: DateTime<Utc>,
 }
 
 impl Session {
@@ -43,7 +42,7 @@ impl Session {
             quiet,
             storage: storage::impaired(throttle, faults),
             trial_storage: storage::impaired(throttle, &[]),
-            started_at: SystemTime::now(),
+            started_at: Utc::now(),
         }
     }
 
@@ -84,16 +83,11 @@ impl Session {
 
     /// When the program started, RFC 3339 in UTC: `2026-11-21T07:25:00Z`.
     pub(crate) fn started_at(&self) -> String {
-        format!("{}Z", self.moment())
+        self.started_at.to_rfc3339_opts(SecondsFormat::Secs, true)
     }
 
     /// The same moment for names of folders: `20261121-072500`.
     pub(crate) fn file_stamp(&self) -> String {
-        self.moment().for_names('-')
-    }
-
-    fn moment(&self) -> DateTime {
-        let since_1970 = self.started_at.duration_since(UNIX_EPOCH);
-        DateTime::of_unix_seconds(since_1970.map_or(0, |since| since.as_secs()))
+        self.started_at.format("%Y%m%d-%H%M%S").to_string()
     }
 }

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use crc_fast::Digest;
 use stormlp_model::dataset::Verification;
 use stormlp_model::event::{Event, Observer, Unit};
+use stormlp_model::facts::FoundFile;
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Access, Storage};
@@ -16,7 +17,7 @@ use super::GeneratePlan;
 use super::crew;
 use super::error::GenerateError;
 use super::sink::CHECKSUM;
-use crate::inventory::{self, FoundFile};
+use crate::inventory;
 use crate::manifest::{ManifestFile, Record, crc64_text};
 
 /// Bytes read at a time.

@@ -5,9 +5,10 @@ use std::fmt::Display;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use stormlp_model::facts::FoundFile;
 use stormlp_model::units::counted;
 
-use super::{FoundDataset, FoundFile, FoundSplit, base_name};
+use super::{FoundDataset, FoundSplit, base_name};
 use stormlp_transfer::storage::Storage;
 
 use crate::dataset::{Dataset, FormatKind};

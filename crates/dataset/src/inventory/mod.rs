@@ -11,6 +11,7 @@ use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use stormlp_model::facts::FoundFile;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Kind, Storage};
 
@@ -19,15 +20,6 @@ use crate::names::Split;
 
 pub use check::{Finding, FindingKind, check, inspect};
 pub use plan::planned;
-
-/// A data file that was found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FoundFile {
-    /// Its path relative to the dataset folder.
-    pub name: String,
-    /// Its size in bytes.
-    pub bytes: u64,
-}
 
 /// One half of a dataset.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

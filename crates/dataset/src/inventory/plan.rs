@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use stormlp_model::facts::Availability;
+use stormlp_model::facts::{Availability, FoundFile};
 use stormlp_model::training::inventory as plan;
 use stormlp_transfer::storage::Storage;
 
-use super::{FoundDataset, FoundSplit, dlio_order, inspect};
+use super::{FoundDataset, dlio_order, inspect};
 use crate::dataset::Dataset;
 use crate::names::Split;
 
@@ -19,8 +19,8 @@ const MAX_FOREIGN: usize = 10;
 pub fn planned(folder: &Path, dataset: &Dataset) -> plan::Inventory {
     let files = |wanted: Split| {
         let indices = (0..dataset.files()).filter(|index| dataset.place(*index).0 == wanted);
-        let mut files: Vec<plan::DataFile> = indices
-            .map(|index| plan::DataFile {
+        let mut files: Vec<FoundFile> = indices
+            .map(|index| FoundFile {
                 name: dataset.path(index),
                 bytes: dataset.expected_bytes(index),
             })
@@ -46,7 +46,7 @@ impl Dataset {
     #[must_use]
     pub fn is_as_planned(&self, planned: &plan::Inventory, made: &plan::Inventory) -> bool {
         let exact = self.sizes_are_exact();
-        let same = |planned: &[plan::DataFile], made: &[plan::DataFile]| {
+        let same = |planned: &[FoundFile], made: &[FoundFile]| {
             let pairs = planned.iter().zip(made);
             let mut alike = pairs.map(|(a, b)| a.name == b.name && (!exact || a.bytes == b.bytes));
             planned.len() == made.len() && alike.all(|alike| alike)
@@ -60,21 +60,11 @@ impl FoundDataset {
     /// no manifest says how many samples a file holds.
     #[must_use]
     pub fn for_plan(&self, storage: &dyn Storage, dataset: &Dataset) -> plan::Inventory {
-        let files = |split: &FoundSplit| {
-            split
-                .files
-                .iter()
-                .map(|file| plan::DataFile {
-                    name: file.name.clone(),
-                    bytes: file.bytes,
-                })
-                .collect()
-        };
         let foreign = self.train.foreign.iter().chain(&self.valid.foreign);
         plan::Inventory {
             folder: (&self.folder).into(),
-            train: files(&self.train),
-            valid: files(&self.valid),
+            train: self.train.files.clone(),
+            valid: self.valid.files.clone(),
             foreign: foreign.take(MAX_FOREIGN).cloned().collect(),
             samples_per_file: self.samples_per_file(storage, dataset),
             files: self

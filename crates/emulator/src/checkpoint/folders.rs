@@ -6,10 +6,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use stormlp_model::checkpoint::{
-    CheckpointFacts, CheckpointPlan, FolderFacts, FoundFile, MARKER_NAME, MarkedFile, Marker,
-    MarkerError, SavedPart, step_folder, step_of,
+    CheckpointFacts, CheckpointPlan, FolderFacts, MARKER_NAME, MarkedFile, Marker, MarkerError,
+    SavedPart, step_folder, step_of,
 };
-use stormlp_model::facts::Availability;
+use stormlp_model::facts::{Availability, FoundFile};
 use stormlp_model::location::Location;
 use stormlp_transfer::storage::{
     Access, Durability, Entry, FolderLock, Kind, LOCK_NAME, Storage, is_direct_refused,

@@ -6,7 +6,6 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
 
@@ -258,7 +257,7 @@ impl<'a> Mover<'a> {
     fn answered(&mut self, answer: Answer) -> Result<(), CheckpointError> {
         self.unanswered -= 1;
         let state = &mut self.ranks[answer.rank];
-        add(&mut state.parts, &answer.parts);
+        state.parts += answer.parts;
         let Some((file, handle)) = answer.result? else {
             self.next_file(answer.rank);
             return Ok(());
@@ -294,11 +293,10 @@ impl<'a> Mover<'a> {
                 Some(piece) => {
                     idle = 0;
                     let slot = self.driver.take_slot().expect("checked above");
-                    let attempts = 1;
                     let flight = Flight {
                         rank,
                         piece,
-                        attempts,
+                        attempts: 1,
                     };
                     self.submit(slot, flight)?;
                 }
@@ -309,10 +307,7 @@ impl<'a> Mover<'a> {
     }
 
     fn submit(&mut self, mut slot: Slot, flight: Flight) -> Result<(), CheckpointError> {
-        let open = self.ranks[flight.rank]
-            .current
-            .as_ref()
-            .expect("a rank moves its open file");
+        let open = self.ranks[flight.rank].open();
         let (piece, key) = (flight.piece, open.task.key);
         if self.rules.direction == Direction::Write && self.rules.stamped {
             let len = piece.len as usize;
@@ -341,16 +336,7 @@ impl<'a> Mover<'a> {
         };
         self.driver
             .submit(slot, place, flight)
-            .map_err(|error| CheckpointError::on(&self.file_name(flight.rank), error))
-    }
-
-    /// The file a rank is moving, for messages.
-    fn file_name(&self, rank: usize) -> PathBuf {
-        self.ranks[rank]
-            .current
-            .as_ref()
-            .map(|open| open.task.path.clone())
-            .unwrap_or_default()
+            .map_err(|error| CheckpointError::on(&open.task.path, error))
     }
 
     /// A transfer is over.
@@ -368,7 +354,8 @@ impl<'a> Mover<'a> {
             Ok(moved) => moved as u64,
             Err(error) => {
                 self.driver.put_back(slot);
-                return Err(CheckpointError::on(&self.file_name(rank), error));
+                let open = self.ranks[rank].open();
+                return Err(CheckpointError::on(&open.task.path, error));
             }
         };
         if moved < piece.len {
@@ -395,10 +382,7 @@ impl<'a> Mover<'a> {
             return self.submit(slot, Flight { attempts, ..flight });
         }
         self.driver.put_back(slot);
-        let open = self.ranks[flight.rank]
-            .current
-            .as_ref()
-            .expect("a rank moves its open file");
+        let open = self.ranks[flight.rank].open();
         Err(CheckpointError::Short {
             path: open.task.path.clone(),
             found: flight.piece.offset + moved,
@@ -408,10 +392,7 @@ impl<'a> Mover<'a> {
 
     /// Compares what was read with what must be there.
     fn check(&mut self, rank: usize, piece: Piece, slot: &Slot) -> Result<(), CheckpointError> {
-        let open = self.ranks[rank]
-            .current
-            .as_ref()
-            .expect("a rank moves its open file");
+        let open = self.ranks[rank].open();
         let len = piece.len as usize;
         let bytes = match slot.host() {
             Some(bytes) => &bytes[..len],
@@ -457,6 +438,10 @@ impl<'a> Mover<'a> {
 }
 
 impl RankState {
+    fn open(&self) -> &OpenFile {
+        self.current.as_ref().expect("a rank moves its open file")
+    }
+
     fn new(task: RankTask) -> Self {
         Self {
             rank: task.rank,
@@ -469,13 +454,4 @@ impl RankState {
             duration_seconds: None,
         }
     }
-}
-
-/// Adds what a clerk measured.
-fn add(parts: &mut Parts, more: &Parts) {
-    parts.open_seconds += more.open_seconds;
-    parts.transfer_seconds += more.transfer_seconds;
-    parts.fsync_seconds += more.fsync_seconds;
-    parts.rename_seconds += more.rename_seconds;
-    parts.close_seconds += more.close_seconds;
 }

@@ -453,15 +453,7 @@ impl Run<'_> {
 
 /// Mean over the ranks that have files.
 fn mean_parts(ranks: &[RankResult]) -> Parts {
-    let busy: Vec<&RankResult> = ranks.iter().filter(|rank| rank.bytes > 0).collect();
-    let mean = |pick: fn(&Parts) -> f64| {
-        busy.iter().map(|rank| pick(&rank.parts)).sum::<f64>() / busy.len().max(1) as f64
-    };
-    Parts {
-        open_seconds: mean(|parts| parts.open_seconds),
-        transfer_seconds: mean(|parts| parts.transfer_seconds),
-        fsync_seconds: mean(|parts| parts.fsync_seconds),
-        rename_seconds: mean(|parts| parts.rename_seconds),
-        close_seconds: mean(|parts| parts.close_seconds),
-    }
+    let busy = ranks.iter().filter(|rank| rank.bytes > 0);
+    let count = busy.clone().count().max(1) as f64;
+    busy.fold(Parts::default(), |sum, rank| sum + rank.parts) / count
 }

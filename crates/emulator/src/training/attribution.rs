@@ -33,7 +33,7 @@ pub(super) fn divide(
     moves_nothing: bool,
 ) -> WaitingSeconds {
     let elapsed = after.now.saturating_sub(before.now) as f64 / 1e9;
-    let waits = after.waits.since(&before.waits);
+    let waits = after.waits - before.waits;
     let seconds = |nanos: u64| nanos as f64 / 1e9;
     let storage_share = if moves_nothing || elapsed <= 0.0 {
         0.0

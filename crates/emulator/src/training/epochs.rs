@@ -34,12 +34,20 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often a loader that is to be put away is looked at.
 const DRAIN_POLL: Duration = Duration::from_millis(1);
 
-/// What came of a phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Went {
-    Through,
+/// Why a run does not go on.
+enum Cut {
+    /// The user wants it to end.
     Stopped,
+    /// Another thread failed, and has said why.
     Failed,
+    /// This thread failed.
+    Error(TrainError),
+}
+
+impl<E: Into<TrainError>> From<E> for Cut {
+    fn from(error: E) -> Self {
+        Self::Error(error.into())
+    }
 }
 
 /// Which kind of phase it is.
@@ -132,14 +140,14 @@ pub(super) fn run(
         crew,
     };
     let went = guarded("main", || runner.epochs(orders));
-    let went = went.map_err(TrainError::from).flatten();
+    let went = went.map_err(Cut::from).flatten();
     let shared = Arc::clone(&runner.crew.shared);
     let tally = runner.crew.stop();
     let mut measured = runner.measured;
     measured.ending = match (went, shared.take_failure()) {
-        (_, Some(error)) | (Err(error), None) => error.ending(plan),
-        (Ok(Went::Stopped), None) => Ending::Stopped,
-        (Ok(_), None) => Ending::Complete,
+        (_, Some(error)) | (Err(Cut::Error(error)), None) => error.ending(plan),
+        (Err(Cut::Stopped), None) => Ending::Stopped,
+        (Ok(()) | Err(Cut::Failed), None) => Ending::Complete,
     };
     measured.series = runner.sampler.series();
     measured.evidence = tally.evidence;
@@ -168,22 +176,16 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    fn epochs(&mut self, orders: &Orders) -> Result<Went, TrainError> {
+    fn epochs(&mut self, orders: &Orders) -> Result<(), Cut> {
         let plan = self.plan;
         let mut next_checkpoint = plan.checkpoint.as_ref().and_then(|rules| rules.after_epoch);
         let mut next_evaluation = plan.evaluation.as_ref().map(|rules| rules.after_epoch);
         for epoch in 1..=plan.epochs {
-            let went = self.training(epoch, orders)?;
-            if went != Went::Through {
-                return Ok(went);
-            }
+            self.training(epoch, orders)?;
             if next_checkpoint == Some(epoch)
                 && let Some(rules) = &plan.checkpoint
             {
-                let went = self.checkpoint(epoch, plan.steps_per_epoch)?;
-                if went != Went::Through {
-                    return Ok(went);
-                }
+                self.checkpoint(epoch, plan.steps_per_epoch)?;
                 next_checkpoint = Some(epoch.saturating_add(rules.epochs_between.max(1)));
             }
             if next_evaluation.is_some_and(|next| epoch >= next)
@@ -191,23 +193,17 @@ impl Runner<'_> {
             {
                 let pause = rules.epochs_between.max(1);
                 next_evaluation = next_evaluation.map(|next| next.saturating_add(pause));
-                let went = self.evaluation(epoch, rules, order.epoch(epoch))?;
-                if went != Went::Through {
-                    return Ok(went);
-                }
+                self.evaluation(epoch, rules, order.epoch(epoch))?;
             }
         }
-        Ok(Went::Through)
+        Ok(())
     }
 
     /// One epoch's training, with what the profile does before it.
-    fn training(&mut self, epoch: u32, orders: &Orders) -> Result<Went, TrainError> {
+    fn training(&mut self, epoch: u32, orders: &Orders) -> Result<(), Cut> {
         let plan = self.plan;
         if plan.prewarm {
-            let went = self.prewarm(orders.training.epoch(epoch))?;
-            if went != Went::Through {
-                return Ok(went);
-            }
+            self.prewarm(orders.training.epoch(epoch))?;
         }
         let order = orders.training.epoch(epoch);
         let label = format!("epoch {epoch} of {}", plan.epochs);
@@ -221,25 +217,17 @@ impl Runner<'_> {
         epoch: u32,
         evaluation: &EvaluationPlan,
         order: EpochOrder,
-    ) -> Result<Went, TrainError> {
-        let went = self.drain();
-        if went != Went::Through {
-            return Ok(went);
-        }
+    ) -> Result<(), Cut> {
+        self.drain()?;
         let loaders = prepare::loaders(self.plan, evaluation.batch_size);
         let training = self.exchange_loaders(loaders);
         let label = format!("evaluation after epoch {epoch}");
         let phase = prepare::evaluation(self.plan, evaluation, epoch, order.shares);
         let kind = Kind::Evaluation(evaluation);
-        let went = self.phase(epoch, kind, &label, phase, order.source)?;
-        if went != Went::Through {
-            return Ok(went);
-        }
-        let went = self.drain();
-        if went == Went::Through {
-            self.exchange_loaders(training);
-        }
-        Ok(went)
+        self.phase(epoch, kind, &label, phase, order.source)?;
+        self.drain()?;
+        self.exchange_loaders(training);
+        Ok(())
     }
 
     /// Exchanges the loaders; only after a [`Self::drain`] that went through.
@@ -249,39 +237,37 @@ impl Runner<'_> {
     }
 
     /// Waits until everything that the loaders have begun is over.
-    fn drain(&self) -> Went {
+    fn drain(&self) -> Result<(), Cut> {
         let shared = &self.crew.shared;
         while shared.with(|machine, _| machine.loaders_busy()) {
             if self.surroundings.stop.is_stopped() {
-                return self.abort();
+                return Err(self.abort());
             }
-            if shared.failed() {
-                return Went::Failed;
-            }
+            self.verdict()?;
             thread::sleep(DRAIN_POLL);
         }
         self.verdict()
     }
 
     /// Reads one batch for each accelerator and throws it away.
-    fn prewarm(&mut self, order: EpochOrder) -> Result<Went, TrainError> {
+    fn prewarm(&mut self, order: EpochOrder) -> Result<(), Cut> {
         let phase = PhaseSpec {
             steps: 1,
             shares: order.shares,
             ..PhaseSpec::nothing()
         };
         if !self.crew.shared.begin(order.source, phase) {
-            return Ok(Went::Failed);
+            return Err(Cut::Failed);
         }
         loop {
             match self.crew.shared.wait(LOOK_EVERY) {
-                None if self.surroundings.stop.is_stopped() => return Ok(self.abort()),
+                None if self.surroundings.stop.is_stopped() => return Err(self.abort()),
                 None => {}
                 Some(_) => break,
             }
         }
         // Shutting the workers down waits for what they are reading.
-        Ok(self.drain())
+        self.drain()
     }
 
     /// One phase from its start to its end, with the checkpoints within it.
@@ -292,17 +278,17 @@ impl Runner<'_> {
         label: &str,
         phase: PhaseSpec,
         source: Arc<dyn Source>,
-    ) -> Result<Went, TrainError> {
+    ) -> Result<(), Cut> {
         let cached = self.prepare_cache(&*source)?;
         if self.surroundings.stop.is_stopped() {
-            return Ok(Went::Stopped);
+            return Err(Cut::Stopped);
         }
         let first = self.reading();
         self.sample(&first);
         let steps = phase.steps;
         // A read that was left over from the epoch before may have failed since.
         if !self.crew.shared.begin(source, phase) {
-            return Ok(Went::Failed);
+            return Err(Cut::Failed);
         }
         self.tell_start(label, steps);
         let (last, waiting, went) = self.watch(epoch, first);
@@ -321,26 +307,20 @@ impl Runner<'_> {
         });
         self.book(epoch, kind, measured);
         self.crew.close_streams();
-        match went? {
-            Went::Through => Ok(self.verdict()),
-            cut_short => Ok(cut_short),
-        }
+        went?;
+        self.verdict()
     }
 
     /// Waits for the end of a phase that began at `first`; looks at the counters meanwhile, and
     /// writes the checkpoints within it.
-    fn watch(
-        &mut self,
-        epoch: u32,
-        first: Reading,
-    ) -> (Reading, WaitingSeconds, Result<Went, TrainError>) {
+    fn watch(&mut self, epoch: u32, first: Reading) -> (Reading, WaitingSeconds, Result<(), Cut>) {
         let mut waiting = WaitingSeconds::default();
         let mut last = first;
-        let mut went = Ok(Went::Through);
+        let mut went = Ok(());
         loop {
             let halt = self.crew.shared.wait(LOOK_EVERY);
             let now = self.reading();
-            waiting.add(&self.divide(&last, &now));
+            waiting += self.divide(&last, &now);
             self.sample(&now);
             last = now;
             match halt {
@@ -348,14 +328,14 @@ impl Runner<'_> {
                 Some(Halt::Checkpoint) => {
                     let step = self.crew.shared.with(|machine, _| machine.steps_done());
                     went = self.checkpoint(epoch, step);
-                    if matches!(went, Ok(Went::Through)) {
+                    if went.is_ok() {
                         self.crew.shared.with(|machine, now| machine.resume(now));
                     } else {
                         // The phase ends here, but what it measured so far is kept.
                         self.abort();
                     }
                 }
-                None if self.surroundings.stop.is_stopped() => went = Ok(self.abort()),
+                None if self.surroundings.stop.is_stopped() => went = Err(self.abort()),
                 None => self.tell_progress(),
             }
         }
@@ -418,13 +398,13 @@ impl Runner<'_> {
     }
 
     /// Writes a checkpoint, if the run has any.
-    fn checkpoint(&mut self, epoch: u32, step: u64) -> Result<Went, TrainError> {
+    fn checkpoint(&mut self, epoch: u32, step: u64) -> Result<(), Cut> {
         let Some(writer) = &mut self.writer else {
-            return Ok(Went::Through);
+            return Ok(());
         };
         let started = self.crew.shared.now();
         let Some(bytes) = writer.write(epoch, step, self.surroundings.stop)? else {
-            return Ok(Went::Stopped);
+            return Err(Cut::Stopped);
         };
         self.measured.report.checkpoints.push(WrittenCheckpoint {
             epoch,
@@ -433,7 +413,7 @@ impl Runner<'_> {
             started_seconds: started as f64 / 1e9,
             duration_seconds: (self.crew.shared.now() - started) as f64 / 1e9,
         });
-        Ok(Went::Through)
+        Ok(())
     }
 
     fn reading(&self) -> Reading {
@@ -461,16 +441,15 @@ impl Runner<'_> {
         attribution::divide(before, after, threads, moves_nothing(self.plan))
     }
 
-    fn abort(&self) -> Went {
+    fn abort(&self) -> Cut {
         self.crew.shared.with(|machine, now| machine.abort(now));
-        Went::Stopped
+        Cut::Stopped
     }
 
-    fn verdict(&self) -> Went {
-        if self.crew.shared.failed() {
-            Went::Failed
-        } else {
-            Went::Through
+    fn verdict(&self) -> Result<(), Cut> {
+        match self.crew.shared.failed() {
+            true => Err(Cut::Failed),
+            false => Ok(()),
         }
     }
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use stormlp_model::facts::FoundFile;
 use stormlp_model::location::Location;
 use stormlp_model::training::distribution::Distribution;
-use stormlp_model::training::inventory::{DataFile as Found, Inventory};
+use stormlp_model::training::inventory::Inventory;
 use stormlp_model::training::plan::{EvaluationPlan, LoaderPlan, ReadPattern, TrainPlan};
 use stormlp_model::training::profile::BlockEnd;
 use stormlp_model::training::request::StorageKind;
@@ -51,7 +52,7 @@ pub(super) fn orders(
     inventory: &Inventory,
 ) -> Orders {
     let folder = plan.data.folder.as_ref();
-    let files = |found: &[Found], count: u64, bytes: u64| match (plan.storage, folder) {
+    let files = |found: &[FoundFile], count: u64, bytes: u64| match (plan.storage, folder) {
         (StorageKind::Real, Some(folder)) => real_files(folder, found, count),
         _ => null_files(count, bytes),
     };
@@ -70,7 +71,7 @@ pub(super) fn orders(
     }
 }
 
-fn real_files(folder: &Location, found: &[Found], count: u64) -> Vec<DataFile> {
+fn real_files(folder: &Location, found: &[FoundFile], count: u64) -> Vec<DataFile> {
     let files = found.iter().take(count as usize).map(|file| DataFile {
         path: folder.join(&file.name),
         bytes: file.bytes,

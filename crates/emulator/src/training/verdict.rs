@@ -1,5 +1,7 @@
 //! Why AU is what it is, in one sentence with the figures it rests on.
 
+use std::ops::Add;
+
 use stormlp_model::training::catalog;
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::report::{
@@ -100,11 +102,8 @@ pub(super) fn read_ahead_share(plan: &TrainPlan, mean: &Measures) -> Option<f64>
 }
 
 fn sum(epochs: &[&EpochReport]) -> WaitingSeconds {
-    let mut sum = WaitingSeconds::default();
-    for epoch in epochs {
-        sum.add(&epoch.measures.waiting_seconds);
-    }
-    sum
+    let waiting = epochs.iter().map(|epoch| epoch.measures.waiting_seconds);
+    waiting.fold(WaitingSeconds::default(), Add::add)
 }
 
 /// What most of the waiting that AU counts was for; `ahead` when much had been read beforehand.

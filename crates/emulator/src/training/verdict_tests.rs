@@ -1,7 +1,8 @@
 //! Which cause a verdict names, and what it says of it.
 
+use stormlp_model::facts::FoundFile;
 use stormlp_model::facts::HostFacts;
-use stormlp_model::training::inventory::{DataFile, Inventory};
+use stormlp_model::training::inventory::Inventory;
 use stormlp_model::training::report::{AcceleratorEpoch, Cost, StepLatency};
 use stormlp_model::training::request::TrainRequest;
 
@@ -39,7 +40,7 @@ fn plan(request: &TrainRequest) -> TrainPlan {
     let inventory = Inventory {
         folder: "/data/unet3d".into(),
         train: (0..70)
-            .map(|index| DataFile {
+            .map(|index| FoundFile {
                 name: format!("train/img_{index:02}_of_70.npz"),
                 bytes: 146_600_628,
             })

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::marker::{Marker, MarkerError, step_folder};
-use crate::facts::Availability;
+use crate::facts::{Availability, FoundFile};
 use crate::location::Location;
 
 /// A directory for checkpoints, existing or about to be made.
@@ -22,15 +22,6 @@ pub struct FolderFacts {
     pub file_system: Option<String>,
     /// Whether files here can be opened with `O_DIRECT`.
     pub direct: Availability,
-}
-
-/// A file found in the folder of a checkpoint.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundFile {
-    /// Its name.
-    pub name: String,
-    /// Its size in bytes.
-    pub bytes: u64,
 }
 
 /// What lies in one directory of one checkpoint.

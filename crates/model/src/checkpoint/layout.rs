@@ -6,6 +6,7 @@
 //! parallelism (norms are not) and, under ZeRO 3, by the replicas; every division drops its rest
 //! and a tensor without elements is left out.
 
+use derive_more::AddAssign;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +38,7 @@ pub struct Layout {
 }
 
 /// Elements and tensors of something, counted together.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, AddAssign)]
 struct Count {
     elements: u64,
     tensors: u64,
@@ -49,13 +50,6 @@ impl Count {
         Self {
             elements: tensors.iter().sum(),
             tensors: tensors.iter().filter(|elements| **elements > 0).count() as u64,
-        }
-    }
-
-    fn plus(self, other: Self) -> Self {
-        Self {
-            elements: self.elements + other.elements,
-            tensors: self.tensors + other.tensors,
         }
     }
 
@@ -218,12 +212,11 @@ impl Layout {
             tensors: one.tensors * many,
         };
         if stage == 0 {
-            all = all.plus(self.layer(0));
+            all += self.layer(0);
         }
         if stage + 1 == self.parallelism.pipeline {
-            all = all
-                .plus(self.layer(layers + 1))
-                .plus(self.layer(layers + 2));
+            all += self.layer(layers + 1);
+            all += self.layer(layers + 2);
         }
         all
     }

@@ -2,13 +2,15 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::FromRepr;
 
 /// The most ranks a job may have.
 pub(super) const MOST_RANKS: u64 = 1 << 20;
 
 /// What of the state is split over the data-parallel ranks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, FromRepr)]
 #[serde(try_from = "u8", into = "u8")]
+#[repr(u8)]
 pub enum ZeroStage {
     /// Nothing: the first replica owns all of it.
     Zero,
@@ -22,12 +24,7 @@ pub enum ZeroStage {
 
 impl From<ZeroStage> for u8 {
     fn from(stage: ZeroStage) -> Self {
-        match stage {
-            ZeroStage::Zero => 0,
-            ZeroStage::One => 1,
-            ZeroStage::Two => 2,
-            ZeroStage::Three => 3,
-        }
+        stage as Self
     }
 }
 
@@ -35,15 +32,8 @@ impl TryFrom<u8> for ZeroStage {
     type Error = String;
 
     fn try_from(stage: u8) -> Result<Self, String> {
-        match stage {
-            0 => Ok(Self::Zero),
-            1 => Ok(Self::One),
-            2 => Ok(Self::Two),
-            3 => Ok(Self::Three),
-            other => Err(format!(
-                "ZeRO stage {other} does not exist: use 0, 1, 2 or 3"
-            )),
-        }
+        Self::from_repr(stage)
+            .ok_or_else(|| format!("ZeRO stage {stage} does not exist: use 0, 1, 2 or 3"))
     }
 }
 

@@ -1,5 +1,6 @@
 //! What came out of a checkpoint run.
 
+use derive_more::{Add, AddAssign, Div};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +38,9 @@ pub struct GibPerSecond {
 
 /// Seconds one rank spent in each part of its work. They lie inside its duration; what is
 /// missing from it is waiting for a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema, Add, AddAssign, Div,
+)]
 pub struct Parts {
     /// Opening (and preallocating) files.
     pub open_seconds: f64,

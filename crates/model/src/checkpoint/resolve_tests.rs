@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::checkpoint::{
-    CheckpointProfile, FolderFacts, FoundFile, FsyncPolicy, MarkedFile, Marker, Mode, SavedPart,
-    builtin, parse,
+    CheckpointProfile, FolderFacts, FsyncPolicy, MarkedFile, Marker, Mode, SavedPart, builtin,
+    parse,
 };
-use crate::facts::Availability;
+use crate::facts::{Availability, FoundFile};
 use crate::path::{EngineKind, PathKind};
 use crate::transport::DeviceId;
 

@@ -33,11 +33,6 @@ impl PathChoice {
             Self::Wanted(paths) | Self::Named(paths) => paths.clone(),
         }
     }
-
-    /// Whether the user named the paths, so that a missing one is an error.
-    pub fn is_named(&self) -> bool {
-        matches!(self, Self::Named(_))
-    }
 }
 
 /// How long a cell runs.

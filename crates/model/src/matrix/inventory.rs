@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::manifest::DataManifest;
-use crate::facts::Availability;
+use crate::facts::{Availability, FoundFile};
 use crate::machine::DeviceClaims;
 
 /// What a path on disk is.
@@ -20,15 +20,6 @@ pub enum FileKind {
     BlockDevice,
     /// Something transfers cannot end in: a folder, a socket, a character device.
     Other,
-}
-
-/// A regular file in a data folder.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FoundFile {
-    /// Its name in the folder.
-    pub name: String,
-    /// Its size in bytes.
-    pub bytes: u64,
 }
 
 /// A data folder, existing or about to be made.

@@ -25,7 +25,7 @@ mod space;
 mod tests;
 
 pub use choice::{BufferBacking, CacheState, Fill, IoSize, PathChoice, Span};
-pub use inventory::{FileFacts, FileKind, FolderFacts, FoundFile, TargetInventory};
+pub use inventory::{FileFacts, FileKind, FolderFacts, TargetInventory};
 pub use manifest::{ContentState, DataManifest, MANIFEST_NAME, ManifestError, ManifestFile};
 pub use plan::{CellPlan, Crew, FileAction, FilePlan, FolderPlan, MatrixPlan, WorkerPlan};
 pub use preset::{PresetError, apply_preset, apply_text, preset_names};

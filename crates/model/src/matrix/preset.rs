@@ -147,7 +147,7 @@ mod tests {
             let request = preset(name);
             assert_eq!(request.name, name);
             assert!(!request.io_sizes.is_empty() && !request.threads.is_empty());
-            assert!(!request.paths.is_named(), "{name}");
+            assert!(!matches!(request.paths, PathChoice::Named(_)), "{name}");
         }
         let full = preset("full");
         assert_eq!(

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use super::*;
-use crate::facts::{AcceleratorFacts, Availability, HostFacts, PathSupport};
+use crate::facts::{AcceleratorFacts, Availability, FoundFile, HostFacts, PathSupport};
 use crate::machine::DeviceClaims;
 use crate::operation::Operation;
 use crate::path::{EngineKind, MemoryKind, PathKind};

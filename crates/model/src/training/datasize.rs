@@ -173,12 +173,6 @@ pub fn steps_per_epoch(files: u64, samples_per_file: u64, batch: u64, accelerato
     u64::try_from(samples / step).unwrap_or(u64::MAX)
 }
 
-/// Whether `bytes` of data are what the memory rule asks for on hosts with `memory_bytes` each.
-pub fn meets_memory_rule(bytes: u64, host_memory_bytes: u64, hosts: u64) -> bool {
-    u128::from(bytes)
-        >= u128::from(MEMORY_MULTIPLE) * u128::from(host_memory_bytes) * u128::from(hosts)
-}
-
 fn check(request: &SizeRequest) -> Result<(), SizeError> {
     let counts = [
         (

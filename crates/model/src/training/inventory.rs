@@ -2,17 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::facts::Availability;
+use crate::facts::{Availability, FoundFile};
 use crate::location::Location;
-
-/// A file of a dataset, by its name relative to the dataset folder.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DataFile {
-    /// `train/img_000_of_168.npz`.
-    pub name: String,
-    /// Length in bytes.
-    pub bytes: u64,
-}
 
 /// A dataset folder as it was found.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -20,9 +11,9 @@ pub struct Inventory {
     /// The dataset folder.
     pub folder: Location,
     /// Training files, sorted by base name as DLIO sorts them.
-    pub train: Vec<DataFile>,
+    pub train: Vec<FoundFile>,
     /// Evaluation files, sorted alike.
-    pub valid: Vec<DataFile>,
+    pub valid: Vec<FoundFile>,
     /// Files there that are not of the workload's format, some of them by name.
     pub foreign: Vec<String>,
     /// Samples in a file as the manifest says or the first file shows; `None` when unknown.

@@ -15,6 +15,8 @@
 //! are compared. Several blocks of an epoch are averaged by their steps; AU is then averaged over
 //! accelerators and epochs, throughput added over accelerators and averaged over epochs.
 
+use std::ops::Add;
+
 use super::plan::TrainPlan;
 use super::profile::Profile;
 use super::report::{AuPercent, BlockSums, Measures, Spread, WaitingSeconds};
@@ -87,58 +89,40 @@ pub fn epoch_measures(rule: &Rule, accelerators: &[&[BlockSums]]) -> Measures {
         for block in *blocks {
             let weight = ratio(block.steps as f64, steps as f64);
             let au = block_au(rule, block);
-            sum.au_percent = add(&sum.au_percent, &au, weight);
+            sum.au_percent += au * weight;
             sum.samples_per_second += weight * block_throughput(rule, block);
             sum.window_samples_per_second += weight * block_throughput(&native, block);
         }
     }
     let share = ratio(1.0, accelerators.len() as f64);
-    sum.au_percent = add(&AuPercent::default(), &sum.au_percent, share);
+    sum.au_percent = sum.au_percent * share;
     sum.mib_per_second = mib(rule, sum.samples_per_second);
     sum
 }
 
 /// Means over epochs, whichever runs they belong to.
 pub fn mean(epochs: &[Measures]) -> Measures {
-    let each = |get: &dyn Fn(&Measures) -> f64| {
-        let values: Vec<f64> = epochs.iter().map(get).collect();
-        if values.is_empty() {
-            0.0
-        } else {
-            stats::mean(&values)
-        }
-    };
+    let each =
+        |get: &dyn Fn(&Measures) -> f64| stats::mean(&epochs.iter().map(get).collect::<Vec<f64>>());
+    let count = epochs.len().max(1) as f64;
+    let au = epochs.iter().map(|m| m.au_percent);
+    let waiting = epochs.iter().map(|m| m.waiting_seconds);
     Measures {
-        au_percent: AuPercent {
-            profile: each(&|m| m.au_percent.profile),
-            nominal: each(&|m| m.au_percent.nominal),
-            measured: each(&|m| m.au_percent.measured),
-            including_startup: each(&|m| m.au_percent.including_startup),
-        },
+        au_percent: au.fold(AuPercent::default(), Add::add) / count,
         samples_per_second: each(&|m| m.samples_per_second),
         mib_per_second: each(&|m| m.mib_per_second),
         window_samples_per_second: each(&|m| m.window_samples_per_second),
         read_mib_per_second: each(&|m| m.read_mib_per_second),
         preread_share: (!epochs.is_empty() && epochs.iter().all(|m| m.preread_share.is_some()))
             .then(|| each(&|m| m.preread_share.unwrap_or_default())),
-        waiting_seconds: WaitingSeconds {
-            storage: each(&|m| m.waiting_seconds.storage),
-            cpu: each(&|m| m.waiting_seconds.cpu),
-            barrier: each(&|m| m.waiting_seconds.barrier),
-            startup: each(&|m| m.waiting_seconds.startup),
-        },
+        waiting_seconds: waiting.fold(WaitingSeconds::default(), Add::add) / count,
     }
 }
 
 /// Population standard deviations over epochs, as every edition reports them.
 pub fn spread(epochs: &[Measures]) -> Spread {
     let each = |get: &dyn Fn(&Measures) -> f64| {
-        let values: Vec<f64> = epochs.iter().map(get).collect();
-        if values.is_empty() {
-            0.0
-        } else {
-            stats::population_deviation(&values)
-        }
+        stats::population_deviation(&epochs.iter().map(get).collect::<Vec<f64>>())
     };
     Spread {
         au_percent: each(&|m| m.au_percent.profile),
@@ -161,15 +145,6 @@ pub fn evaluation(batch_size: u32, block: &BlockSums) -> (f64, f64) {
         percent(block.window_compute_seconds, window),
         ratio(block.steps as f64 * f64::from(batch_size), block.seconds),
     )
-}
-
-fn add(sum: &AuPercent, other: &AuPercent, weight: f64) -> AuPercent {
-    AuPercent {
-        profile: sum.profile + weight * other.profile,
-        nominal: sum.nominal + weight * other.nominal,
-        measured: sum.measured + weight * other.measured,
-        including_startup: sum.including_startup + weight * other.including_startup,
-    }
 }
 
 fn percent(part: f64, whole: f64) -> f64 {

@@ -1,5 +1,6 @@
 //! What a training run measured. The keys are the ones scripts rely on.
 
+use derive_more::{Add, AddAssign, Div, Mul};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +81,20 @@ impl TrainResults {
 }
 
 /// AU in percent by each definition.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Default,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Add,
+    AddAssign,
+    Mul,
+    Div,
+)]
 pub struct AuPercent {
     /// By the profile's formula; this is what the threshold is held against.
     pub profile: f64,
@@ -93,7 +107,9 @@ pub struct AuPercent {
 }
 
 /// Seconds that accelerators waited, summed over them, by cause.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema, Add, AddAssign, Div,
+)]
 pub struct WaitingSeconds {
     /// Reads were in flight and storage was working on them.
     pub storage: f64,
@@ -106,14 +122,6 @@ pub struct WaitingSeconds {
 }
 
 impl WaitingSeconds {
-    /// Adds another's.
-    pub fn add(&mut self, other: &Self) {
-        self.storage += other.storage;
-        self.cpu += other.cpu;
-        self.barrier += other.barrier;
-        self.startup += other.startup;
-    }
-
     /// All waiting.
     pub fn total(&self) -> f64 {
         self.storage + self.cpu + self.barrier + self.startup

@@ -1,9 +1,9 @@
 //! Plans of the workloads that are built in, and everything that makes none.
 
 use super::*;
+use crate::facts::FoundFile;
 use crate::problem::ProblemKind;
 use crate::training::catalog;
-use crate::training::inventory::DataFile;
 use crate::units::GIB;
 
 fn host(memory_bytes: u64) -> HostFacts {
@@ -17,7 +17,7 @@ fn folder(files: u64, bytes: u64) -> Inventory {
     Inventory {
         folder: "/data/set".into(),
         train: (0..files)
-            .map(|index| DataFile {
+            .map(|index| FoundFile {
                 name: format!("train/img_{index}_of_{files}.npz"),
                 bytes,
             })

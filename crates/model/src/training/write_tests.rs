@@ -3,10 +3,11 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::facts::FoundFile;
 use crate::facts::HostFacts;
 use crate::training::catalog::CATALOG;
 use crate::training::distribution::Distribution;
-use crate::training::inventory::{DataFile, Inventory};
+use crate::training::inventory::Inventory;
 use crate::training::profile::Profile;
 use crate::training::request::TrainRequest;
 use crate::training::workload::Shuffle;
@@ -42,7 +43,7 @@ fn host() -> HostFacts {
 /// A folder that has what `workload` asks for, or `files` training files.
 fn folder(workload: &Workload, files: Option<u64>) -> Inventory {
     let some = |part: &str, count: u64| {
-        let one = |index| DataFile {
+        let one = |index| FoundFile {
             name: format!("{part}/img_{index}_of_{count}"),
             bytes: 1000,
         };

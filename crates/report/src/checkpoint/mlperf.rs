@@ -6,6 +6,8 @@ use stormlp_model::checkpoint::{
 };
 use stormlp_model::units::GIB;
 
+use crate::stamp::iso_after;
+
 /// `summary.json`. Values of phases that did not run are left out.
 pub fn summary(report: &CheckpointReport) -> Value {
     let host = &report.head.host;
@@ -20,12 +22,10 @@ pub fn summary(report: &CheckpointReport) -> Value {
             metric.extend(phase_metrics(report, name, phase));
         }
     }
-    metric.insert(
-        "checkpoint_size_GB".to_string(),
-        json!(report.plan.dlio_counted_bytes as f64 / GIB as f64),
-    );
+    let size_gib = report.plan.dlio_counted_bytes as f64 / GIB as f64;
+    metric.insert("checkpoint_size_GB".to_string(), size_gib.into());
     json!({
-        "start": local(&report.head.started_at, 0.0),
+        "start": iso_after(&report.head.started_at, 0.0),
         "num_accelerators": report.plan.scaling.ranks,
         "num_hosts": 1,
         "hostname": host.hostname,
@@ -41,7 +41,7 @@ pub fn summary(report: &CheckpointReport) -> Value {
         "host_memory_GB": [memory_gib],
         "data_size_per_host_GB": 0.0,
         "epochs": 1,
-        "end": local(&report.head.started_at, report.results.elapsed_seconds),
+        "end": iso_after(&report.head.started_at, report.results.elapsed_seconds),
         "stormlp": {
             "profile": report.plan.profile,
             "scale": report.plan.scale,
@@ -79,112 +79,28 @@ fn phase_metrics(
 /// `0_per_epoch_stats.json`.
 pub fn per_epoch_stats(report: &CheckpointReport) -> Value {
     let started = &report.head.started_at;
-    let mut epoch = Map::new();
-    epoch.insert("start".to_string(), json!(local(started, 0.0)));
+    let mut epoch = json!({ "start": iso_after(started, 0.0) });
     let phases = [
         ("save", &report.results.saves),
         ("load", &report.results.restores),
     ];
     for (name, results) in phases {
         for (number, result) in (1..).zip(results) {
-            epoch.insert(format!("{name}_ckpt{number}"), phase_stats(started, result));
+            epoch[format!("{name}_ckpt{number}")] = phase_stats(started, result);
         }
     }
-    epoch.insert(
-        "end".to_string(),
-        json!(local(started, report.results.elapsed_seconds)),
-    );
-    epoch.insert(
-        "duration".to_string(),
-        json!(format!("{:.2}", report.results.elapsed_seconds)),
-    );
+    let seconds = report.results.elapsed_seconds;
+    epoch["end"] = iso_after(started, seconds).into();
+    epoch["duration"] = format!("{seconds:.2}").into();
     json!({ "1": epoch })
 }
 
 fn phase_stats(started: &str, result: &CheckpointResult) -> Value {
     let (at, seconds) = (result.started_at_seconds, result.duration_seconds.rank0);
     json!({
-        "start": local(started, at),
-        "end": local(started, at + seconds),
+        "start": iso_after(started, at),
+        "end": iso_after(started, at + seconds),
         "duration": seconds,
         "throughput": result.gib_per_second.rank0,
     })
-}
-
-/// `seconds` after an RFC 3339 moment in UTC, in DLIO's form without a zone. Text that is no such
-/// moment comes back as it is.
-fn local(started: &str, seconds: f64) -> String {
-    let Some(unix) = unix_seconds(started) else {
-        return started.to_string();
-    };
-    let micros = (seconds.max(0.0) * 1e6) as u64;
-    let total = unix + micros / 1_000_000;
-    let (year, month, day) = civil(total / 86_400);
-    let second = total % 86_400;
-    format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:06}",
-        second / 3600,
-        second / 60 % 60,
-        second % 60,
-        micros % 1_000_000
-    )
-}
-
-/// Seconds since 1970 of `2026-11-21T07:25:00Z`.
-fn unix_seconds(text: &str) -> Option<u64> {
-    let (date, time) = text.trim_end_matches('Z').split_once('T')?;
-    let mut numbers = date
-        .split('-')
-        .chain(time.split(':'))
-        .map(str::parse::<u64>);
-    let mut next = || numbers.next()?.ok();
-    let (year, month, day) = (next()?, next()?, next()?);
-    let (hour, minute, second) = (next()?, next()?, next()?);
-    let valid = (1970..=9999).contains(&year) && (1..=12).contains(&month);
-    if !valid || !(1..=31).contains(&day) {
-        return None;
-    }
-    Some(days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second)
-}
-
-/// Days since 1970-01-01 (Howard Hinnant's `days_from_civil`; years begin in March).
-fn days(year: u64, month: u64, day: u64) -> u64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, year_of_era) = (year / 400, year % 400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
-}
-
-/// The date of a number of days since 1970-01-01 (`civil_from_days`).
-fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let date = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year + era * 400 + u64::from(month <= 2), month, date)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn moments_move_on_over_days_and_leap_days() {
-        assert_eq!(
-            local("2026-11-21T07:25:00Z", 0.5),
-            "2026-11-21T07:25:00.500000"
-        );
-        assert_eq!(
-            local("2024-02-28T23:59:59Z", 1.0),
-            "2024-02-29T00:00:00.000000"
-        );
-        assert_eq!(
-            local("2026-12-31T23:59:59Z", 2.25),
-            "2027-01-01T00:00:01.250000"
-        );
-        assert_eq!(local("yesterday", 2.0), "yesterday");
-    }
 }

@@ -1,10 +1,11 @@
 //! A small run for the tests of every renderer.
 
+use stormlp_model::facts::FoundFile;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::histogram::LatencyUs;
 use stormlp_model::report::{Ending, Head, NamedSeries, Report, ReportKind, Series};
 use stormlp_model::training::catalog;
-use stormlp_model::training::inventory::{DataFile, Inventory};
+use stormlp_model::training::inventory::Inventory;
 use stormlp_model::training::metrics::{self, Rule};
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::report::*;
@@ -30,7 +31,7 @@ pub(super) fn plan() -> TrainPlan {
     let inventory = Inventory {
         folder: "/data/unet3d".into(),
         train: (0..168)
-            .map(|index| DataFile {
+            .map(|index| FoundFile {
                 name: format!("train/img_{index:03}_of_168.npz"),
                 bytes: 146_600_628,
             })

@@ -5,7 +5,6 @@ mod datasize;
 pub mod mlperf;
 mod plan;
 mod run;
-mod stamp;
 mod workloads;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! take seconds, and no clock, file or thread has a say: the same machine, device and seed give
 //! the same result.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::{Halt, Landed, Machine, Nanos, Pace, PhaseSpec, ReadRequest};
@@ -104,6 +104,7 @@ pub struct VirtualClock {
 }
 
 /// A read that the device has taken.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct InFlight {
     over_at: Nanos,
     /// Of two that end at the same time the one that began first ends first.
@@ -192,23 +193,3 @@ fn land(machine: &mut Machine, device: &mut impl Device, read: InFlight, clock: 
     let landed = device.finish(&read.request);
     machine.on_read_complete(read.request, landed, clock.now);
 }
-
-impl Ord for InFlight {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.over_at, self.serial).cmp(&(other.over_at, other.serial))
-    }
-}
-
-impl PartialOrd for InFlight {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for InFlight {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for InFlight {}

@@ -7,7 +7,7 @@ use super::interleave::Interleave;
 use super::workers::Workers;
 
 /// Where a sequential reader stands in a record file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Cursor {
     /// Records already handed over.
     pub record: u64,
@@ -16,7 +16,7 @@ pub struct Cursor {
 }
 
 /// What one read is to bring; the I/O side knows which file and bytes that is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unit {
     /// The n-th sample of this accelerator in this epoch: open, read, close.
     Sample(u64),
@@ -37,7 +37,7 @@ pub enum Unit {
 }
 
 /// One read a loader wants, with the lane it occupies until it is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LaneRead {
     /// Worker or stream; one lane never has more reads in flight than its window.
     pub lane: u64,

@@ -34,7 +34,7 @@ use accelerator::{Accelerator, State, Window};
 pub type Nanos = u64;
 
 /// A read that an I/O thread is to make; it comes back in [`Machine::on_read_complete`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReadRequest {
     /// Which accelerator wants it.
     pub accelerator: u32,
@@ -535,7 +535,7 @@ impl Machine {
         let mut sum = Waits::default();
         for accelerator in &mut self.accelerators {
             accelerator.book(now);
-            sum.add(&accelerator.waits);
+            sum += accelerator.waits;
         }
         sum
     }

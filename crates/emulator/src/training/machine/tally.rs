@@ -1,5 +1,6 @@
 //! What the machine writes down: block times for AU, and where the waiting went.
 
+use derive_more::{AddAssign, Sub};
 use stormlp_model::histogram::LatencyHistogram;
 
 use super::Nanos;
@@ -32,7 +33,7 @@ pub struct BlockTally {
 }
 
 /// Where one accelerator's waiting went, in all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, AddAssign, Sub)]
 pub struct Waits {
     /// The first fetch of each epoch: the loader starts cold.
     pub startup_ns: u64,
@@ -42,26 +43,6 @@ pub struct Waits {
     pub queued_ns: u64,
     /// At the barriers.
     pub barrier_ns: u64,
-}
-
-impl Waits {
-    /// Adds another's.
-    pub fn add(&mut self, other: &Self) {
-        self.startup_ns += other.startup_ns;
-        self.reading_ns += other.reading_ns;
-        self.queued_ns += other.queued_ns;
-        self.barrier_ns += other.barrier_ns;
-    }
-
-    /// What was added since an earlier reading.
-    pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            startup_ns: self.startup_ns - earlier.startup_ns,
-            reading_ns: self.reading_ns - earlier.reading_ns,
-            queued_ns: self.queued_ns - earlier.queued_ns,
-            barrier_ns: self.barrier_ns - earlier.barrier_ns,
-        }
-    }
 }
 
 /// Per-step times of one accelerator, kept only when somebody wants the list.

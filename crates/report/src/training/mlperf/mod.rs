@@ -13,7 +13,7 @@ use stormlp_model::training::profile::Profile;
 use stormlp_model::training::report::{EpochReport, StepLists, TrainReport, WrittenCheckpoint};
 use stormlp_model::training::workload::Workload;
 
-use super::stamp;
+use crate::stamp;
 
 /// One file to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +107,8 @@ impl<'a> Run<'a> {
 /// The folder of a run, as its edition lays them out.
 fn folder(run: &Run) -> String {
     let workload = &run.report.plan.workload;
-    let leaf = format!("training/{workload}/run/{}", stamp::folder(run.started));
+    let moment = stamp::moment(run.started).format("%Y%m%d_%H%M%S");
+    let leaf = format!("training/{workload}/run/{}", moment);
     match run.report.results.profile {
         Profile::V3 => {
             let host = &run.report.head.host.hostname;

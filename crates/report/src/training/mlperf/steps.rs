@@ -1,12 +1,12 @@
 //! What each accelerator did, epoch by epoch and step by step.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use stormlp_model::training::metrics::{self, Rule};
 use stormlp_model::training::profile::Profile;
 use stormlp_model::training::report::{AcceleratorEpoch, BlockSums, WrittenCheckpoint};
 
-use super::super::stamp;
 use super::{Run, summary};
+use crate::stamp;
 
 /// The blocks of accelerator `rank`; in a phase that was cut short some may have none.
 fn blocks(accelerators: &[AcceleratorEpoch], rank: u32) -> &[BlockSums] {
@@ -14,42 +14,34 @@ fn blocks(accelerators: &[AcceleratorEpoch], rank: u32) -> &[BlockSums] {
     own.map_or(&[], |accelerator| &accelerator.blocks)
 }
 
-fn span(run: &Run, started: f64, seconds: f64) -> Map<String, Value> {
-    let mut map = Map::new();
-    map.insert(
-        "start".to_string(),
-        stamp::iso(run.started + started).into(),
-    );
-    map.insert(
-        "end".to_string(),
-        stamp::iso(run.started + started + seconds).into(),
-    );
-    // DLIO writes durations of blocks and epochs as text.
-    map.insert("duration".to_string(), format!("{seconds:.2}").into());
-    map
+fn span(run: &Run, started: f64, seconds: f64) -> Value {
+    json!({
+        "start": stamp::iso(run.started + started),
+        "end": stamp::iso(run.started + started + seconds),
+        // DLIO writes durations of blocks and epochs as text.
+        "duration": format!("{seconds:.2}"),
+    })
 }
 
 /// `N_per_epoch_stats.json`: when each epoch, block, checkpoint and evaluation began and ended.
 pub(super) fn per_epoch(run: &Run, rank: u32) -> Value {
-    let mut all = Map::new();
+    let mut all = json!({});
     for epoch in run.epochs {
         let mut entry = span(run, epoch.started_seconds, epoch.duration_seconds);
         for (index, block) in blocks(&epoch.accelerators, rank).iter().enumerate() {
-            let block = span(run, block.started_seconds, block.seconds);
-            entry.insert(format!("block{}", index + 1), Value::Object(block));
+            entry[format!("block{}", index + 1)] = span(run, block.started_seconds, block.seconds);
         }
         let written = run.checkpoints.iter().filter(|c| c.epoch == epoch.epoch);
         for (index, checkpoint) in written.enumerate() {
             let (name, saved) = saved(run, checkpoint);
-            entry.insert(format!("{name}{}", index + 1), saved);
+            entry[format!("{name}{}", index + 1)] = saved;
         }
         if let Some(evaluation) = &epoch.evaluation {
-            let eval = span(run, evaluation.started_seconds, evaluation.duration_seconds);
-            entry.insert("eval".to_string(), Value::Object(eval));
+            entry["eval"] = span(run, evaluation.started_seconds, evaluation.duration_seconds);
         }
-        all.insert(epoch.epoch.to_string(), Value::Object(entry));
+        all[epoch.epoch.to_string()] = entry;
     }
-    Value::Object(all)
+    all
 }
 
 /// A checkpoint and what it is called: v1.0 times it as it times a block.
@@ -57,23 +49,18 @@ fn saved(run: &Run, checkpoint: &WrittenCheckpoint) -> (&'static str, Value) {
     let seconds = checkpoint.duration_seconds;
     let mut entry = span(run, checkpoint.started_seconds, seconds);
     if run.report.results.profile == Profile::V1 {
-        return ("ckpt", Value::Object(entry));
+        return ("ckpt", entry);
     }
-    entry.insert("duration".to_string(), seconds.into());
-    let rate = summary::gib_per_second(checkpoint);
-    entry.insert("throughput".to_string(), rate.into());
-    ("save_ckpt", Value::Object(entry))
+    entry["duration"] = seconds.into();
+    entry["throughput"] = summary::gib_per_second(checkpoint).into();
+    ("save_ckpt", entry)
 }
 
 /// `N_output.json`: the times of every step, and AU and throughput block by block.
 pub(super) fn output(run: &Run, rank: u32) -> Value {
     let report = run.report;
     let rule = Rule::of(&report.plan);
-    let mut all = Map::new();
-    all.insert(
-        "hostname".to_string(),
-        report.head.host.hostname.clone().into(),
-    );
+    let mut all = json!({ "hostname": report.head.host.hostname });
     for epoch in run.epochs {
         let lists = run.steps.iter().find(|lists| lists.epoch == epoch.epoch);
         let mut steps = lists
@@ -104,9 +91,9 @@ pub(super) fn output(run: &Run, rank: u32) -> Value {
         let start = run.started + epoch.started_seconds;
         entry["start"] = stamp::iso(start).into();
         entry["end"] = stamp::iso(start + epoch.duration_seconds).into();
-        all.insert(epoch.epoch.to_string(), entry);
+        all[epoch.epoch.to_string()] = entry;
     }
-    Value::Object(all)
+    all
 }
 
 /// One block, or the evaluation, of an epoch; without `times` its lists are left out.

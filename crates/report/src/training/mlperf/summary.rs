@@ -1,13 +1,13 @@
 //! `summary.json`: what a run comes down to, under DLIO's keys.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use stormlp_model::stats::{self, population_deviation as deviation};
 use stormlp_model::training::metrics::{self, Rule};
 use stormlp_model::training::profile::Profile;
 use stormlp_model::training::report::{EvaluationReport, WrittenCheckpoint};
 
-use super::super::stamp;
 use super::Run;
+use crate::stamp;
 
 /// The file.
 pub(super) fn summary(run: &Run) -> Value {
@@ -45,7 +45,7 @@ fn gib(bytes: f64) -> f64 {
 }
 
 fn metric(run: &Run) -> Value {
-    let mut metric = Map::new();
+    let mut metric = json!({});
     let epochs = || run.scored().map(|epoch| &epoch.measures);
     phase(
         run,
@@ -66,27 +66,20 @@ fn metric(run: &Run) -> Value {
         phase(run, "eval", &au, &throughput, meets, &mut metric);
     }
     checkpoints(run, &mut metric);
-    Value::Object(metric)
+    metric
 }
 
 /// AU and throughput of `train` or `eval`, epoch by epoch, with means and population deviations.
-fn phase(
-    run: &Run,
-    name: &str,
-    au: &[f64],
-    throughput: &[f64],
-    meets: bool,
-    metric: &mut Map<String, Value>,
-) {
+fn phase(run: &Run, name: &str, au: &[f64], throughput: &[f64], meets: bool, metric: &mut Value) {
     let rule = Rule::of(&run.report.plan);
-    let throughput_mean = of(stats::mean, throughput);
-    let throughput_stdev = of(deviation, throughput);
-    let mut put = |key: &str, value: Value| metric.insert(format!("{name}_{key}"), value);
+    let throughput_mean = stats::mean(throughput);
+    let throughput_stdev = deviation(throughput);
+    let mut put = |key: &str, value: Value| metric[format!("{name}_{key}")] = value;
     put("au_percentage", au.into());
-    put("au_mean_percentage", of(stats::mean, au).into());
+    put("au_mean_percentage", stats::mean(au).into());
     let verdict = if meets { "success" } else { "fail" };
     put("au_meet_expectation", verdict.into());
-    put("au_stdev_percentage", of(deviation, au).into());
+    put("au_stdev_percentage", deviation(au).into());
     put("throughput_samples_per_second", throughput.into());
     put("throughput_mean_samples_per_second", throughput_mean.into());
     put(
@@ -105,7 +98,7 @@ fn phase(
 
 /// Checkpoints that training wrote, by the means of their rates and times; v1.0's DLIO has no
 /// such keys.
-fn checkpoints(run: &Run, metric: &mut Map<String, Value>) {
+fn checkpoints(run: &Run, metric: &mut Value) {
     let Some(last) = run.checkpoints.last() else {
         return;
     };
@@ -115,7 +108,7 @@ fn checkpoints(run: &Run, metric: &mut Map<String, Value>) {
     let written = run.checkpoints.iter();
     let rates: Vec<f64> = written.clone().map(gib_per_second).collect();
     let seconds: Vec<f64> = written.map(|c| c.duration_seconds).collect();
-    let mut put = |key: &str, value: f64| metric.insert(key.to_string(), value.into());
+    let mut put = |key: &str, value: f64| metric[key] = value.into();
     let io = "save_checkpoint_io";
     put(&format!("{io}_mean_GB_per_second"), stats::mean(&rates));
     put(&format!("{io}_stdev_GB_per_second"), deviation(&rates));
@@ -131,14 +124,5 @@ pub(super) fn gib_per_second(checkpoint: &WrittenCheckpoint) -> f64 {
         gib(checkpoint.bytes as f64) / checkpoint.duration_seconds
     } else {
         0.0
-    }
-}
-
-/// A statistic of `values`, 0 where there are none.
-fn of(statistic: impl Fn(&[f64]) -> f64, values: &[f64]) -> f64 {
-    if values.is_empty() {
-        0.0
-    } else {
-        statistic(values)
     }
 }

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use stormlp_model::facts::Availability;
+use stormlp_model::facts::{Availability, FoundFile};
 use stormlp_model::machine::{DirectSupport, Fact};
 use stormlp_model::matrix::{
-    DataManifest, FileFacts, FileKind, FolderFacts, FoundFile, MANIFEST_NAME, Target,
-    TargetInventory,
+    DataManifest, FileFacts, FileKind, FolderFacts, MANIFEST_NAME, Target, TargetInventory,
 };
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Access, Disk, Entry, Kind, Storage as _};
