@@ -17,10 +17,11 @@ pub struct Records {
 
 impl Records {
     /// A row for each of `units`. A place that begins with `/` is one in the unit, any other one
-    /// in the report.
+    /// in `report`, which needs no units of its own: as JSON each of them takes many times the
+    /// memory of a row.
     pub fn new(
         report: &impl Serialize,
-        units: &[Value],
+        units: impl IntoIterator<Item = Value>,
         columns: &[(&'static str, &'static str)],
     ) -> Self {
         // A report is plain data, which always has a JSON form.
@@ -31,15 +32,15 @@ impl Records {
                 .pointer(&format!("/{place}"))
                 .map_or(String::new(), plain),
         };
-        let row = |unit| {
+        let row = |unit: Value| {
             columns
                 .iter()
-                .map(|(_, place)| value(unit, place))
+                .map(|(_, place)| value(&unit, place))
                 .collect()
         };
         Self {
             columns: columns.iter().map(|(name, _)| *name).collect(),
-            rows: units.iter().map(row).collect(),
+            rows: units.into_iter().map(row).collect(),
         }
     }
 }

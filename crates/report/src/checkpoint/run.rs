@@ -81,12 +81,15 @@ pub fn document(report: &CheckpointReport) -> Document {
     averages(&mut document, report);
     document.warn(&report.warnings);
     document.settings = settings::of_checkpoint(report);
-    document.records = Records::new(report, &units(report), &RECORDS);
+    let mut alone = report.clone();
+    alone.results.saves.clear();
+    alone.results.restores.clear();
+    document.records = Records::new(&alone, units(report), &RECORDS);
     document
 }
 
 /// Saves and restores for the records.
-fn units(report: &CheckpointReport) -> Vec<Value> {
+fn units(report: &CheckpointReport) -> impl Iterator<Item = Value> {
     let unit = |phase: &'static str| {
         move |result: &CheckpointResult| {
             // A result is plain data, which always has a JSON form.
@@ -96,9 +99,7 @@ fn units(report: &CheckpointReport) -> Vec<Value> {
         }
     };
     let saves = report.results.saves.iter().map(unit("save"));
-    saves
-        .chain(report.results.restores.iter().map(unit("restore")))
-        .collect()
+    saves.chain(report.results.restores.iter().map(unit("restore")))
 }
 
 /// The rates by the profile's own arithmetic, and how the run ended when not well.

@@ -89,12 +89,14 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
     over_time(report, &mut document);
     warnings(report, &mut document);
     document.settings = settings::of_matrix(report);
-    document.records = Records::new(report, &cells(report), &RECORDS);
+    let mut alone = report.clone();
+    alone.results.cells.clear();
+    document.records = Records::new(&alone, cells(report), &RECORDS);
     document
 }
 
 /// The cells for the records: a mix of sizes in the words of the command line.
-fn cells(report: &MatrixReport) -> Vec<Value> {
+fn cells(report: &MatrixReport) -> impl Iterator<Item = Value> {
     let cell = |cell: &CellReport| {
         // A cell is plain data, which always has a JSON form.
         let mut value = serde_json::to_value(cell).unwrap_or_default();
@@ -103,7 +105,7 @@ fn cells(report: &MatrixReport) -> Vec<Value> {
         }
         value
     };
-    report.results.cells.iter().map(cell).collect()
+    report.results.cells.iter().map(cell)
 }
 
 /// Which path won and by how much; with nothing to compare, what was measured.

@@ -82,13 +82,16 @@ pub fn document(report: &TrainReport) -> Document {
     cost(report, &mut section.facts);
     document.warn(&report.warnings);
     document.settings = settings::of_training(report);
-    document.records = Records::new(report, &units(report), &RECORDS);
+    let mut alone = report.clone();
+    alone.results.epochs.clear();
+    alone.results.runs.clear();
+    document.records = Records::new(&alone, units(report), &RECORDS);
     document
 }
 
 /// The epochs of every run for the records.
-fn units(report: &TrainReport) -> Vec<Value> {
-    let unit = |run: u32, warm_up: bool, epoch: &EpochReport| {
+fn units(report: &TrainReport) -> impl Iterator<Item = Value> {
+    let unit = |(run, warm_up, epoch): (u32, bool, &EpochReport)| {
         // An epoch is plain data, which always has a JSON form.
         let mut value = serde_json::to_value(epoch).unwrap_or_default();
         value["run"] = run.into();
@@ -96,21 +99,15 @@ fn units(report: &TrainReport) -> Vec<Value> {
         value["whole"] = epoch.is_whole(&report.plan).into();
         value
     };
-    let of_run = |run: &RunReport| -> Vec<Value> {
+    // One run has its epochs in the report itself.
+    let only = report.results.runs.is_empty();
+    let only = only.then_some(&report.results.epochs).into_iter().flatten();
+    let several = report.results.runs.iter();
+    let several = several.flat_map(|run| {
         let epochs = run.epochs.iter();
-        epochs
-            .map(|epoch| unit(run.run, run.warm_up, epoch))
-            .collect()
-    };
-    match report.results.runs.is_empty() {
-        true => report
-            .results
-            .epochs
-            .iter()
-            .map(|epoch| unit(1, false, epoch))
-            .collect(),
-        false => report.results.runs.iter().flat_map(of_run).collect(),
-    }
+        epochs.map(|epoch| (run.run, run.warm_up, epoch))
+    });
+    only.map(|epoch| (1, false, epoch)).chain(several).map(unit)
 }
 
 /// Whether AU was reached.

@@ -129,6 +129,6 @@ fn document(folder: &Path, reports: &[Value]) -> Document {
             .add(text("started_at"), format!("{kind}, {status}: {headline}"));
         document.facts.add("", text("file"));
     }
-    document.records = Records::new(&(), reports, &RECORDS);
+    document.records = Records::new(&(), reports.iter().cloned(), &RECORDS);
     document
 }
