@@ -11,6 +11,7 @@ fn gdsio(folder: &Path, words: &str) -> assert_cmd::Command {
     command
         .current_dir(folder)
         .env("STORMLP_LIBCUFILE", "/nonexistent/libcufile.so.0")
+        .env_remove("STORMLP_EMULATE")
         .arg("gdsio")
         .args(words.split_whitespace());
     command
@@ -150,6 +151,9 @@ fn what_cannot_be_taken_is_refused_by_name() {
         ("-f missing -x 1 -I 0", 4, "missing does not exist"),
         ("-D d -x 0 -s 1M", 4, "libcufile"),
         ("-D d -x 2 -d 7 -s 1M", 4, "no cuda:7"),
+        ("-D d -x 2 -d 7 -s 1M", 4, "help: `stormlp doctor` lists them; --emulate (or STORMLP_"),
+        ("-D d -x 0 -s 1M", 4, "--emulate"),
+        ("-w 2 -D d -D e -x 1", 2, "`-w`"),
     ] {
         let text = stderr(gdsio(folder.path(), words).assert().code(code));
         assert!(
@@ -158,4 +162,64 @@ fn what_cannot_be_taken_is_refused_by_name() {
         );
     }
     assert!(stdout(gdsio(folder.path(), "-h").assert().success()).contains("Usage: stormlp gdsio"));
+}
+
+#[test]
+fn a_line_with_a_gpu_runs_emulated_where_that_is_asked_for() {
+    let folder = folder();
+    // The vendor's first two examples, options before the file.
+    for (kind, words) in [(0, "--emulate -x 0"), (2, "-x 2 --emulate")] {
+        let words = format!("{words} -d 0 -s 8K -i 4K -f out{kind} -I 1");
+        let done = gdsio(folder.path(), &words).assert().success();
+        let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+        assert!(said.contains("accelerator memory is emulated"), "{said}");
+        assert_eq!(said.contains("-x 0 runs as -x 2"), kind == 0, "{said}");
+        check_line(
+            stdout(done).trim_end(),
+            "IoType: WRITE XferType: CPU_GPU Threads: 1 DataSetSize: 8/8(KiB) IOSize: 4(KiB) ",
+            2,
+        );
+    }
+    let words = "-w 2 -i 64K -s 1M -x 6 -I 0 -d 3 -D d -T 0.05";
+    let mut command = gdsio(folder.path(), words);
+    let line = stdout(command.env("STORMLP_EMULATE", "1").assert().success());
+    assert!(line.starts_with("IoType: READ XferType: CPU_GPU"), "{line}");
+}
+
+#[test]
+fn a_folder_keeps_the_files_that_stormlp_did_not_make() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("d")).unwrap();
+    let file = folder.path().join("d/gdsio.0");
+    let own = vec![7u8; 1 << 20];
+    fs::write(&file, &own).unwrap();
+    for kind in ["-I 0", "-I 1"] {
+        let words = format!("-D d -w 1 -s 1M -i 64K -x 1 {kind}");
+        let text = stderr(gdsio(folder.path(), &words).assert().code(3));
+        assert!(text.contains("no manifest says that stormlp made it"), "{text}");
+        assert!(text.contains("help: use another -D, or name the file with -f"), "{text}");
+        assert_eq!(fs::read(&file).unwrap(), own);
+    }
+}
+
+#[test]
+fn a_job_is_measured_over_its_own_time() {
+    let folder = folder();
+    let text = "[global]\nxfer_type=1\nrw=write\nbs=64K\nsize=256K\n\n\
+                [small]\nnum_threads=1\ndirectory=small\n\n[large]\nnum_threads=4\ndirectory=large\n";
+    fs::write(folder.path().join("two.gdsio"), text).unwrap();
+    stdout(gdsio(folder.path(), "two.gdsio").assert().success());
+    let saved = saved(folder.path());
+    let cell = &read_json(&saved)["cells"][0];
+    let whole = cell["duration_seconds"].as_f64().unwrap();
+    for job in cell["jobs"].as_array().unwrap() {
+        let number = |key: &str| job[key].as_f64().unwrap();
+        let seconds = number("duration_seconds");
+        assert!(seconds > 0.0 && seconds <= whole, "{job}");
+        let rate = number("bytes") / seconds;
+        assert!((rate / number("throughput_bytes_per_second") - 1.0).abs() < 1e-6, "{job}");
+    }
+    let shown = stdout(stormlp().arg("report").arg(&saved).assert().success());
+    assert!(shown.contains("\nJobs\n"), "{shown}");
+    assert!(shown.lines().any(|line| line.trim_start().starts_with("large ")), "{shown}");
 }

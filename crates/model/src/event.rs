@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::matrix::CellReport;
+
 /// What the numbers of a phase count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -37,6 +39,31 @@ pub enum Event {
     },
     /// The current phase is over.
     PhaseFinished,
+    /// A cell of a matrix begins: a phase of which more is known.
+    CellStarted {
+        /// What it measures: `cpu read 1M, 8 threads, depth 1`.
+        label: String,
+        /// The how manieth it is of those that this run measures, from 1.
+        number: u64,
+        /// How many this run measures.
+        of: u64,
+        /// How long it is thought to take, in seconds.
+        estimated_seconds: f64,
+        /// How long the cells after it are thought to take, in seconds.
+        after_seconds: f64,
+    },
+    /// What the current cell has moved so far; sent at most some ten times a second.
+    Moved {
+        /// Bytes since the cell started.
+        bytes: u64,
+        /// Transfers since the cell started.
+        operations: u64,
+    },
+    /// The current cell is over, and this is what came of it.
+    CellFinished {
+        /// Its entry of the report.
+        cell: Box<CellReport>,
+    },
     /// Something the user should read while the run goes on.
     Note {
         /// One sentence.

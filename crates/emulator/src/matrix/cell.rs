@@ -256,12 +256,11 @@ impl Bench<'_> {
             }
             tick += INTERVAL;
             look();
-            let elapsed_ms = start.elapsed().as_millis() as u64;
-            let done = match self.plan.span {
-                Span::Seconds(_) => elapsed_ms,
-                Span::Passes(_) => drivers.total().bytes,
-            };
-            self.observer.event(&Event::Progress { done });
+            let total = drivers.total();
+            self.observer.event(&Event::Moved {
+                bytes: total.bytes,
+                operations: total.operations,
+            });
         }
         let end = devices.counters();
         look();

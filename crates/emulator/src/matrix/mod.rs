@@ -5,6 +5,7 @@
 //! a file and buffers of its own; they start together, share nothing but counters while they
 //! measure, and hand over their recorders at the end.
 
+mod ahead;
 mod cell;
 mod evidence;
 mod layout;

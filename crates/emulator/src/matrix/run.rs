@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use stormlp_model::event::{Event, Unit};
+use stormlp_model::event::Event;
 use stormlp_model::evidence::{DirectIo, Evidence};
 use stormlp_model::facts::Availability;
 use stormlp_model::matrix::{
     BufferBacking, CellPlan, CellReport, CellStatus, ContentState, FilePlan, Fill, JobReport,
-    MatrixPlan, MatrixReport, Measurement, Mismatch, Span, Verification, WorkerPlan,
+    MatrixPlan, MatrixReport, Measurement, Mismatch, Verification, WorkerPlan,
     result_warnings,
 };
 use stormlp_model::operation::Direction;
@@ -21,6 +21,7 @@ use stormlp_transfer::telemetry::peak_rss_bytes;
 use stormlp_transfer::{Backing, Region, TransferError};
 
 use super::MatrixError;
+use super::ahead::Ahead;
 use super::cell::{Bench, CellMeasurement};
 use super::offsets::Visit;
 use super::prepare::{Folders, make_files, remove_files, residency, set_cache};
@@ -95,6 +96,7 @@ pub fn run(
         },
         folders: &mut folders,
         backing: backing(region.backing()),
+        ahead: Ahead::of(&report),
         fault: None,
     };
     for (index, cell) in plan.cells.iter().enumerate() {
@@ -175,6 +177,8 @@ struct Matrix<'a> {
     bench: Bench<'a>,
     folders: &'a mut Folders,
     backing: BufferBacking,
+    /// What this run has before it.
+    ahead: Ahead,
     /// What ends the matrix: a fault of stormlp's own.
     fault: Option<Ending>,
 }
@@ -185,7 +189,7 @@ impl Matrix<'_> {
         if cell.availability != Availability::Available {
             return CellReport::without_numbers(index, cell, "");
         }
-        self.bench.observer.event(&phase(self.bench.plan, cell));
+        self.bench.observer.event(&self.ahead.next(cell));
         let entry = match self.measure(index, cell, region) {
             Ok(entry) => entry,
             Err(error) => {
@@ -201,7 +205,9 @@ impl Matrix<'_> {
                 failed(index, cell, &error)
             }
         };
-        self.bench.observer.event(&Event::PhaseFinished);
+        self.bench.observer.event(&Event::CellFinished {
+            cell: Box::new(entry.clone()),
+        });
         entry
     }
 
@@ -280,27 +286,6 @@ impl Matrix<'_> {
         entry.evidence = evidence;
         entry.verification = verification;
         entry
-    }
-}
-
-/// What the user sees while a cell runs.
-fn phase(plan: &MatrixPlan, cell: &CellPlan) -> Event {
-    let size = cell.io_size;
-    let label = format!(
-        "{} {} {size}, {} threads, depth {}",
-        cell.transport.path, cell.op, cell.transport.threads, cell.transport.queue_depth
-    );
-    match plan.span {
-        Span::Seconds(seconds) => Event::PhaseStarted {
-            label,
-            total: Some(((seconds + plan.warmup_seconds) * 1e3) as u64),
-            unit: Unit::Milliseconds,
-        },
-        Span::Passes(_) => Event::PhaseStarted {
-            label,
-            total: Some(cell.requested_bytes),
-            unit: Unit::Bytes,
-        },
     }
 }
 
@@ -475,7 +460,7 @@ fn numbers(plan: &MatrixPlan, cell: &CellPlan, measured: CellMeasurement) -> Opt
     let evidence = &outcomes.first()?.evidence;
     let engine = evidence.engine.as_ref().map(|facts| facts.engine);
     let duration_seconds = last_done_seconds.max(1e-9);
-    let jobs = jobs(plan, cell, &outcomes, duration_seconds);
+    let jobs = jobs(plan, cell, &outcomes);
     let mut all = Recorder::new();
     outcomes
         .into_iter()
@@ -526,30 +511,38 @@ fn per_gib(seconds: f64, bytes: u64) -> f64 {
 }
 
 /// What each job did, when there is more than one.
-fn jobs(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome], seconds: f64) -> Vec<JobReport> {
+fn jobs(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Vec<JobReport> {
     if plan.job_names.len() < 2 {
         return Vec::new();
     }
     let workers = &plan.crews[cell.crew].workers;
     let of_job = |(job, name): (usize, &String)| {
-        let mut all = Recorder::new();
-        let mut threads = 0;
-        for (_, outcome) in workers
-            .iter()
-            .zip(outcomes)
-            .filter(|(worker, _)| worker.job == job)
-        {
-            all.merge(outcome.recorder.clone());
-            threads += 1;
-        }
-        JobReport {
-            name: name.clone(),
-            threads,
-            operations: all.operations,
-            bytes: all.bytes,
-            throughput_bytes_per_second: all.bytes as f64 / seconds,
-            latency_us_mean: all.latency.summary().map(|latency| latency.mean),
-        }
+        let of_workers = workers.iter().zip(outcomes);
+        let own = of_workers.filter(|(worker, _)| worker.job == job);
+        let own: Vec<&Outcome> = own.map(|(_, outcome)| outcome).collect();
+        job_report(name, &own)
     };
-    plan.job_names.iter().enumerate().map(of_job).collect()
+    let jobs = plan.job_names.iter().enumerate();
+    jobs.filter_map(of_job).collect()
+}
+
+/// What the workers of one job did, over the time that they took themselves: a job that is done
+/// does not grow slower while it waits for the others. `None` for a job without workers.
+fn job_report(name: &str, outcomes: &[&Outcome]) -> Option<JobReport> {
+    let started = outcomes.iter().map(|outcome| outcome.started).min()?;
+    let ended = outcomes.iter().map(|outcome| outcome.ended).max()?;
+    let seconds = (ended - started).as_secs_f64().max(1e-9);
+    let mut all = Recorder::new();
+    for outcome in outcomes {
+        all.merge(outcome.recorder.clone());
+    }
+    Some(JobReport {
+        name: name.to_string(),
+        threads: outcomes.len() as u32,
+        operations: all.operations,
+        bytes: all.bytes,
+        duration_seconds: Some(seconds),
+        throughput_bytes_per_second: all.bytes as f64 / seconds,
+        latency_us_mean: all.latency.summary().map(|latency| latency.mean),
+    })
 }

@@ -276,22 +276,18 @@ impl FolderJob<'_> {
             return None;
         };
         let needs = Needs::of(self.request);
-        let listed = self.facts.manifest.as_ref().and_then(|m| m.file(&name));
+        self.check_made_here(&name, &path, problems)?;
         let (action, bytes, content, made_here) = match (self.own(&name), self.found_bytes(&name)) {
             (Some(own), _) if own.bytes >= needed && needs.met_by(own.content) => {
                 (FileAction::Use, own.bytes, Some(own.content), true)
             }
             // gdsio reads what it is pointed at. Laying a file out anew to read it would replace
-            // somebody's data, and `-V` would then compare the pattern with itself.
+            // what was written, and `-V` would then compare the pattern with itself.
             (own, Some(bytes)) if self.is_gdsio() && !needs.writes => {
-                self.check_foreign(&path, bytes, needed, problems)?;
+                self.check_size(&path, bytes, needed, problems)?;
                 let content = own.map(|own| own.content);
                 self.check_written(&path, content, needs, problems)?;
                 (FileAction::Use, bytes, content, own.is_some())
-            }
-            (None, Some(bytes)) if listed.is_none() => {
-                self.check_foreign(&path, bytes, needed, problems)?;
-                (FileAction::Use, bytes, None, false)
             }
             _ if needs.content => {
                 let seed = self.request.seed;
@@ -322,35 +318,46 @@ impl FolderJob<'_> {
         Some(table.files.len() - 1)
     }
 
-    /// A file that no manifest lists: gdsio's own files are used as they are, but a file that
-    /// merely has the name of one of ours is somebody's data.
-    fn check_foreign(
+    /// A file that is there, but in no manifest, is somebody's data, whatever its name.
+    fn check_made_here(&self, name: &str, path: &Path, problems: &mut Problems) -> Option<()> {
+        let listed = self.facts.manifest.as_ref().and_then(|m| m.file(name));
+        if self.found_bytes(name).is_none() || listed.is_some() {
+            return Some(());
+        }
+        problems.plan(
+            format!(
+                "{} exists, and no manifest says that stormlp made it",
+                path.display()
+            ),
+            match self.is_gdsio() {
+                true => "use another -D, or name the file with -f",
+                false => "use another --dir, or name the file with --file",
+            },
+        );
+        None
+    }
+
+    /// Whether a file that is read as it is holds what is to be read.
+    fn check_size(
         &self,
         path: &Path,
         bytes: u64,
         needed: u64,
         problems: &mut Problems,
     ) -> Option<()> {
-        let path = path.display();
-        if !self.is_gdsio() {
-            problems.plan(
-                format!("{path} exists, and no manifest says that stormlp made it"),
-                "use another --dir, or name the file with --file",
-            );
-            return None;
+        if bytes >= needed {
+            return Some(());
         }
-        if bytes < needed {
-            problems.machine(
-                format!(
-                    "{path} is too small: it has {}, {} are needed",
-                    ByteSize(bytes),
-                    ByteSize(needed)
-                ),
-                "remove it, so that it is laid out anew, or use a smaller size",
-            );
-            return None;
-        }
-        Some(())
+        problems.machine(
+            format!(
+                "{} is too small: it has {}, {} are needed",
+                path.display(),
+                ByteSize(bytes),
+                ByteSize(needed)
+            ),
+            "remove it, so that it is laid out anew, or use a smaller size",
+        );
+        None
     }
 
     /// Whether the request speaks as gdsio does, whose files are named after it.

@@ -62,7 +62,11 @@ pub struct JobReport {
     pub operations: u64,
     /// Bytes it moved.
     pub bytes: u64,
-    /// Its throughput over the cell's duration.
+    /// From its first thread's start to its last thread's end, warm-up left out. Reports in which
+    /// the throughput of a job is over the cell's duration do not say.
+    #[serde(default)]
+    pub duration_seconds: Option<f64>,
+    /// Its throughput over that time.
     pub throughput_bytes_per_second: f64,
     /// Mean latency of its transfers, in microseconds; `None` when it completed none.
     pub latency_us_mean: Option<f64>,

@@ -73,9 +73,14 @@ fn line(cell: &CellReport, numbers: &Measurement, requested_bytes: u64) -> Strin
 }
 
 fn job_line(job: &JobReport) -> String {
+    // Its own time, by which its throughput is counted; an older report does not know it.
+    let time = match job.duration_seconds {
+        Some(seconds) => format!(" total_time {seconds:.6} secs"),
+        None => String::new(),
+    };
     format!(
         "Job: {} Threads: {} DataSetSize: {}(KiB) Throughput: {:.6} GiB/sec, \
-         Avg_Latency: {} usecs ops: {}\n",
+         Avg_Latency: {} usecs ops: {}{time}\n",
         job.name,
         job.threads,
         kib(job.bytes),

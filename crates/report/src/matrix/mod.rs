@@ -3,7 +3,9 @@
 mod compare;
 mod gdsio;
 mod group;
+mod jobs;
 mod plan;
+mod progress;
 mod run;
 mod study;
 #[cfg(test)]
@@ -12,5 +14,6 @@ pub(crate) mod tests;
 
 pub use gdsio::result_lines as gdsio_lines;
 pub use plan::plan;
+pub use progress::{cell_row, cell_row_head};
 pub use run::{Columns, document};
 pub(crate) use run::{RECORDS, memory_words};

@@ -7,6 +7,7 @@ use stormlp_model::units::{ByteSize, GIB, counted, format_duration};
 
 use super::compare;
 use super::group::{Group, groups, key_of};
+use super::jobs;
 use super::study;
 use crate::document::{Cell, Column, Document, Quantity, Table, ended};
 use crate::numbers::percent;
@@ -86,6 +87,9 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
         Columns::StudyA => study::by_kind(report),
         Columns::StudyB => study::by_throughput(report),
     });
+    if let Some(table) = jobs::table(report) {
+        document.section("Jobs", Some(table));
+    }
     over_time(report, &mut document);
     warnings(report, &mut document);
     document.settings = settings::of_matrix(report);

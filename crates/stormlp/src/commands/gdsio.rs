@@ -4,7 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
-use stormlp_model::matrix::gdsio::{GdsioArgs, GdsioRun, parse_args, parse_job_file};
+use clap::builder::FalseyValueParser;
+use stormlp_model::facts::HostFacts;
+use stormlp_model::matrix::MatrixRequest;
+use stormlp_model::matrix::gdsio::{GdsioArgs, GdsioRun, emulate, parse_args, parse_job_file};
+use stormlp_model::transport::DeviceId;
 
 use super::deliver::Delivery;
 use super::gds;
@@ -23,16 +27,21 @@ pub(crate) struct Args {
         value_name = "GDSIO ARGUMENTS"
     )]
     words: Vec<String>,
+
+    /// Let host memory stand in for the GPUs of the line; stormlp's own, anywhere in the line
+    #[arg(long, env = "STORMLP_EMULATE", value_parser = FalseyValueParser::new())]
+    emulate: bool,
 }
 
 const HELP: &str = "\
 gdsio's arguments over stormlp's engine; an existing script runs with one word changed.
 
-Usage: stormlp gdsio (-D DIR | -f FILE) [-d GPU] [-n NODE] [-w WORKERS] … [OPTIONS]
-       stormlp gdsio JOBFILE.gdsio
+Usage: stormlp gdsio [--emulate] (-D DIR | -f FILE) [-d GPU] [-n NODE] [-w WORKERS] … [OPTIONS]
+       stormlp gdsio [--emulate] JOBFILE.gdsio
 
-Jobs (repeat -D or -f for more; what follows belongs to the last one):
-  -D DIR   a folder with one file per worker, gdsio.0 and so on; made when missing
+Jobs (with several -D or -f, what follows one belongs to it; with one, the order is free):
+  -D DIR   a folder with one file per worker, gdsio.0 and so on; made when missing; a file of
+           such a name that stormlp did not make is refused
   -f FILE  one file that the workers share
   -d GPU   its GPU; left out, the first one, or emulated memory where there is none
   -n NODE  bind its workers to a NUMA node
@@ -54,6 +63,10 @@ Transfers:
   -O 1     without O_DIRECT (with -x 1, 2 and 4)            -J  a line for each job
   -p       taken, without effect
 
+stormlp's own:
+  --emulate  host memory stands in for the GPUs, so that a line runs where there are none, and is
+             called emulated; STORMLP_EMULATE=1 does the same
+
 Not supported: -P (RDMA sockets).
 
 Examples:
@@ -63,7 +76,11 @@ Examples:
 ";
 
 /// Runs gdsio's words and prints gdsio's line.
-pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
+    // clap leaves all that stands behind the first of gdsio's flags to gdsio.
+    let typed = args.words.len();
+    args.words.retain(|word| word != "--emulate");
+    args.emulate |= args.words.len() < typed;
     let is_help = |word: &String| word == "--help";
     if args.words.is_empty() || args.words.iter().any(is_help) {
         return output::print(HELP);
@@ -80,17 +97,45 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let mut request = run.to_request().map_err(usage)?;
     request.name = name;
     let facts = gds::host_facts(&request, session)?;
-    let plan = gds::plan(&request, &facts).map_err(|failure| match &failure.help {
-        // There is no such option here; leaving gdsio's own out has the same effect.
-        Some(help) => {
-            let help = help.replace("--device host measures", "without -d it measures");
-            failure.with_help(help)
-        }
-        None => failure,
+    let lacks_gpu = lacks_gpu(&request, &facts);
+    if args.emulate
+        && let Some(note) = emulate(&mut request, &facts)
+    {
+        output::say(format!("note: {note}"));
+    }
+    let plan = gds::plan(&request, &facts).map_err(|failure| match lacks_gpu {
+        true if !args.emulate => offer_emulation(failure),
+        _ => failure,
     })?;
     let delivery = Delivery::gdsio(run.per_job);
     let run = gds::start(plan, facts, &delivery, session)?;
     gds::execute(run, &delivery, session)
+}
+
+/// Whether the line needs a GPU, or a library for one, that is not here.
+fn lacks_gpu(request: &MatrixRequest, facts: &HostFacts) -> bool {
+    let is_missing = |device: DeviceId| {
+        let index = device.cuda_index();
+        index.is_some_and(|index| facts.accelerators.iter().all(|gpu| gpu.index != index))
+    };
+    let mut devices = request.jobs.iter().filter_map(|job| job.device);
+    let mut paths = request.paths.paths().into_iter();
+    devices.any(is_missing)
+        || paths.any(|path| {
+            path.needs_cufile()
+                && (facts.accelerators.is_empty() || !facts.support(path).is_available())
+        })
+}
+
+/// Names the flag with which the line runs all the same, in the place of options that are not
+/// gdsio's.
+fn offer_emulation(failure: Failure) -> Failure {
+    const OFFER: &str = "--emulate (or STORMLP_EMULATE=1) runs the line on host memory, and says so";
+    let help = failure.help.as_deref().unwrap_or_default();
+    let own = help.split("; ").filter(|part| !part.contains("host measures"));
+    let parts: Vec<&str> = own.filter(|part| !part.is_empty()).chain([OFFER]).collect();
+    let help = parts.join("; ");
+    failure.with_help(help)
 }
 
 fn job_file(path: &Path) -> Result<(String, GdsioRun), Failure> {

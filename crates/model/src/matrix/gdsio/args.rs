@@ -22,51 +22,82 @@ const SWITCHES: &str = "VURFbpJh";
 /// The flags that take a value.
 const VALUED: &str = "fDPdnmwsoixITkaMBO";
 
+/// One flag of the command line, with the value of one that takes one.
+struct Flag<'a> {
+    letter: char,
+    value: &'a str,
+}
+
+impl Flag<'_> {
+    /// Whether a job begins with it.
+    fn is_target(&self) -> bool {
+        matches!(self.letter, 'f' | 'D')
+    }
+}
+
 /// Reads the arguments after `gdsio`.
 ///
 /// # Errors
 /// Names the flag that gdsio does not have, that has no meaning here, or whose value is wrong.
 pub fn parse_args(args: &[String]) -> Result<GdsioArgs, GdsioError> {
+    let (mut flags, job_files) = split(args)?;
+    if flags.iter().any(|flag| flag.letter == 'h') {
+        return Ok(GdsioArgs::Help);
+    }
+    match job_files.as_slice() {
+        [] => {}
+        [path] if flags.is_empty() => return Ok(GdsioArgs::JobFile(PathBuf::from(path))),
+        [path] => {
+            return Err(GdsioError::Contradiction(format!(
+                "a job file ({path}) and flags do not go together"
+            )));
+        }
+        [_, second, ..] => {
+            return Err(GdsioError::Contradiction(format!(
+                "`{second}`: a run takes one job file"
+            )));
+        }
+    }
+    // With a single target there is no doubt whose the options of a job are, wherever they stand.
+    if flags.iter().filter(|flag| flag.is_target()).count() == 1 {
+        flags.sort_by_key(|flag| !flag.is_target());
+    }
     let mut run = GdsioRun::default();
-    let mut job_file = None;
+    for Flag { letter, value } in flags {
+        match SWITCHES.contains(letter) {
+            true => set_switch(&mut run, letter),
+            false => set_value(&mut run, &format!("-{letter}"), value)?,
+        }
+    }
+    Ok(GdsioArgs::Run(Box::new(run)))
+}
+
+/// The flags in the order in which they were typed, and the words that are none.
+fn split(args: &[String]) -> Result<(Vec<Flag<'_>>, Vec<&str>), GdsioError> {
+    let (mut flags, mut others) = (Vec::new(), Vec::new());
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {
         let Some(letters) = arg.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
-            if job_file.replace(PathBuf::from(arg)).is_some() {
-                return Err(GdsioError::Contradiction(format!(
-                    "`{arg}`: a run takes one job file"
-                )));
-            }
+            others.push(arg.as_str());
             continue;
         };
         for (at, letter) in letters.char_indices() {
-            let flag = format!("-{letter}");
             if SWITCHES.contains(letter) {
-                if letter == 'h' {
-                    return Ok(GdsioArgs::Help);
-                }
-                set_switch(&mut run, letter);
+                flags.push(Flag { letter, value: "" });
             } else if VALUED.contains(letter) {
-                let behind = &letters[at + letter.len_utf8()..];
-                let value = match behind {
-                    "" => rest.next().ok_or(GdsioError::NoValue(flag.clone()))?,
+                let value = match &letters[at + letter.len_utf8()..] {
+                    "" => (rest.next().map(String::as_str))
+                        .ok_or_else(|| GdsioError::NoValue(format!("-{letter}")))?,
                     behind => behind,
                 };
-                set_value(&mut run, &flag, value)?;
+                flags.push(Flag { letter, value });
                 break;
             } else {
                 return Err(GdsioError::UnknownFlag(arg.clone()));
             }
         }
     }
-    match job_file {
-        Some(path) if run == GdsioRun::default() => Ok(GdsioArgs::JobFile(path)),
-        Some(path) => Err(GdsioError::Contradiction(format!(
-            "a job file ({}) and flags do not go together",
-            path.display()
-        ))),
-        None => Ok(GdsioArgs::Run(Box::new(run))),
-    }
+    Ok((flags, others))
 }
 
 fn set_switch(run: &mut GdsioRun, letter: char) {
@@ -128,7 +159,9 @@ fn refused(name: &str, reason: &str) -> GdsioError {
 /// The job that a job option belongs to: the last one named.
 fn last_job<'a>(run: &'a mut GdsioRun, flag: &str) -> Result<&'a mut GdsioJob, GdsioError> {
     run.jobs.last_mut().ok_or_else(|| {
-        GdsioError::Contradiction(format!("`{flag}` belongs to a job: put it after -f or -D"))
+        GdsioError::Contradiction(format!(
+            "`{flag}` belongs to a job: name its -f or -D; with several, put it after its own"
+        ))
     })
 }
 

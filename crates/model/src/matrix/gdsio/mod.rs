@@ -5,6 +5,7 @@
 //! counts them.
 
 mod args;
+mod emulate;
 mod job_file;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -21,6 +22,7 @@ use crate::transport::DeviceId;
 use crate::units::MIB;
 
 pub use args::{GdsioArgs, parse_args};
+pub use emulate::emulate;
 pub use job_file::parse_job_file;
 
 /// What cannot be taken over from gdsio.

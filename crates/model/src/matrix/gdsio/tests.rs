@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::facts::HostFacts;
 use crate::units::{GIB, KIB};
 
 fn args(line: &str) -> Result<GdsioArgs, GdsioError> {
@@ -54,6 +55,80 @@ fn job_options_belong_to_the_file_before_them() {
     assert_eq!(jobs, [(a, None, Some(8)), (b, Some(1), Some(2))]);
     assert_eq!(request.span, Span::Seconds(10.0));
     assert_eq!(request.shared_file, SharedFile::Whole);
+}
+
+#[test]
+fn with_one_target_the_options_of_its_job_stand_anywhere() {
+    let plain = run("-D /d -d 2 -n 1 -w 8 -s 1G -x 0");
+    for line in [
+        "-d 2 -n 1 -w 8 -s 1G -x 0 -D /d",
+        "-x 0 -s 1G -w8 -D /d -n 1 -d 2",
+        "-w 8 -d 2 -x 0 -D/d -s 1G -n 1",
+    ] {
+        assert_eq!(run(line), plain, "{line}");
+    }
+}
+
+/// Lines as guides and scripts have them: NVIDIA's guides first, then what people run.
+const KNOWN_LINES: [&str; 16] = [
+    "-x 0 -d 0 -s 8K -i 4K -f testfile.out -I 1",
+    "-x 2 -d 0 -s 8K -i 4K -f testfile.out -I 1",
+    "-D /nvme23/gds_dir -d 2 -w 8 -s 500M -i 1M -x 0 -I 0 -T 120",
+    "-D /mnt/nvme1n1/gdstest -d 0 -w 4 -x 1 -I 1 -s 1g -i 1m -V",
+    "-f /mnt/ai200/fio-seq-writes-1 -d 0 -w 4 -s 10G -i 1M -I 0 -x 6",
+    "-f /mnt/ai200/test -d 0 -n 0 -w 1 -s 1G -i 4K -x 0 -I 1",
+    "-f /mnt/RDMA/testfile -d 0 -m 0 -s 10G -i 1M -w 10 -x 0 -I 1",
+    "-f /mnt/test10G -d 0 -n 0 -w 1 -s 10G -x 0 -I 0 -T 10 -i 256K",
+    "-f /dev/nvme0n1 -d 0 -n 0 -w 1 -s 10G -x 2 -I 2 -T 10 -i 8192K",
+    "-D /data -d 1 -w 8 -s 1G -i 16M -x 0 -I 1 -T 30",
+    "-D ./ -w 256 -d 0 -I 1 -x 0 -s 1K -i 1K",
+    "-f /mnt/lustre/test.bin -d 0 -s 64M -i 64M -x 1 -I 1 -T 8",
+    "-x 0 -I 1 -i 1M -s 512G -f /mnt/d1/t -d 0 -n 0 -w 8 -f /mnt/d2/t -d 3 -n 0 -w 8",
+    "-D /weka/gdsio0 -d 0 -n 0 -w 32 -D /weka/gdsio1 -d 1 -n 0 -w 32 -x 0 -s 4G -i 1M -I 0 -T 60",
+    "-I 3 -x 5 -k 7 -i 4k -s 1G -T 10 -w 16 -d 0 -f /mnt/file",
+    "-T 60 -s 1G -i 1M -x 0 -I 0 -w 4 -d 0 -D /mnt/nvme",
+];
+
+#[test]
+fn the_lines_of_guides_and_scripts_are_taken() {
+    for line in KNOWN_LINES {
+        let request = request(line);
+        let first = request.jobs[0].device;
+        let emulated = {
+            let mut request = request.clone();
+            emulate(&mut request, &HostFacts::fixture());
+            request
+        };
+        let path = emulated.paths.paths()[0];
+        assert!(!path.needs_cufile(), "{line}");
+        if path.ends_in_accelerator() {
+            assert!(matches!(first, Some(DeviceId::Cuda(_))), "{line}");
+            let hosts = emulated.jobs.iter().map(|job| job.device);
+            assert!(hosts.clone().all(|d| d == Some(DeviceId::Host)), "{line}");
+        }
+    }
+}
+
+#[test]
+fn emulation_takes_cufile_where_it_is_and_says_what_it_takes_otherwise() {
+    let mut facts = HostFacts::fixture();
+    let line = "-D /d -d 3 -w 4 -x 0";
+    let mut without = request(line);
+    let note = emulate(&mut without, &facts).unwrap();
+    assert!(note.contains("-x 0 runs as -x 2"), "{note}");
+    assert_eq!(without.paths, PathChoice::Named(vec![PathKind::CpuGpu]));
+    facts.paths = vec![crate::facts::PathSupport {
+        path: PathKind::Gds,
+        availability: crate::facts::Availability::Available,
+    }];
+    let mut with = request(line);
+    assert_eq!(emulate(&mut with, &facts), None);
+    assert_eq!(with.paths, PathChoice::Named(vec![PathKind::Gds]));
+    assert_eq!(with.memory, MemoryKind::Host);
+    let mut plain = request("-D /d -d 3 -w 4 -x 1");
+    let asked = plain.clone();
+    assert_eq!(emulate(&mut plain, &facts), None);
+    assert_eq!(plain, asked);
 }
 
 #[test]
@@ -121,7 +196,8 @@ fn what_has_no_meaning_is_refused_by_name() {
         ("-D /d -i x", "-i x"),
         ("-D /d -i 4M:1M:1M", "-i 4M:1M:1M"),
         ("-D /d -w", "`-w`"),
-        ("-w 4 -D /d", "`-w`"),
+        ("-w 4 -D /d -D /e", "`-w`"),
+        ("-d 0 -x 1", "`-d`"),
         ("-D /d -f /f", "do not go together"),
         ("-x 1", "-D"),
         ("a.gdsio b.gdsio", "one job file"),

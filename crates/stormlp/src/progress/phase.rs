@@ -1,0 +1,133 @@
+//! A stretch of work: a bar on a terminal, a line now and then elsewhere, and nothing at all for
+//! what is over within a second.
+
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use stormlp_model::event::Unit;
+use stormlp_model::units::{ByteSize, format_duration};
+
+use super::{LINE_EVERY, QUIET_FOR};
+use crate::output;
+
+/// The stretch of work that is going on.
+#[derive(Debug)]
+pub(super) struct Phase {
+    label: String,
+    total: Option<u64>,
+    unit: Unit,
+    done: u64,
+    started: Instant,
+    /// When the last line was printed, or the phase began.
+    said: Instant,
+    /// Hidden until the phase has lasted long enough.
+    bar: ProgressBar,
+}
+
+impl Phase {
+    /// One that begins now.
+    pub(super) fn new(label: &str, total: Option<u64>, unit: Unit) -> Self {
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
+        bar.set_message(label.to_string());
+        if let Ok(style) = ProgressStyle::with_template(template(total.is_some(), unit)) {
+            bar.set_style(style);
+        }
+        Self {
+            label: label.to_string(),
+            total,
+            unit,
+            done: 0,
+            started: Instant::now(),
+            said: Instant::now(),
+            bar,
+        }
+    }
+
+    /// That so much of it is done.
+    pub(super) fn advance(&mut self, done: u64, terminal: bool) {
+        self.done = done;
+        self.bar.set_position(done);
+        let now = Instant::now();
+        if terminal {
+            if self.bar.is_hidden() && now.duration_since(self.started) >= QUIET_FOR {
+                self.bar.set_draw_target(ProgressDrawTarget::stderr());
+                self.bar.tick();
+            }
+        } else if now.duration_since(self.said) >= LINE_EVERY {
+            self.said = now;
+            output::say(self.line());
+        }
+    }
+
+    /// A bar disappears; a log keeps a line of what took its time.
+    pub(super) fn finish(&self, terminal: bool) {
+        self.bar.finish_and_clear();
+        let took = self.started.elapsed();
+        if !terminal && took >= QUIET_FOR {
+            let took = format_duration(took.as_secs_f64());
+            // Not "done": it may have been stopped.
+            output::say(format!("{}: took {took}", self.label));
+        }
+    }
+
+    /// What is drawn of it.
+    pub(super) fn bar(&self) -> &ProgressBar {
+        &self.bar
+    }
+
+    /// How far it is, for a log.
+    fn line(&self) -> String {
+        let amount = |value| match self.unit {
+            Unit::Bytes => ByteSize(value).to_string(),
+            Unit::Milliseconds => format_duration(value as f64 / 1e3),
+            Unit::Steps => format!("{value} steps"),
+            Unit::Files => format!("{value} files"),
+        };
+        match self.total {
+            Some(total) => format!("{}: {} of {}", self.label, amount(self.done), amount(total)),
+            None => format!("{}: {}", self.label, amount(self.done)),
+        }
+    }
+}
+
+/// How a bar looks for a unit.
+fn template(bounded: bool, unit: Unit) -> &'static str {
+    match (bounded, unit) {
+        (true, Unit::Bytes) => {
+            "{msg} [{bar:30}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left"
+        }
+        (true, Unit::Milliseconds) => "{msg} [{bar:30}] {percent} %, {eta} left",
+        (true, Unit::Steps | Unit::Files) => "{msg} [{bar:30}] {pos} of {len}, {eta} left",
+        (false, Unit::Bytes) => "{msg} {binary_bytes}, {binary_bytes_per_sec}",
+        (false, Unit::Milliseconds) => "{msg} {elapsed}",
+        (false, Unit::Steps | Unit::Files) => "{msg} {pos}",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Phase, template};
+    use indicatif::ProgressStyle;
+    use stormlp_model::event::Unit;
+
+    const UNITS: [Unit; 4] = [Unit::Bytes, Unit::Milliseconds, Unit::Steps, Unit::Files];
+
+    #[test]
+    fn every_template_is_one_that_indicatif_reads() {
+        for unit in UNITS {
+            for bounded in [true, false] {
+                assert!(ProgressStyle::with_template(template(bounded, unit)).is_ok());
+            }
+        }
+    }
+
+    #[test]
+    fn a_log_line_has_units() {
+        let mut phase = Phase::new("laying out 8 files", Some(8 << 30), Unit::Bytes);
+        phase.done = 3 << 29;
+        assert_eq!(phase.line(), "laying out 8 files: 1.50 GiB of 8 GiB");
+        let mut phase = Phase::new("epoch 2 of 5", None, Unit::Steps);
+        phase.done = 12;
+        assert_eq!(phase.line(), "epoch 2 of 5: 12 steps");
+    }
+}
