@@ -76,7 +76,7 @@ fn request(folder: &Path) -> MatrixRequest {
         ops: vec![Operation::Write, Operation::Read, Operation::RandRead],
         io_sizes: vec![stormlp_model::matrix::IoSize::fixed(64 << 10)],
         threads: vec![2],
-        queue_depth: 3,
+        queue_depths: vec![3],
         file_size_bytes: Some(4 << 20),
         span: Span::Passes(1),
         verify: true,

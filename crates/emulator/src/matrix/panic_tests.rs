@@ -34,7 +34,7 @@ fn matrix(folder: &std::path::Path) -> MatrixReport {
         ops: vec![Operation::Read],
         io_sizes: [4096, 8192, 16384].map(IoSize::fixed).to_vec(),
         threads: vec![3],
-        queue_depth: 2,
+        queue_depths: vec![2],
         file_size_bytes: Some(1 << 20),
         span: Span::Passes(1),
         ..MatrixRequest::plain(folder.to_path_buf())

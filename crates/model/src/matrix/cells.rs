@@ -21,6 +21,18 @@ const CELL_OVERHEAD_SECONDS: f64 = 0.05;
 /// Buffers begin and end on pages.
 const PAGE_BYTES: u64 = 4096;
 
+/// What cells that are to be compared share.
+#[derive(Clone, Copy)]
+struct Shape {
+    op: Operation,
+    io_size: IoSize,
+    /// Index of the crew.
+    crew: usize,
+    /// Transfers in flight for each thread.
+    depth: u32,
+    repeat: u32,
+}
+
 /// What cells are made from.
 pub(super) struct Context<'a> {
     pub(super) request: &'a MatrixRequest,
@@ -39,9 +51,16 @@ pub(super) fn all(context: &Context<'_>, problems: &mut Problems) -> Vec<CellPla
     for op in without_repeats(&request.ops) {
         for io_size in without_repeats(&request.io_sizes) {
             for crew in 0..context.crews.len() {
-                for repeat in 1..=request.repeat {
-                    for path in &paths {
-                        cells.push(context.cell(*path, op, io_size, crew, repeat));
+                for depth in without_repeats(&request.queue_depths) {
+                    for repeat in 1..=request.repeat {
+                        let shape = Shape {
+                            op,
+                            io_size,
+                            crew,
+                            depth,
+                            repeat,
+                        };
+                        cells.extend(paths.iter().map(|path| context.cell(*path, shape)));
                     }
                 }
             }
@@ -80,38 +99,44 @@ pub(super) fn region_bytes(cells: &[CellPlan], crews: &[Crew]) -> u64 {
 }
 
 impl Context<'_> {
-    fn cell(
-        &self,
-        path: PathKind,
-        op: Operation,
-        io_size: IoSize,
-        crew_index: usize,
-        repeat: u32,
-    ) -> CellPlan {
-        let crew = &self.crews[crew_index];
+    fn cell(&self, path: PathKind, shape: Shape) -> CellPlan {
+        let crew = &self.crews[shape.crew];
         let requested_bytes = requested_bytes(self.request.span, crew);
-        let measured = match self.request.span {
-            Span::Seconds(seconds) => seconds,
-            Span::Passes(_) => requested_bytes as f64 / ASSUMED_BYTES_PER_SECOND,
-        };
+        let transport = self.transport(path, shape, crew);
         CellPlan {
-            transport: self.transport(path, io_size, crew),
-            op,
-            io_size,
-            repeat,
-            crew: crew_index,
+            estimated_seconds: self.estimated_seconds(&transport, requested_bytes),
+            transport,
+            op: shape.op,
+            io_size: shape.io_size,
+            repeat: shape.repeat,
+            crew: shape.crew,
             availability: self.availability(path, crew),
             direct: path.wants_direct() && self.refuses_direct(crew).is_none(),
             requested_bytes,
-            estimated_seconds: self.request.warmup_seconds + measured + CELL_OVERHEAD_SECONDS,
         }
     }
 
+    /// How long a cell is thought to take. When its time is up nothing new is started, but what
+    /// is in flight is waited for: with many threads and large transfers that takes longer than
+    /// the time itself.
+    fn estimated_seconds(&self, transport: &Transport, requested_bytes: u64) -> f64 {
+        let in_flight = (transport.threads as u64)
+            .saturating_mul(transport.queue_depth as u64)
+            .saturating_mul(transport.chunk_bytes);
+        let bytes = |bytes: u64| bytes as f64 / ASSUMED_BYTES_PER_SECOND;
+        let measured = match self.request.span {
+            Span::Seconds(seconds) if transport.path == PathKind::Null => seconds,
+            Span::Seconds(seconds) => seconds + bytes(in_flight),
+            Span::Passes(_) => bytes(requested_bytes),
+        };
+        self.request.warmup_seconds + measured + CELL_OVERHEAD_SECONDS
+    }
+
     /// How a crew moves transfers of this size.
-    fn transport(&self, path: PathKind, io_size: IoSize, crew: &Crew) -> Transport {
+    fn transport(&self, path: PathKind, shape: Shape, crew: &Crew) -> Transport {
         let request = self.request;
         let largest = (crew.workers.iter())
-            .map(|worker| worker_io_size(worker, io_size).max_bytes)
+            .map(|worker| worker_io_size(worker, shape.io_size).max_bytes)
             .fold(0, u64::max);
         let mut devices = crew.workers.iter().map(|worker| worker.device);
         let first = devices.next().filter(|_| path.ends_in_accelerator());
@@ -121,7 +146,7 @@ impl Context<'_> {
             memory: request.memory,
             emulated: path.ends_in_accelerator() && on_host,
             threads: crew.workers.len(),
-            queue_depth: request.queue_depth as usize,
+            queue_depth: shape.depth as usize,
             chunk_bytes: largest.next_multiple_of(PAGE_BYTES),
             submit_batch: request.submit_batch as usize,
             register_buffers: request.register,
@@ -216,16 +241,6 @@ impl Context<'_> {
                 ),
                 Some(_) => {}
             }
-        }
-        let batch = matches!(
-            cell.transport.path,
-            PathKind::GdsBatch | PathKind::GdsBatchStream
-        );
-        if self.request.read_percent.is_some() && !batch {
-            problems.plan(
-                format!("a mix of reads and writes on path {}", cell.transport.path),
-                "mixed runs are for the paths gds-batch and gds-batch-stream",
-            );
         }
     }
 

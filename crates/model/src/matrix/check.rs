@@ -25,12 +25,9 @@ pub(super) fn numbers(request: &MatrixRequest, problems: &mut Problems) {
             );
         }
     };
-    count(
-        "--queue-depth",
-        request.queue_depth,
-        MOST_IN_FLIGHT,
-        problems,
-    );
+    for depth in &request.queue_depths {
+        count("--queue-depth", *depth, MOST_IN_FLIGHT, problems);
+    }
     count("--repeat", request.repeat, 1000, problems);
     count(
         "--submit-batch",
@@ -73,6 +70,7 @@ fn lists(request: &MatrixRequest, problems: &mut Problems) {
         ("--op", request.ops.is_empty()),
         ("--io-size", request.io_sizes.is_empty()),
         ("--threads", request.threads.is_empty()),
+        ("--queue-depth", request.queue_depths.is_empty()),
         ("the list of jobs", request.jobs.is_empty()),
     ];
     for (what, _) in empty.into_iter().filter(|(_, empty)| *empty) {

@@ -152,7 +152,7 @@ pub struct MatrixPlan {
     pub require_gds: bool,
     /// Whether a refused `O_DIRECT` is an error.
     pub require_direct: bool,
-    /// Share of reads in percent in a mixed run on the batch paths.
+    /// Share of reads in percent in a mixed run.
     pub read_percent: Option<u8>,
     /// The data folders.
     pub folders: Vec<FolderPlan>,

@@ -44,7 +44,7 @@ pub(super) fn all(
             "its results include the page cache; --require-direct makes this an error",
         ));
     }
-    warnings.extend(queue_depth(request, engine, &runnable));
+    warnings.extend(queue_depth(engine, &runnable));
     warnings.extend(pattern_work(request, &runnable));
     match lives_in_memory(table) {
         Some(warning) => warnings.push(warning),
@@ -105,11 +105,7 @@ fn lives_in_memory(table: &FileTable) -> Option<Warning> {
 }
 
 /// A queue depth that some paths cannot use.
-fn queue_depth(
-    request: &MatrixRequest,
-    engine: EngineKind,
-    runnable: &[&CellPlan],
-) -> Option<Warning> {
+fn queue_depth(engine: EngineKind, runnable: &[&CellPlan]) -> Option<Warning> {
     let blocks = |path: PathKind| match path {
         PathKind::Gds => true,
         // The copies of `cpu-async-gpu` overlap all the same, its reads and writes do not.
@@ -124,14 +120,15 @@ fn queue_depth(
         | PathKind::GdsCompat
         | PathKind::Null => false,
     };
-    let cell = runnable.iter().find(|cell| blocks(cell.transport.path))?;
-    (request.queue_depth > 1).then(|| {
+    let blocking = (runnable.iter()).filter(|cell| blocks(cell.transport.path));
+    let deepest = blocking.max_by_key(|cell| cell.transport.queue_depth)?;
+    (deepest.transport.queue_depth > 1).then(|| {
         Warning::new(
             WarningKind::NoEffect,
             format!(
                 "path {} makes blocking calls, so a queue depth of {} has one transfer in \
                  flight and the others waiting",
-                cell.transport.path, request.queue_depth
+                deepest.transport.path, deepest.transport.queue_depth
             ),
             "use more --threads there, and read its latencies with the wait in mind",
         )

@@ -57,7 +57,7 @@ struct PresetFile {
     op: Vec<Operation>,
     io_size: Vec<String>,
     threads: Vec<u32>,
-    queue_depth: Option<u32>,
+    queue_depth: Option<Vec<u32>>,
     duration: Option<String>,
     passes: Option<u32>,
 }
@@ -114,8 +114,8 @@ pub fn apply_text(name: &str, text: &str, request: &mut MatrixRequest) -> Result
         io_sizes.extend(sizes.into_iter().map(|size| IoSize::fixed(size.0)));
     }
     request.io_sizes = io_sizes;
-    if let Some(depth) = file.queue_depth {
-        request.queue_depth = depth;
+    if let Some(depths) = file.queue_depth {
+        request.queue_depths = depths;
     }
     if let Some(duration) = file.duration {
         let duration = parse_duration(&duration).map_err(|e| malformed(e.to_string()))?;

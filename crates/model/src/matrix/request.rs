@@ -138,7 +138,7 @@ pub struct MatrixRequest {
     /// Threads of a cell.
     pub threads: Vec<u32>,
     /// Transfers in flight for each thread; batch entries on the batch paths.
-    pub queue_depth: u32,
+    pub queue_depths: Vec<u32>,
     /// The jobs of every cell; at least one.
     pub jobs: Vec<JobRequest>,
     /// Stem of the files in a folder: thread 3 has `<stem>.3`.
@@ -190,7 +190,7 @@ pub struct MatrixRequest {
     /// Names of the file systems, partition tables and memberships on block devices that may be
     /// written over, as `blkid` names them.
     pub overwrite_signatures: Vec<String>,
-    /// Share of reads in percent in a mixed run on the batch paths (gdsio's `-M`).
+    /// Share of reads in percent in a mixed run (gdsio's `-M`).
     pub read_percent: Option<u8>,
 }
 
@@ -203,7 +203,7 @@ impl MatrixRequest {
             ops: vec![Operation::Read],
             io_sizes: vec![IoSize::fixed(1 << 20)],
             threads: vec![8],
-            queue_depth: 1,
+            queue_depths: vec![1],
             jobs: vec![JobRequest::on("job0", Target::Folder(folder))],
             file_stem: "stormlp".to_string(),
             file_size_bytes: None,

@@ -427,7 +427,7 @@ fn every_combination_is_a_cell_and_paths_take_turns_within_repetitions() {
 #[test]
 fn all_problems_are_found_and_not_only_the_first() {
     let mut request = plain();
-    request.queue_depth = 0;
+    request.queue_depths = vec![0];
     request.repeat = 0;
     request.threads = vec![0, 1_000_000];
     request.io_sizes = vec![IoSize::fixed(0)];
@@ -457,7 +457,7 @@ fn io_uring_that_is_refused_is_named_and_an_engine_asked_for_is_an_error() {
 #[test]
 fn buffers_beyond_the_memory_are_refused() {
     let mut request = plain();
-    request.queue_depth = 2048;
+    request.queue_depths = vec![1, 2048];
     let found = problems(&request, &folder(100 * GIB));
     assert_eq!(found.kind(), ProblemKind::Machine);
     assert!(found.to_string().contains("32 GiB"), "{found}");

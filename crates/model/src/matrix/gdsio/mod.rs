@@ -246,7 +246,7 @@ impl GdsioRun {
         request.fill = if self.refill { Fill::Every } else { Fill::Once };
         if batch {
             let workers = self.jobs.first().map_or(1, |job| job.workers);
-            request.queue_depth = self.batch.unwrap_or(workers);
+            request.queue_depths = vec![self.batch.unwrap_or(workers)];
         }
         request.jobs = (self.jobs.iter())
             .map(|job| JobRequest {

@@ -135,11 +135,11 @@ fn emulation_takes_cufile_where_it_is_and_says_what_it_takes_otherwise() {
 fn workers_of_the_batch_types_are_entries_of_a_batch() {
     let request = request("-D /d -w 32 -x 6 -i 4K");
     assert_eq!(
-        (request.queue_depth, request.jobs[0].threads),
-        (32, Some(1))
+        (request.queue_depths, request.jobs[0].threads),
+        (vec![32], Some(1))
     );
     let request = self::request("-D /d -w 32 -B 8 -x 7 -i 4K");
-    assert_eq!(request.queue_depth, 8);
+    assert_eq!(request.queue_depths, [8]);
 }
 
 #[test]

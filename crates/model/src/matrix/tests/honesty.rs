@@ -65,7 +65,7 @@ fn a_queue_depth_that_blocking_calls_cannot_use_is_told_for_every_path_of_psync(
     for path in [PathKind::Cpu, PathKind::CpuGpu, PathKind::CpuAsyncGpu] {
         let mut request = plain();
         request.paths = PathChoice::Named(vec![path]);
-        request.queue_depth = 4;
+        request.queue_depths = vec![4];
         let told = |request: &MatrixRequest| {
             (solve(request, &folder(100 * GIB)).warnings.iter())
                 .any(|w| w.kind == WarningKind::NoEffect && w.fact.contains(path.name()))

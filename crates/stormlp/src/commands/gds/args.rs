@@ -77,8 +77,8 @@ pub(crate) struct MatrixArgs {
     threads: Vec<u32>,
 
     /// Transfers in flight for each thread; entries of a batch on the batch paths [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    queue_depth: Option<u32>,
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    queue_depth: Vec<u32>,
 
     /// A named matrix: quick, data-preparation, training, inference, full; options given beside
     /// it take the place of its entries
@@ -106,7 +106,7 @@ pub(crate) struct MatrixArgs {
     #[arg(long, value_name = "STATE")]
     cache: Option<CacheState>,
 
-    /// Share of reads in percent on the batch paths: a mix of reads and writes
+    /// Share of reads in percent: a mix of reads and writes in each cell, on every path
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     read_percent: Option<u8>,
 }
@@ -265,7 +265,7 @@ fn take_matrix(args: MatrixArgs, request: &mut MatrixRequest) {
     let sizes = args.io_size.into_iter().flat_map(|sizes| sizes.0);
     replace_list(&mut request.io_sizes, sizes.map(IoSize::fixed).collect());
     replace_list(&mut request.threads, args.threads);
-    replace(&mut request.queue_depth, args.queue_depth);
+    replace_list(&mut request.queue_depths, args.queue_depth);
     replace(
         &mut request.span,
         args.duration.map(|d| Span::Seconds(d.as_secs_f64())),
