@@ -269,3 +269,47 @@ fn jobs_have_targets_and_threads_of_their_own() {
     assert!(jobs.iter().all(|job| job["bytes"].as_u64().unwrap() > 0));
     assert!(folder.path().join("b/stormlp.1").is_file());
 }
+
+#[test]
+fn depths_are_a_list_and_cells_are_told_as_they_come() {
+    let folder = folder();
+    let words = format!("{QUICK} --path cpu,buffered --queue-depth 1,4");
+    let done = gds(folder.path(), &words).assert().success();
+    let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+    let lines: Vec<&str> = said.lines().collect();
+    let head = lines.iter().position(|line| line.trim_start().starts_with("cell path "));
+    let head = head.unwrap_or_else(|| panic!("{said}"));
+    for (index, start) in ["1/4 cpu ", "2/4 buffered ", "3/4 cpu ", "4/4 buffered "].iter().enumerate() {
+        assert!(lines[head + 1 + index].trim_start().starts_with(start), "{said}");
+    }
+    let report = read_json(&saved(folder.path()));
+    let depths: Vec<u64> = (report["cells"].as_array().unwrap().iter())
+        .map(|cell| cell["queue_depth"].as_u64().unwrap())
+        .collect();
+    assert_eq!(depths, [1, 1, 4, 4]);
+}
+
+#[test]
+fn every_path_runs_a_mix_of_reads_and_writes() {
+    let folder = folder();
+    let paths = "--path cpu,buffered,cpu-gpu,cpu-async-gpu,page-cache,null";
+    let words = format!("{QUICK} {paths} --op randread --read-percent 50 --io-size 64K");
+    let table = stdout(gds(folder.path(), &words).assert().success());
+    assert!(table.contains("50 % reads and 50 % writes in each cell"), "{table}");
+    let report = read_json(&saved(folder.path()));
+    for cell in report["cells"].as_array().unwrap() {
+        assert_eq!(cell["status"], "ok", "{cell}");
+    }
+}
+
+#[test]
+fn the_report_names_the_storage_that_was_measured() {
+    let folder = folder();
+    let words = format!("{QUICK} --path cpu");
+    gds(folder.path(), &words).assert().success();
+    let report = read_json(&saved(folder.path()));
+    let storage = report["host"]["storage"].as_array().unwrap();
+    assert_eq!(storage.len(), 1, "{storage:?}");
+    assert_eq!(storage[0]["paths"][0], "stormlp-data/gds");
+    assert!(storage[0]["file_system"].is_string(), "{storage:?}");
+}

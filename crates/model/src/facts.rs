@@ -1,5 +1,7 @@
 //! What is known of the host: plain data, gathered elsewhere, read by plans and reports.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +79,54 @@ pub struct PathSupport {
     pub availability: Availability,
 }
 
+/// One block device below the storage of a run; what the kernel does not tell is left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceOfStorage {
+    /// The kernel's name: `nvme0n1`.
+    pub name: String,
+    /// What it is: `disk`, `md`, `dm`, `loop`.
+    pub kind: String,
+    /// What md or device mapper does with the devices after it: `raid0`, `LVM`.
+    pub layout: Option<String>,
+    /// Model, as the device says.
+    pub model: Option<String>,
+    /// Version of its firmware.
+    pub firmware: Option<String>,
+    /// Size in bytes.
+    pub size_bytes: Option<u64>,
+    /// PCI address of the controller, `0000:3b:00.0`.
+    pub pci_address: Option<String>,
+    /// The PCI Express link that it has to itself: `PCIe 16.0 GT/s x4`.
+    pub pcie_link: Option<String>,
+    /// What that link carries in a second, encoding taken off, in bytes.
+    pub pcie_bytes_per_second: Option<u64>,
+    /// NUMA node of the device.
+    pub numa_node: Option<u32>,
+}
+
+/// The storage behind the folders and files of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StorageOfRun {
+    /// The folders, files and devices of the run that lie on it.
+    pub paths: Vec<PathBuf>,
+    /// Type of the file system: `xfs`, `nfs4`; `None` for a block device without one.
+    pub file_system: Option<String>,
+    /// Options with which it is mounted, the mount's own before the file system's.
+    pub mount_options: Option<String>,
+    /// The block devices below it, members after the device they carry; partitions left out.
+    pub devices: Vec<DeviceOfStorage>,
+}
+
+impl StorageOfRun {
+    /// What the links of its disks carry together, in bytes a second; `None` where one of them
+    /// is not known.
+    pub fn link_bytes_per_second(&self) -> Option<u64> {
+        let disks = self.devices.iter().filter(|device| device.kind == "disk");
+        let links: Option<Vec<u64>> = disks.map(|disk| disk.pcie_bytes_per_second).collect();
+        links.filter(|links| !links.is_empty()).map(|links| links.iter().sum())
+    }
+}
+
 /// The host, as far as plans and reports need to know it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostFacts {
@@ -106,6 +156,9 @@ pub struct HostFacts {
     pub accelerators: Vec<AcceleratorFacts>,
     /// For each path whether it can run.
     pub paths: Vec<PathSupport>,
+    /// The storage that the run uses; reports from before it was looked at have none.
+    #[serde(default)]
+    pub storage: Vec<StorageOfRun>,
     /// Version of stormlp.
     pub stormlp_version: String,
     /// Whether stormlp was built with optimisations.
@@ -131,6 +184,7 @@ impl HostFacts {
             tokio_uring: Availability::Available,
             accelerators: Vec::new(),
             paths: Vec::new(),
+            storage: Vec::new(),
             stormlp_version: "0.1.0".to_string(),
             release_build: true,
         }

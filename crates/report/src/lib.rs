@@ -15,6 +15,7 @@ pub mod records;
 pub mod series;
 mod settings;
 mod stamp;
+mod storage;
 pub mod text;
 pub mod training;
 

@@ -16,7 +16,9 @@ pub use advice::advice;
 pub use claims::{DeviceClaims, Signature};
 pub use fact::Fact;
 pub use gpu::{AcsBridge, GpuFacts, LibraryFacts, NvidiaFs, PciGpu};
-pub use storage::{BlockDevice, BlockKind, DirectSupport, Filesystem, QueueFacts, StorageFacts};
+pub use storage::{
+    BlockDevice, BlockKind, DirectSupport, Filesystem, PcieLink, QueueFacts, StorageFacts,
+};
 
 /// The version of the format that `doctor` prints as JSON.
 pub const FORMAT_VERSION: u32 = 1;

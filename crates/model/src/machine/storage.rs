@@ -99,6 +99,8 @@ pub struct BlockDevice {
     pub layout: Option<String>,
     /// Model, as the device says.
     pub model: Fact<String>,
+    /// Version of its firmware, as the device says.
+    pub firmware: Fact<String>,
     /// Size in bytes.
     pub size_bytes: Fact<u64>,
     /// Settings of its queue; a partition has none of its own.
@@ -107,6 +109,42 @@ pub struct BlockDevice {
     pub numa_node: Option<u32>,
     /// PCI address of the controller.
     pub pci_address: Option<String>,
+    /// The link that it has to itself; devices that share a controller's have none.
+    pub pcie_link: Fact<PcieLink>,
+}
+
+/// The PCI Express link of a device, as it is trained now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PcieLink {
+    /// Its speed as the kernel writes it: `16.0 GT/s PCIe`.
+    pub speed: String,
+    /// Its lanes.
+    pub lanes: u32,
+}
+
+impl PcieLink {
+    /// What its lanes carry in a second, encoding taken off and protocol not, in bytes; `None`
+    /// for a speed that is not one of a link.
+    pub fn bytes_per_second(&self) -> Option<u64> {
+        let (number, unit) = self.speed.split_once(' ')?;
+        if !unit.starts_with("GT/s") {
+            return None;
+        }
+        let gigatransfers: f64 = number.parse().ok()?;
+        let payload = match gigatransfers {
+            slow if slow < 8.0 => 8.0 / 10.0,
+            fast if fast < 64.0 => 128.0 / 130.0,
+            _ => 1.0,
+        };
+        Some((gigatransfers * 1e9 / 8.0 * payload * f64::from(self.lanes)) as u64)
+    }
+}
+
+impl std::fmt::Display for PcieLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let speed = self.speed.strip_suffix(" PCIe").unwrap_or(&self.speed);
+        write!(f, "PCIe {speed} x{}", self.lanes)
+    }
 }
 
 /// Settings of a block device's queue.
@@ -138,4 +176,22 @@ pub struct QueueFacts {
     pub wbt_latency_us: Fact<u64>,
     /// Whether the queue can be polled (`RWF_HIPRI`, IOPOLL).
     pub io_poll: Fact<bool>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_carries_what_its_speed_and_lanes_allow() {
+        let link = |speed: &str, lanes| PcieLink {
+            speed: speed.to_string(),
+            lanes,
+        };
+        let gen4 = link("16.0 GT/s PCIe", 4);
+        assert_eq!(gen4.to_string(), "PCIe 16.0 GT/s x4");
+        assert_eq!(gen4.bytes_per_second(), Some(7_876_923_076));
+        assert_eq!(link("2.5 GT/s PCIe", 1).bytes_per_second(), Some(250_000_000));
+        assert_eq!(link("Unknown", 4).bytes_per_second(), None);
+    }
 }

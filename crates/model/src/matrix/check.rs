@@ -2,6 +2,7 @@
 
 use super::choice::Span;
 use super::request::MatrixRequest;
+use crate::operation::Operation;
 use crate::problem::Problems;
 use crate::units::{ByteSize, GIB};
 
@@ -58,8 +59,32 @@ pub(super) fn numbers(request: &MatrixRequest, problems: &mut Problems) {
     if request.random_alignment_bytes == 0 {
         problems.plan("the alignment of random offsets is 0", "use 4096");
     }
-    if request.read_percent.is_some_and(|percent| percent > 100) {
+    if let Some(percent) = request.read_percent {
+        mix(request, percent, problems);
+    }
+}
+
+/// A mix of reads and writes: the operation says the order of offsets, and nothing else.
+fn mix(request: &MatrixRequest, percent: u8, problems: &mut Problems) {
+    if percent > 100 {
         problems.plan("a read share above 100 %", "use 0 to 100");
+    }
+    if request.verify {
+        problems.plan(
+            "a mix of reads and writes is not verified",
+            "leave out one of --verify and --read-percent",
+        );
+    }
+    for [read, write] in [
+        [Operation::Read, Operation::Write],
+        [Operation::RandRead, Operation::RandWrite],
+    ] {
+        if request.ops.contains(&read) && request.ops.contains(&write) {
+            problems.plan(
+                format!("with --read-percent, {read} and {write} are the same mix"),
+                format!("name one of the two, as in --op {read}"),
+            );
+        }
     }
 }
 

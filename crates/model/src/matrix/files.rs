@@ -1,7 +1,7 @@
 //! Which files a matrix uses, how large they are and what has to be written first.
 //!
 //! Sizes when none was given: what is already there is used as it is; else 1 GiB for each
-//! thread, at most 8 GiB and a quarter of the free space in all. Size accounting of files that
+//! thread, at most 8 GiB and a quarter of the free space in all; in a preset what [`fit`] finds. Size accounting of files that
 //! were named outright follows gdsio: see [`SharedFile`].
 
 use std::path::Path;
@@ -10,8 +10,8 @@ use super::inventory::{FileFacts, FileKind, FolderFacts, TargetInventory};
 use super::manifest::{ContentState, ManifestFile};
 use super::plan::{FileAction, FilePlan, FolderPlan};
 use super::request::{JobRequest, MatrixRequest, Target};
-use super::{devices, space};
-use crate::facts::Availability;
+use super::{devices, fit, space};
+use crate::facts::{Availability, HostFacts};
 use crate::location::Location;
 use crate::operation::Direction;
 use crate::problem::Problems;
@@ -23,7 +23,7 @@ use super::request::SharedFile;
 /// Size of each thread's file when there is room for all of them.
 const DEFAULT_FILE_BYTES: u64 = GIB;
 /// What stormlp lays out in all when it is not told.
-const DEFAULT_TOTAL_BYTES: u64 = 8 * GIB;
+pub(super) const DEFAULT_TOTAL_BYTES: u64 = 8 * GIB;
 
 /// The files of a matrix, for as many threads as its largest cell has.
 #[derive(Debug, Default)]
@@ -91,7 +91,7 @@ impl Needs {
 /// Decides on all files of a request; `threads_of` says how many threads each job has at most.
 pub(super) fn decide(
     request: &MatrixRequest,
-    inventory: &TargetInventory,
+    (facts, inventory): (&HostFacts, &TargetInventory),
     threads_of: &[u32],
     problems: &mut Problems,
 ) -> FileTable {
@@ -103,13 +103,14 @@ pub(super) fn decide(
     for (job, threads) in request.jobs.iter().zip(threads_of) {
         let decided = match &job.target {
             Target::Folder(path) => match inventory.folder(path) {
-                Some(facts) => {
+                Some(folder) => {
                     let job = FolderJob {
                         request,
                         job,
-                        facts,
+                        facts: folder,
                         threads: *threads,
                         sharers: folder_files,
+                        fit: fit::of(request, facts, path),
                     };
                     job.decide(&mut table, problems)
                 }
@@ -148,6 +149,8 @@ struct FolderJob<'a> {
     threads: u32,
     /// Files of all folder jobs together.
     sharers: u64,
+    /// What they should hold together, where that is not the default.
+    fit: Option<u64>,
 }
 
 impl FolderJob<'_> {
@@ -221,8 +224,17 @@ impl FolderJob<'_> {
         let own_bytes: u64 = self.facts.manifest.as_ref().map_or(0, |manifest| {
             manifest.files.iter().map(|file| file.bytes).sum()
         });
-        let room = (self.facts.free_bytes / 4 + own_bytes).min(DEFAULT_TOTAL_BYTES);
-        let bytes = round_down((room / self.sharers.max(1)).min(DEFAULT_FILE_BYTES));
+        let room = self.facts.free_bytes / 4 + own_bytes;
+        let sharers = self.sharers.max(1);
+        let bytes = match self.fit {
+            // As much as a cell moves, but never less than its largest transfer.
+            Some(fitting) => {
+                let least = (largest_io + self.offset_bytes()).next_multiple_of(MIB);
+                (fitting / sharers).max(least)
+            }
+            None => DEFAULT_FILE_BYTES.min(DEFAULT_TOTAL_BYTES / sharers),
+        };
+        let bytes = round_down(bytes.min(room / sharers));
         if bytes < largest_io + self.offset_bytes() {
             problems.machine(
                 format!(

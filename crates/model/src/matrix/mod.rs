@@ -9,6 +9,7 @@ mod check;
 mod choice;
 mod devices;
 mod files;
+mod fit;
 pub mod gdsio;
 mod inventory;
 mod manifest;

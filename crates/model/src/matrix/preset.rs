@@ -98,6 +98,7 @@ pub fn apply_text(name: &str, text: &str, request: &mut MatrixRequest) -> Result
     };
     let file: PresetFile = serde_yaml::from_str(text).map_err(|e| malformed(e.to_string()))?;
     request.name = name.to_string();
+    request.fit_files = true;
     request.paths = match file.path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["auto"] => PathChoice::Auto,
         ["all"] => PathChoice::All,

@@ -145,6 +145,9 @@ pub struct MatrixRequest {
     pub file_stem: String,
     /// Size of each thread's file, or of the part that is used of a given one, in bytes.
     pub file_size_bytes: Option<u64>,
+    /// Whether files whose size was not given hold what a cell reads of this storage in its time:
+    /// what a preset asks for.
+    pub fit_files: bool,
     /// How threads share a given file.
     pub shared_file: SharedFile,
     /// How long a cell runs.
@@ -207,6 +210,7 @@ impl MatrixRequest {
             jobs: vec![JobRequest::on("job0", Target::Folder(folder))],
             file_stem: "stormlp".to_string(),
             file_size_bytes: None,
+            fit_files: false,
             shared_file: SharedFile::Split,
             span: Span::Seconds(5.0),
             warmup_seconds: 0.0,

@@ -36,7 +36,7 @@ pub fn resolve(
     check_shares(&request.jobs, &thread_counts, &mut problems);
     let most = thread_counts.iter().copied().max().unwrap_or(1);
     let threads_of = job_threads(&request.jobs, most);
-    let table = files::decide(request, inventory, &threads_of, &mut problems);
+    let table = files::decide(request, (facts, inventory), &threads_of, &mut problems);
     if !problems.is_empty() {
         return Err(problems);
     }

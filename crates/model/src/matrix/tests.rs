@@ -495,3 +495,89 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn depths_are_a_dimension_of_the_matrix() {
+    let mut request = plain();
+    request.paths = PathChoice::Named(vec![PathKind::Cpu, PathKind::Buffered]);
+    request.queue_depths = vec![1, 8, 8];
+    let plan = solve(&request, &folder(100 * GIB));
+    let depths: Vec<usize> = (plan.cells.iter())
+        .map(|cell| cell.transport.queue_depth)
+        .collect();
+    assert_eq!(depths, [1, 1, 8, 8]);
+    // The buffers are those of the deepest cell.
+    assert_eq!(plan.region_bytes, 8 * 8 * MIB);
+}
+
+#[test]
+fn every_path_takes_a_mix_of_reads_and_writes() {
+    let mut request = plain();
+    request.read_percent = Some(70);
+    request.paths = PathChoice::All;
+    let plan = resolve(&request, &gpu_server(), &folder(100 * GIB)).unwrap();
+    assert_eq!(plan.read_percent, Some(70));
+    request.ops = vec![Operation::RandRead, Operation::RandWrite];
+    let text = problems(&request, &folder(100 * GIB)).to_string();
+    assert!(text.contains("randread and randwrite are the same mix"), "{text}");
+    request.ops = vec![Operation::Read];
+    request.verify = true;
+    let text = problems(&request, &folder(100 * GIB)).to_string();
+    assert!(text.contains("not verified"), "{text}");
+}
+
+#[test]
+fn what_is_in_flight_when_time_is_up_is_in_the_estimate() {
+    let mut request = plain();
+    request.paths = PathChoice::Named(vec![PathKind::Cpu]);
+    request.io_sizes = vec![IoSize::fixed(128 * MIB)];
+    request.threads = vec![32];
+    let plan = solve(&request, &folder(100 * GIB));
+    // 5 s, and 4 GiB at 1 GiB/s.
+    assert!((plan.cells[0].estimated_seconds - 9.05).abs() < 1e-6);
+}
+
+/// The plan of a preset on a machine whose folder lies on disks with these links.
+fn fitted(preset: &str, links: &[Option<u64>], free_bytes: u64) -> MatrixPlan {
+    let disk = |link: &Option<u64>| crate::facts::DeviceOfStorage {
+        kind: "disk".to_string(),
+        pcie_bytes_per_second: *link,
+        ..Default::default()
+    };
+    let mut facts = laptop();
+    facts.storage = vec![crate::facts::StorageOfRun {
+        paths: vec![PathBuf::from("data")],
+        devices: links.iter().map(disk).collect(),
+        ..Default::default()
+    }];
+    let mut request = plain();
+    apply_preset(preset, &mut request).unwrap();
+    resolve(&request, &facts, &folder(free_bytes)).unwrap()
+}
+
+#[test]
+fn files_of_a_preset_hold_what_the_storage_can_move_in_the_time_of_a_cell() {
+    let bytes = |plan: MatrixPlan| plan.files.iter().map(|file| file.bytes).sum::<u64>();
+    let near = |plan: MatrixPlan, gib: u64| bytes(plan).abs_diff(gib * GIB) < 64 * MIB;
+    // Cells of 5 s: at 1 GiB/s where the disk does not tell, at the sum of the links where all do.
+    assert!(near(fitted("training", &[None], 1000 * GIB), 5));
+    assert!(near(fitted("training", &[Some(4 * GIB)], 1000 * GIB), 20));
+    assert!(near(fitted("training", &[Some(4 * GIB); 2], 1000 * GIB), 40));
+    assert!(near(fitted("training", &[Some(4 * GIB), None], 1000 * GIB), 5));
+    // Never more than a quarter of what is free, nor less than the largest transfers need.
+    assert!(near(fitted("training", &[Some(4 * GIB)], 40 * GIB), 10));
+    let full = fitted("full", &[None], 1000 * GIB);
+    assert!(full.files.iter().all(|file| file.bytes >= 128 * MIB));
+}
+
+#[test]
+fn presets_run_without_cufile_and_keep_the_cells_that_cannot() {
+    for name in preset_names() {
+        let mut request = plain();
+        apply_preset(name, &mut request).unwrap();
+        let plan = solve(&request, &folder(1000 * GIB));
+        assert!(plan.runnable_cells() > 0, "{name}");
+        let wants_cufile = request.paths.paths().contains(&PathKind::Gds);
+        assert_eq!(plan.runnable_cells() < plan.cells.len(), wants_cufile, "{name}");
+    }
+}

@@ -12,7 +12,7 @@ use super::{gib, mark};
 use crate::document::{Cell, Column, Document, Facts, Quantity, Section, Table, ended};
 use crate::records::Records;
 use crate::series::{Distribution, Series};
-use crate::settings;
+use crate::{settings, storage};
 
 /// The unit of throughput.
 const GIB_S: (&str, u64) = ("GiB/s", 1 << 30);
@@ -59,6 +59,7 @@ pub fn document(report: &CheckpointReport) -> Document {
     let mut document = Document::new(headline(report));
     document.mark = mark(&report.plan);
     setup(&report.plan, &mut document.facts);
+    storage::describe(&report.head.host, &mut document.facts);
     ran(
         "saves ran",
         report.evidence_of("saves"),

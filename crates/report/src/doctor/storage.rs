@@ -85,8 +85,14 @@ fn block(device: &BlockDevice, facts: &mut Facts) {
     if let Fact::Known(model) = &device.model {
         words.push(model.clone());
     }
+    if let Fact::Known(firmware) = &device.firmware {
+        words.push(format!("firmware {firmware}"));
+    }
     if let Some(address) = &device.pci_address {
         words.push(format!("PCI {address}"));
+    }
+    if let Fact::Known(link) = &device.pcie_link {
+        words.push(link.to_string());
     }
     words.push(match device.numa_node {
         Some(node) => format!("NUMA node {node}"),

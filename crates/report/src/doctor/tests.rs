@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use stormlp_model::facts::{AcceleratorFacts, Availability, HostFacts, PathSupport};
 use stormlp_model::machine::{
     AcsBridge, BlockDevice, BlockKind, BuildFacts, DirectSupport, Fact, Filesystem, GpuFacts,
-    IoUringFacts, LibraryFacts, Machine, MemoryFacts, NumaNode, NvidiaFs, PciGpu, ProcessorFacts,
+    IoUringFacts, LibraryFacts, Machine, MemoryFacts, NumaNode, NvidiaFs, PciGpu, PcieLink,
+    ProcessorFacts,
     QueueFacts, RingFlag, StorageFacts, advice,
 };
 use stormlp_model::path::PathKind;
@@ -113,10 +114,15 @@ fn disk(name: &str, depth: u32, kind: BlockKind) -> BlockDevice {
         members: Vec::new(),
         layout: None,
         model: known("Fast SSD"),
+        firmware: known("1.0.2"),
         size_bytes: Fact::Known(4 * TIB),
         queue: (kind != BlockKind::Partition).then_some(queue),
         numa_node: Some(1),
         pci_address: Some("0000:5e:00.0".into()),
+        pcie_link: Fact::Known(PcieLink {
+            speed: "16.0 GT/s PCIe".into(),
+            lanes: 4,
+        }),
     }
 }
 
@@ -124,6 +130,8 @@ fn storage() -> StorageFacts {
     let mut part = disk("nvme0n1p1", 0, BlockKind::Partition);
     part.members = vec!["nvme0n1".into()];
     part.model = Fact::unknown("no model");
+    part.firmware = Fact::unknown("no firmware");
+    part.pcie_link = Fact::unknown("no link");
     StorageFacts {
         directory: "data".into(),
         examined: Fact::Known("/mnt/data".into()),

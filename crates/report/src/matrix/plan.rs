@@ -4,7 +4,7 @@ use stormlp_model::facts::Availability;
 use stormlp_model::matrix::{FileAction, MatrixPlan, Span};
 use stormlp_model::units::{ByteSize, format_duration};
 
-use super::run::{files_words, planned_memory};
+use super::run::{files_words, mix_words, planned_memory};
 use crate::document::{Column, Document, Table};
 
 /// The plan: files, memory, engine, and a row for each cell.
@@ -38,6 +38,9 @@ pub fn plan(plan: &MatrixPlan) -> Document {
             ByteSize(plan.layout_bytes)
         ),
     );
+    if let Some(percent) = plan.read_percent {
+        facts.add("mix", mix_words(percent));
+    }
     facts.add("memory", planned_memory(plan));
     facts.add(
         "how",

@@ -13,7 +13,7 @@ use crate::document::{Cell, Column, Document, Quantity, Table, ended};
 use crate::numbers::percent;
 use crate::records::Records;
 use crate::series::Series;
-use crate::settings;
+use crate::{settings, storage};
 
 /// More cells are not shown over time.
 const AT_A_GLANCE: usize = 8;
@@ -139,6 +139,7 @@ fn facts(report: &MatrixReport, groups: &[Group<'_>], document: &mut Document) {
         ),
     );
     facts.add("files", files_words(plan));
+    storage::describe(&head.host, facts);
     let span = match plan.span {
         Span::Seconds(seconds) => format!("{} a cell", format_duration(seconds)),
         Span::Passes(1) => "one pass over the files a cell".to_string(),
@@ -152,6 +153,9 @@ fn facts(report: &MatrixReport, groups: &[Group<'_>], document: &mut Document) {
         "how",
         format!("page cache {}, {span}, engine {engine}", plan.cache.name()),
     );
+    if let Some(percent) = plan.read_percent {
+        facts.add("mix", mix_words(percent));
+    }
     facts.add("memory", memory_words(report));
     for (path, summary) in evidence(groups) {
         facts.add(path, summary);
@@ -171,6 +175,12 @@ fn facts(report: &MatrixReport, groups: &[Group<'_>], document: &mut Document) {
             format!("{} read and compared, all as written", ByteSize(checked)),
         );
     }
+}
+
+/// What each cell of a mixed run does.
+pub(super) fn mix_words(read_percent: u8) -> String {
+    let writes = 100 - read_percent.min(100);
+    format!("{read_percent} % reads and {writes} % writes in each cell")
 }
 
 /// The files of a plan: how many, how large, where.

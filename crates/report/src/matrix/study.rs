@@ -41,10 +41,7 @@ pub(super) fn by_kind(report: &MatrixReport) -> Table {
             true => cell.queue_depth.to_string(),
             false => "-".to_string(),
         }));
-        let io_size = match cell.io_size_mix {
-            None => kib(cell.io_size_bytes),
-            Some(mix) => mix.to_string(),
-        };
+        let io_size = size_kib(cell);
         match cell.result() {
             Some(numbers) => row.extend([
                 thousands(numbers.bytes / 1024),
@@ -60,19 +57,38 @@ pub(super) fn by_kind(report: &MatrixReport) -> Table {
     table
 }
 
-/// Shape B: transfer type, threads, throughput and latency, the fastest first.
+/// Shape B: transfer type, threads, throughput and latency, the fastest first. The study has one
+/// kind and one size of I/O; with several, columns say which a row is of.
 pub(super) fn by_throughput(report: &MatrixReport) -> Table {
-    let mut table = Table::new([
-        Column::words("Transfer Type", 0),
-        Column::numbers("Threads", 0),
-        Column::numbers("Throughput (GiB/sec)", 0),
-        Column::numbers("Latency (usec)", 0),
-    ]);
     let mut cells: Vec<&CellReport> = report.results.cells.iter().collect();
+    let several = |of: fn(&CellReport) -> String| {
+        let mut values = cells.iter().map(|cell| of(cell));
+        let first = values.next();
+        values.any(|value| Some(value) != first)
+    };
+    let parts: [(&str, fn(&CellReport) -> String); 3] = [
+        ("I/O Type", |cell| io_type(cell.op)),
+        ("IO Size (KiB)", size_kib),
+        ("IO Depth", |cell| cell.queue_depth.to_string()),
+    ];
+    let parts = parts.map(|(name, of)| (name, of, several(of)));
+    let shown = || parts.iter().filter(|(.., several)| *several);
+    let mut table = Table::new(
+        [Column::words("Transfer Type", 0)]
+            .into_iter()
+            .chain(shown().map(|(name, ..)| Column::words(*name, 0)))
+            .chain([
+                Column::numbers("Threads", 0),
+                Column::numbers("Throughput (GiB/sec)", 0),
+                Column::numbers("Latency (usec)", 0),
+            ]),
+    );
     let rate = |cell: &CellReport| cell.result().map_or(-1.0, gib);
     cells.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
     for cell in cells {
-        let mut row = vec![ran(cell).route().to_string(), cell.threads.to_string()];
+        let mut row = vec![ran(cell).route().to_string()];
+        row.extend(shown().map(|(_, of, _)| of(cell)));
+        row.push(cell.threads.to_string());
         match cell.result() {
             Some(numbers) => {
                 let rate = full_precision(gib(numbers));
@@ -84,6 +100,14 @@ pub(super) fn by_throughput(report: &MatrixReport) -> Table {
         table.row("", row.into_iter().map(Cell::Text).collect());
     }
     table
+}
+
+/// The size of a transfer in KiB; a mix in the words of the command line.
+fn size_kib(cell: &CellReport) -> String {
+    match cell.io_size_mix {
+        None => kib(cell.io_size_bytes),
+        Some(mix) => mix.to_string(),
+    }
 }
 
 /// The path under whose name a row stands: the one that ran, when that is known.

@@ -331,6 +331,31 @@ fn a_job_that_moved_nothing_has_no_latency() {
 }
 
 #[test]
+fn study_b_says_of_which_operation_and_size_a_row_is_where_there_are_several() {
+    let heads = |request: &MatrixRequest| {
+        let text = text::render(&document(&report(request, both), Columns::StudyB), None);
+        let head = text.lines().find(|line| line.contains("Transfer Type"));
+        head.unwrap().to_string()
+    };
+    let mut request = plain();
+    assert!(!heads(&request).contains("I/O Type"));
+    request.ops = vec![Operation::Read, Operation::Write];
+    assert!(heads(&request).contains("I/O Type") && !heads(&request).contains("IO Size"));
+    request.io_sizes.push(mix("4K"));
+    assert!(heads(&request).contains("IO Size (KiB)"));
+}
+
+#[test]
+fn a_mix_is_told_in_plan_and_result() {
+    let mut request = plain();
+    request.read_percent = Some(70);
+    let report = report(&request, both);
+    let told = "70 % reads and 30 % writes in each cell";
+    assert!(table(&report).contains(told));
+    assert!(text::render(&super::plan(&report.plan), None).contains(told));
+}
+
+#[test]
 fn a_cell_that_is_over_is_a_row_under_its_head() {
     let report = report(&plain(), |path, _| (path == PathKind::CpuGpu).then_some(40.0));
     let row = cell_row(37, 288, &report.results.cells[1]);

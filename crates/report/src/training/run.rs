@@ -10,7 +10,7 @@ use crate::document::{Cell, Column, Document, Facts, Quantity, Table};
 use crate::numbers::percent;
 use crate::records::Records;
 use crate::series::{Distribution, Series};
-use crate::settings;
+use crate::{settings, storage};
 
 /// The unit of throughput.
 const MIB_S: (&str, u64) = ("MiB/s", 1 << 20);
@@ -57,6 +57,7 @@ pub fn document(report: &TrainReport) -> Document {
     let mut document = Document::new(headline(report));
     verdict(report, &mut document.facts);
     setup(report, &mut document.facts);
+    storage::describe(&report.head.host, &mut document.facts);
     document.table(epochs(report));
     if !report.results.runs.is_empty() {
         document.table(runs(&report.results.runs));

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlp_model::machine::{BlockDevice, BlockKind, Fact, QueueFacts};
+use stormlp_model::machine::{BlockDevice, BlockKind, Fact, PcieLink, QueueFacts};
 
 use super::memory::chosen;
 use super::mounts::Mount;
@@ -133,12 +133,21 @@ pub(crate) fn device(root: &Root, folder: &Path, depth: u32, members: &[PathBuf]
         members: members.iter().map(|member| name_of(member)).collect(),
         layout: layout.known().filter(|text| !text.is_empty()).cloned(),
         model: text("device/model"),
+        // NVMe calls it one way, SCSI and SATA the other.
+        firmware: match text("device/firmware_rev") {
+            Fact::Known(firmware) => Fact::Known(firmware),
+            Fact::Unknown(reason) => match text("device/rev") {
+                Fact::Known(firmware) => Fact::Known(firmware),
+                Fact::Unknown(_) => Fact::Unknown(reason),
+            },
+        },
         // The kernel counts in sectors of 512 bytes, whatever the device's blocks are.
         size_bytes: root
             .number::<u64>(folder.join("size"))
             .map(|sectors| sectors * 512),
         queue: (kind != BlockKind::Partition).then(|| queue(root, &folder.join("queue"))),
         numa_node: numa_node(root, folder, pci_address.as_deref()),
+        pcie_link: pcie_link(root, folder, kind, pci_address.as_deref()),
         pci_address,
     }
 }
@@ -202,6 +211,24 @@ fn numa_node(root: &Root, folder: &Path, pci_address: Option<&str>) -> Option<u3
         .next()
 }
 
+/// The link of an NVMe disk, which is a PCI function of its own. What hangs on a controller beside
+/// others has no link to itself.
+fn pcie_link(
+    root: &Root,
+    folder: &Path,
+    kind: BlockKind,
+    pci_address: Option<&str>,
+) -> Fact<PcieLink> {
+    let is_nvme = kind == BlockKind::Disk && name_of(folder).starts_with("nvme");
+    let Some(address) = pci_address.filter(|_| is_nvme) else {
+        return Fact::unknown("it is no PCI function of its own");
+    };
+    let pci = pci_folder(address);
+    let speed = root.text(pci.join("current_link_speed"));
+    let lanes = root.number(pci.join("current_link_width"));
+    speed.and_then(|speed| lanes.map(|lanes| PcieLink { speed, lanes }))
+}
+
 /// The folder of a PCI function.
 pub(crate) fn pci_folder(address: &str) -> PathBuf {
     Path::new("/sys/bus/pci/devices").join(address)
@@ -221,6 +248,8 @@ mod tests {
         Tree::new()
             .file(&format!("{NVME}/dev"), "259:0\n")
             .file(&format!("{NVME}/size"), "2000\n")
+            .file(&format!("{NVME}/device/model"), "Fast SSD   \n")
+            .file(&format!("{NVME}/device/firmware_rev"), "GDC5602Q\n")
             .file(&format!("{NVME}/queue/scheduler"), "[none] mq-deadline\n")
             .file(&format!("{NVME}/queue/nomerges"), "0\n")
             .file(&format!("{NVME}/queue/wbt_lat_usec"), "-1\n")
@@ -228,6 +257,8 @@ mod tests {
             .file(&format!("{NVME}/nvme0n1p1/partition"), "1\n")
             .file(&format!("{other}/dev"), "259:2\n")
             .file("sys/bus/pci/devices/0000:3b:00.0/numa_node", "1\n")
+            .file("sys/bus/pci/devices/0000:3b:00.0/current_link_speed", "16.0 GT/s PCIe\n")
+            .file("sys/bus/pci/devices/0000:3b:00.0/current_link_width", "4\n")
             .file("sys/bus/pci/devices/0000:5e:00.0/numa_node", "-1\n")
             .file("sys/devices/virtual/block/md0/md/level", "raid0\n")
             .link(
@@ -285,7 +316,11 @@ mod tests {
         assert_eq!(disk.size_bytes, Fact::Known(1_024_000));
         assert_eq!(disk.pci_address.as_deref(), Some("0000:3b:00.0"));
         assert_eq!(disk.numa_node, Some(1));
+        assert_eq!(disk.firmware, Fact::Known("GDC5602Q".to_string()));
+        let link = disk.pcie_link.known().unwrap();
+        assert_eq!(link.to_string(), "PCIe 16.0 GT/s x4");
         let other = devices.iter().find(|d| d.name == "nvme1n1").unwrap();
+        assert!(other.pcie_link.known().is_none() && other.firmware.known().is_none());
         assert_eq!(other.numa_node, None);
         assert!(
             devices

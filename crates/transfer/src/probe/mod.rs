@@ -21,7 +21,7 @@ mod uring;
 
 use std::path::Path;
 
-use stormlp_model::facts::HostFacts;
+use stormlp_model::facts::{HostFacts, StorageOfRun};
 use stormlp_model::machine::FORMAT_VERSION;
 use stormlp_model::machine::{
     BlockDevice, BuildFacts, DeviceClaims, DirectSupport, Fact, Filesystem, GpuFacts, Machine,
@@ -63,6 +63,7 @@ fn gather(root: &Root, libraries: &Libraries) -> HostFacts {
         tokio_uring: crate::engine::has_tokio_uring(),
         paths: libraries::paths(libraries, &accelerators),
         accelerators,
+        storage: Vec::new(),
         stormlp_version: env!("CARGO_PKG_VERSION").to_string(),
         release_build: !cfg!(debug_assertions),
     }
@@ -140,6 +141,32 @@ pub fn device_claims(path: &Path) -> DeviceClaims {
     storage::claims(&Root::system(), path)
 }
 
+/// The storage behind the folders, files and devices of a run, each once.
+pub fn storage_of_run<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Vec<StorageOfRun> {
+    let mut found: Vec<StorageOfRun> = Vec::new();
+    for path in paths {
+        let one = storage::of_run(&Root::system(), path);
+        let alike = found.iter_mut().find(|known| {
+            let of = |one: &StorageOfRun| {
+                let StorageOfRun {
+                    file_system,
+                    mount_options,
+                    devices,
+                    ..
+                } = one.clone();
+                (file_system, mount_options, devices)
+            };
+            of(known) == of(&one)
+        });
+        match alike {
+            Some(known) if known.paths.iter().any(|known| known == path) => {}
+            Some(known) => known.paths.push(path.to_path_buf()),
+            None => found.push(one),
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use stormlp_model::path::PathKind;
@@ -153,6 +180,16 @@ mod tests {
         let json = serde_json::to_string(&machine).expect("plain data");
         let back: Machine = serde_json::from_str(&json).expect("the same data");
         assert_eq!(back, machine);
+    }
+
+    #[test]
+    fn folders_on_the_same_storage_are_told_of_once() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+        let found = storage_of_run([one.as_path(), other.as_path(), one.as_path()]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].paths, [one, other]);
+        assert!(found[0].file_system.is_some());
     }
 
     #[test]

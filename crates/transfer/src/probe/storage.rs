@@ -7,7 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{FileType, Stat, major, minor};
-use stormlp_model::machine::{BlockDevice, DeviceClaims, Fact, Filesystem, StorageFacts};
+use stormlp_model::facts::{DeviceOfStorage, StorageOfRun};
+use stormlp_model::machine::{
+    BlockDevice, BlockKind, DeviceClaims, Fact, Filesystem, PcieLink, StorageFacts,
+};
 
 use super::root::{Root, plain};
 use super::{block, claims, direct, mounts};
@@ -54,6 +57,48 @@ pub(crate) fn claims(root: &Root, path: &Path) -> DeviceClaims {
         unexamined: Some(reason),
         ..DeviceClaims::default()
     })
+}
+
+/// What a report says of the storage behind `path`: what is known, without reasons for the rest.
+pub(crate) fn of_run(root: &Root, path: &Path) -> StorageOfRun {
+    let filesystem = match is_block_device(path) {
+        true => None,
+        false => filesystem(root, path).known().cloned(),
+    };
+    let devices = devices(root, path).unwrap_or(Vec::new());
+    StorageOfRun {
+        paths: vec![path.to_path_buf()],
+        file_system: filesystem.as_ref().map(|system| system.kind.clone()),
+        mount_options: filesystem
+            .map(|system| format!("{}; {}", system.mount_options, system.super_options)),
+        devices: (devices.into_iter())
+            .filter(|device| device.kind != BlockKind::Partition)
+            .map(device_of_storage)
+            .collect(),
+    }
+}
+
+fn device_of_storage(device: BlockDevice) -> DeviceOfStorage {
+    let said = |fact: Fact<String>| fact.known().filter(|text| !text.is_empty()).cloned();
+    let link = device.pcie_link.known();
+    DeviceOfStorage {
+        name: device.name,
+        kind: device.kind.name().to_string(),
+        layout: device.layout,
+        pcie_link: link.map(ToString::to_string),
+        pcie_bytes_per_second: link.and_then(PcieLink::bytes_per_second),
+        model: said(device.model),
+        firmware: said(device.firmware),
+        size_bytes: device.size_bytes.known().copied(),
+        pci_address: device.pci_address,
+        numa_node: device.numa_node,
+    }
+}
+
+/// Whether a path is a block device itself, so that the file system its node lies in is no matter.
+fn is_block_device(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    path.metadata().is_ok_and(|found| found.file_type().is_block_device())
 }
 
 fn gather(root: &Root, directory: &Path) -> StorageFacts {

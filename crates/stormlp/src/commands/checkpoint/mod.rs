@@ -11,6 +11,7 @@ use stormlp_model::checkpoint::{
     Resolution, ScaleChoice, resolve,
 };
 use stormlp_model::facts::HostFacts;
+use stormlp_model::location::Location;
 use stormlp_model::problem::ProblemKind;
 use stormlp_model::report::{Ending, Head, ReportKind};
 use stormlp_model::transport::DeviceId;
@@ -19,6 +20,7 @@ use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_report::checkpoint::{self, DryRun, mark, mlperf_summary, opening, per_epoch_stats};
 use stormlp_report::matrix::Columns;
 use stormlp_report::text;
+use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Disk, write_atomically};
 
 use super::deliver::{self, OutputArgs, Saver};
@@ -207,10 +209,11 @@ fn dry_run(
 /// Runs the plan.
 fn emulate(
     plan: &CheckpointPlan,
-    host: HostFacts,
+    mut host: HostFacts,
     saver: &mut Saver,
     session: &Session,
 ) -> Result<CheckpointReport, Failure> {
+    host.storage = probe::storage_of_run(plan.folders.iter().map(Location::folder));
     let head = Head::new(
         ReportKind::Checkpoint,
         session.command_line(),

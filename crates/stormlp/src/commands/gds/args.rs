@@ -130,7 +130,8 @@ pub(crate) struct FileArgs {
     job: Vec<JobRequest>,
 
     /// Size of each thread's file, or of the part of --file that is used [default: what is
-    /// there, else 1 GiB a thread, at most 8 GiB and a quarter of the free space in all]
+    /// there, else 1 GiB a thread, at most 8 GiB and a quarter of the free space in all; with
+    /// --preset what a cell moves in its time, at most a quarter of the free space]
     #[arg(long, value_name = "SIZE")]
     file_size: Option<ByteSize>,
 

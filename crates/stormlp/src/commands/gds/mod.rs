@@ -14,6 +14,7 @@ use stormlp_model::matrix::{
 use stormlp_model::path::PathKind;
 use stormlp_model::report::{Head, ReportKind};
 use stormlp_report::matrix;
+use stormlp_transfer::probe;
 
 use super::deliver::{ColumnsArg, Delivery, OutputArgs};
 use crate::exit::Failure;
@@ -103,10 +104,13 @@ pub(crate) fn host_facts(request: &MatrixRequest, session: &Session) -> Result<H
         true => directory.as_path(),
         false => directory.parent().unwrap_or(directory.as_path()),
     };
-    match request.paths.paths().iter().any(asks_libraries) {
-        true => session.host_facts(Some(directory)),
-        false => Ok(stormlp_transfer::probe::host_facts()),
-    }
+    let mut facts = match request.paths.paths().iter().any(asks_libraries) {
+        true => session.host_facts(Some(directory))?,
+        false => probe::host_facts(),
+    };
+    let targets = request.jobs.iter().map(|job| job.target.path().as_path());
+    facts.storage = probe::storage_of_run(targets);
+    Ok(facts)
 }
 
 /// The plan of a request on this machine.

@@ -98,12 +98,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     warnings.extend(of_plan);
     warnings.extend(session.storage.warnings());
     let mut course = Course {
-        head: Head::new(
-            ReportKind::Train,
-            session.command_line(),
-            session.started_at(),
-            facts,
-        ),
+        head: head(&plan, facts, session),
         plan,
         warnings,
         inventory: &data.inventory,
@@ -134,6 +129,14 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     };
     let ended = |saved: Option<&Path>| finish::ended(&report, saved).and(for_mlperf);
     delivery.finish(saver, &report, session, ended)
+}
+
+/// The head of the report, with the storage that the dataset lies on.
+fn head(plan: &TrainPlan, mut facts: HostFacts, session: &Session) -> Head {
+    let folder = plan.data.folder.as_ref().map(Location::folder);
+    facts.storage = probe::storage_of_run(folder);
+    let (command, started_at) = (session.command_line(), session.started_at());
+    Head::new(ReportKind::Train, command, started_at, facts)
 }
 
 /// What was asked for of `workload`.

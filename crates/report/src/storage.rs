@@ -1,0 +1,105 @@
+//! The storage of a run in a line: file system, disks, how they hang on the machine.
+
+use stormlp_model::facts::{DeviceOfStorage, HostFacts, StorageOfRun};
+use stormlp_model::units::ByteSize;
+
+use crate::document::Facts;
+
+/// Adds a line for each storage that the run used, as far as the kernel told of it.
+pub(crate) fn describe(host: &HostFacts, facts: &mut Facts) {
+    for (index, storage) in host.storage.iter().enumerate() {
+        let words = words(storage);
+        if !words.is_empty() {
+            facts.add(if index == 0 { "storage" } else { "" }, words);
+        }
+    }
+}
+
+/// `xfs on md0 (raid0): 4 × Fast SSD 3.84 TB, firmware 1.0.2, PCIe 16.0 GT/s x4`.
+fn words(storage: &StorageOfRun) -> String {
+    let mut disks: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut carriers = Vec::new();
+    for device in &storage.devices {
+        if device.kind != "disk" {
+            let layout = device.layout.as_ref();
+            let layout = layout.map_or(String::new(), |layout| format!(" ({layout})"));
+            carriers.push(format!("{}{layout}", device.name));
+            continue;
+        }
+        let told = disk(device);
+        match disks.iter_mut().find(|(words, _)| *words == told) {
+            Some((_, names)) => names.push(&device.name),
+            None => disks.push((told, vec![&device.name])),
+        }
+    }
+    let disks = disks.into_iter().map(|(told, names)| match names.len() {
+        1 => format!("{}{told}", names[0]),
+        count => format!("{count} disks ({}){told}", names.join(", ")),
+    });
+    let parts = storage.file_system.iter().cloned().chain(carriers).chain(disks);
+    parts.collect::<Vec<_>>().join(" on ")
+}
+
+/// What is known of a disk besides its name.
+fn disk(device: &DeviceOfStorage) -> String {
+    let size = device.size_bytes.filter(|bytes| *bytes > 0);
+    let parts = [
+        device.model.clone(),
+        size.map(|bytes| ByteSize(bytes).to_string()),
+        device.firmware.as_ref().map(|text| format!("firmware {text}")),
+        device.pcie_link.clone(),
+    ];
+    parts.into_iter().flatten().map(|part| format!(", {part}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ssd(name: &str) -> DeviceOfStorage {
+        DeviceOfStorage {
+            name: name.to_string(),
+            kind: "disk".to_string(),
+            model: Some("Fast SSD".to_string()),
+            firmware: Some("1.0.2".to_string()),
+            size_bytes: Some(4 << 40),
+            pcie_link: Some("PCIe 16.0 GT/s x4".to_string()),
+            ..DeviceOfStorage::default()
+        }
+    }
+
+    fn told(file_system: Option<&str>, devices: Vec<DeviceOfStorage>) -> String {
+        words(&StorageOfRun {
+            file_system: file_system.map(str::to_string),
+            devices,
+            ..StorageOfRun::default()
+        })
+    }
+
+    #[test]
+    fn disks_that_are_alike_are_told_of_together() {
+        let raid = DeviceOfStorage {
+            name: "md0".to_string(),
+            kind: "md".to_string(),
+            layout: Some("raid0".to_string()),
+            ..DeviceOfStorage::default()
+        };
+        assert_eq!(
+            told(Some("xfs"), vec![raid, ssd("nvme0n1"), ssd("nvme1n1")]),
+            "xfs on md0 (raid0) on 2 disks (nvme0n1, nvme1n1), Fast SSD, 4 TiB, firmware 1.0.2, \
+             PCIe 16.0 GT/s x4"
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        let virtual_disk = DeviceOfStorage {
+            name: "vda".to_string(),
+            kind: "disk".to_string(),
+            ..DeviceOfStorage::default()
+        };
+        assert_eq!(told(Some("ext4"), vec![virtual_disk]), "ext4 on vda");
+        assert_eq!(told(Some("tmpfs"), Vec::new()), "tmpfs");
+        assert_eq!(told(None, Vec::new()), "");
+    }
+}
