@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{stdout, stormlp};
+use crate::{stderr, stdout, stormlp};
 
 #[test]
 fn the_text_has_every_path_and_every_section() {
@@ -85,14 +85,33 @@ fn a_library_that_cannot_be_opened_is_the_reason_and_no_failure() {
 }
 
 #[test]
-fn a_folder_that_does_not_exist_yet_is_judged_by_its_parent() {
+fn what_is_not_there_is_a_failure() {
     let folder = tempfile::tempdir().unwrap();
-    let assert = stormlp()
-        .arg("doctor")
-        .arg(folder.path().join("later"))
-        .assert()
-        .success();
-    let text = stdout(assert);
-    assert!(text.contains("looked at"), "{text}");
-    assert!(!folder.path().join("later").exists());
+    for (path, said) in [
+        (folder.path().join("later"), "later does not exist"),
+        (
+            "/dev/null".into(),
+            "/dev/null is neither a folder nor a file nor a block device",
+        ),
+    ] {
+        let assert = stormlp().arg("doctor").arg(path).assert().code(4);
+        let text = stderr(assert);
+        assert!(
+            text.contains(said) && text.contains("help: name a folder"),
+            "{text}"
+        );
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_file_shows_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("data");
+    std::fs::write(&file, vec![7; 3 << 20]).unwrap();
+    let text = stdout(stormlp().arg("doctor").arg(&file).assert().success());
+    let line = text
+        .lines()
+        .find(|line| line.trim_start().starts_with("file "));
+    assert!(line.is_some_and(|line| line.contains("3 MiB")), "{text}");
 }

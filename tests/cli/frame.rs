@@ -51,3 +51,34 @@ fn completions_know_the_commands() {
         );
     }
 }
+
+#[test]
+fn completions_offer_the_values_of_options() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = stdout(stormlp().args(["completions", shell]).assert().success());
+        for value in [
+            "cpu-async-gpu",
+            "randwrite",
+            "data-preparation",
+            "tokio-uring",
+            "unet3d",
+        ] {
+            assert!(script.contains(value), "{shell}: {value}");
+        }
+    }
+}
+
+#[test]
+fn fios_options_are_answered_with_ours() {
+    let words = [
+        "gds",
+        "--rw=randread",
+        "--bs=4k",
+        "--iodepth=32",
+        "--numjobs=8",
+    ];
+    let text = stderr(stormlp().args(words).assert().code(2));
+    for tip in ["--rw is --op here", "--iodepth is --queue-depth here"] {
+        assert!(text.contains(tip), "{text}");
+    }
+}

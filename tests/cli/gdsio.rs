@@ -151,7 +151,11 @@ fn what_cannot_be_taken_is_refused_by_name() {
         ("-f missing -x 1 -I 0", 4, "missing does not exist"),
         ("-D d -x 0 -s 1M", 4, "libcufile"),
         ("-D d -x 2 -d 7 -s 1M", 4, "no cuda:7"),
-        ("-D d -x 2 -d 7 -s 1M", 4, "help: `stormlp doctor` lists them; --emulate (or STORMLP_"),
+        (
+            "-D d -x 2 -d 7 -s 1M",
+            4,
+            "help: `stormlp doctor` lists them; --emulate (or STORMLP_",
+        ),
         ("-D d -x 0 -s 1M", 4, "--emulate"),
         ("-w 2 -D d -D e -x 1", 2, "`-w`"),
     ] {
@@ -196,8 +200,14 @@ fn a_folder_keeps_the_files_that_stormlp_did_not_make() {
     for kind in ["-I 0", "-I 1"] {
         let words = format!("-D d -w 1 -s 1M -i 64K -x 1 {kind}");
         let text = stderr(gdsio(folder.path(), &words).assert().code(3));
-        assert!(text.contains("no manifest says that stormlp made it"), "{text}");
-        assert!(text.contains("help: use another -D, or name the file with -f"), "{text}");
+        assert!(
+            text.contains("no manifest says that stormlp made it"),
+            "{text}"
+        );
+        assert!(
+            text.contains("help: use another -D, or name the file with -f"),
+            "{text}"
+        );
         assert_eq!(fs::read(&file).unwrap(), own);
     }
 }
@@ -217,9 +227,17 @@ fn a_job_is_measured_over_its_own_time() {
         let seconds = number("duration_seconds");
         assert!(seconds > 0.0 && seconds <= whole, "{job}");
         let rate = number("bytes") / seconds;
-        assert!((rate / number("throughput_bytes_per_second") - 1.0).abs() < 1e-6, "{job}");
+        assert!(
+            (rate / number("throughput_bytes_per_second") - 1.0).abs() < 1e-6,
+            "{job}"
+        );
     }
     let shown = stdout(stormlp().arg("report").arg(&saved).assert().success());
     assert!(shown.contains("\nJobs\n"), "{shown}");
-    assert!(shown.lines().any(|line| line.trim_start().starts_with("large ")), "{shown}");
+    assert!(
+        shown
+            .lines()
+            .any(|line| line.trim_start().starts_with("large ")),
+        "{shown}"
+    );
 }

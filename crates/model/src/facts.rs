@@ -123,7 +123,9 @@ impl StorageOfRun {
     pub fn link_bytes_per_second(&self) -> Option<u64> {
         let disks = self.devices.iter().filter(|device| device.kind == "disk");
         let links: Option<Vec<u64>> = disks.map(|disk| disk.pcie_bytes_per_second).collect();
-        links.filter(|links| !links.is_empty()).map(|links| links.iter().sum())
+        links
+            .filter(|links| !links.is_empty())
+            .map(|links| links.iter().sum())
     }
 }
 

@@ -1,7 +1,6 @@
 //! Closed sets that have names on the command line: what is said when a name is none of theirs.
 
-pub use strum::VariantArray;
-use strum::VariantNames;
+pub use strum::{VariantArray, VariantNames};
 
 /// A closed set whose names are typed; its `FromStr` is derived and fails with [`unknown`].
 pub trait Named: VariantNames {

@@ -36,7 +36,12 @@ fn words(storage: &StorageOfRun) -> String {
         1 => format!("{}{told}", names[0]),
         count => format!("{count} disks ({}){told}", names.join(", ")),
     });
-    let parts = storage.file_system.iter().cloned().chain(carriers).chain(disks);
+    let parts = storage
+        .file_system
+        .iter()
+        .cloned()
+        .chain(carriers)
+        .chain(disks);
     parts.collect::<Vec<_>>().join(" on ")
 }
 
@@ -46,10 +51,17 @@ fn disk(device: &DeviceOfStorage) -> String {
     let parts = [
         device.model.clone(),
         size.map(|bytes| ByteSize(bytes).to_string()),
-        device.firmware.as_ref().map(|text| format!("firmware {text}")),
+        device
+            .firmware
+            .as_ref()
+            .map(|text| format!("firmware {text}")),
         device.pcie_link.clone(),
     ];
-    parts.into_iter().flatten().map(|part| format!(", {part}")).collect()
+    parts
+        .into_iter()
+        .flatten()
+        .map(|part| format!(", {part}"))
+        .collect()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 mod cli;
 mod commands;
 mod exit;
+mod fio;
 mod output;
 mod progress;
 mod session;
@@ -31,7 +32,14 @@ fn main() -> ExitCode {
         probe::child_main(words.next().as_deref().map(Path::new));
         return ExitCode::SUCCESS;
     }
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|mut error| {
+        let words = std::env::args_os().skip(1);
+        let words: Vec<String> = words
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        fio::answer(&mut error, &words);
+        error.exit()
+    });
     let outcome = cli
         .check()
         .and_then(|()| signals::arm(cli.command.keeps_what_it_has()))

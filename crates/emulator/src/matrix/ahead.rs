@@ -17,8 +17,9 @@ impl Ahead {
     /// Before the first cell: all that can run here and are not in the report already.
     pub(crate) fn of(report: &MatrixReport) -> Self {
         let cells = report.plan.cells.iter().enumerate();
-        let left = cells
-            .filter(|(index, cell)| cell.availability.is_available() && !report.results.has(*index));
+        let left = cells.filter(|(index, cell)| {
+            cell.availability.is_available() && !report.results.has(*index)
+        });
         let (mut of, mut seconds) = (0, 0.0);
         for (_, cell) in left {
             of += 1;

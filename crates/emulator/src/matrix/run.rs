@@ -7,8 +7,7 @@ use stormlp_model::evidence::{DirectIo, Evidence};
 use stormlp_model::facts::Availability;
 use stormlp_model::matrix::{
     BufferBacking, CellPlan, CellReport, CellStatus, ContentState, FilePlan, Fill, JobReport,
-    MatrixPlan, MatrixReport, Measurement, Mismatch, Verification, WorkerPlan,
-    result_warnings,
+    MatrixPlan, MatrixReport, Measurement, Mismatch, Verification, WorkerPlan, result_warnings,
 };
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;

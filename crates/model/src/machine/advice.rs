@@ -50,9 +50,21 @@ fn storage(machine: &Machine, found: &mut Vec<Warning>) {
     {
         found.push(Warning::new(
             WarningKind::FitsInMemory,
-            format!("{} is a {}", storage.directory.display(), filesystem.kind),
+            format!(
+                "{} is on a {}, which keeps its files in memory",
+                storage.directory.display(),
+                filesystem.kind
+            ),
             "nothing there reaches a device; choose a folder on the storage in question",
         ));
+    }
+    if let Fact::Unknown(reason) = &storage.direct_io {
+        let advice = match &storage.target {
+            None => "name a folder that you may write to, as a run has to",
+            Some(_) => "run as a user who may read it",
+        };
+        let fact = format!("O_DIRECT could not be tried: {reason}");
+        found.push(Warning::new(WarningKind::NotDirect, fact, advice));
     }
     if let Fact::Known(DirectSupport {
         honoured: false,
@@ -63,7 +75,8 @@ fn storage(machine: &Machine, found: &mut Vec<Warning>) {
         found.push(Warning::new(
             WarningKind::NotDirect,
             format!(
-                "O_DIRECT is refused in {} ({tried})",
+                "O_DIRECT is refused {} {} ({tried})",
+                if storage.target.is_some() { "by" } else { "in" },
                 storage.directory.display()
             ),
             "the direct paths would go through the page cache there",

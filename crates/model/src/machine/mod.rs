@@ -18,6 +18,7 @@ pub use fact::Fact;
 pub use gpu::{AcsBridge, GpuFacts, LibraryFacts, NvidiaFs, PciGpu};
 pub use storage::{
     BlockDevice, BlockKind, DirectSupport, Filesystem, PcieLink, QueueFacts, StorageFacts,
+    TargetFacts,
 };
 
 /// The version of the format that `doctor` prints as JSON.

@@ -14,6 +14,9 @@ pub struct StorageFacts {
     pub directory: PathBuf,
     /// The folder that was looked at: the nearest one that exists, without links.
     pub examined: Fact<PathBuf>,
+    /// What was asked about, where it is no folder.
+    #[serde(default)]
+    pub target: Option<TargetFacts>,
     /// The file system.
     pub filesystem: Fact<Filesystem>,
     /// What becomes of `O_DIRECT` there.
@@ -21,6 +24,26 @@ pub struct StorageFacts {
     /// The block devices below it, the one with the file system first, members after the device
     /// they carry.
     pub devices: Fact<Vec<BlockDevice>>,
+}
+
+/// A file or block device that was asked about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum TargetFacts {
+    /// A regular file.
+    File {
+        /// Its size in bytes.
+        bytes: u64,
+        /// Space that it takes on its file system, in bytes.
+        allocated_bytes: u64,
+    },
+    /// A block device.
+    BlockDevice {
+        /// Where its own file system is mounted; not those of its partitions.
+        mounted_at: Vec<PathBuf>,
+        /// Devices that are made of it or lie in it: partitions, md, device mapper.
+        carries: Vec<String>,
+    },
 }
 
 /// A mounted file system.
@@ -191,7 +214,10 @@ mod tests {
         let gen4 = link("16.0 GT/s PCIe", 4);
         assert_eq!(gen4.to_string(), "PCIe 16.0 GT/s x4");
         assert_eq!(gen4.bytes_per_second(), Some(7_876_923_076));
-        assert_eq!(link("2.5 GT/s PCIe", 1).bytes_per_second(), Some(250_000_000));
+        assert_eq!(
+            link("2.5 GT/s PCIe", 1).bytes_per_second(),
+            Some(250_000_000)
+        );
         assert_eq!(link("Unknown", 4).bytes_per_second(), None);
     }
 }

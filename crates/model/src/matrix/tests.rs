@@ -519,7 +519,10 @@ fn every_path_takes_a_mix_of_reads_and_writes() {
     assert_eq!(plan.read_percent, Some(70));
     request.ops = vec![Operation::RandRead, Operation::RandWrite];
     let text = problems(&request, &folder(100 * GIB)).to_string();
-    assert!(text.contains("randread and randwrite are the same mix"), "{text}");
+    assert!(
+        text.contains("randread and randwrite are the same mix"),
+        "{text}"
+    );
     request.ops = vec![Operation::Read];
     request.verify = true;
     let text = problems(&request, &folder(100 * GIB)).to_string();
@@ -562,8 +565,14 @@ fn files_of_a_preset_hold_what_the_storage_can_move_in_the_time_of_a_cell() {
     // Cells of 5 s: at 1 GiB/s where the disk does not tell, at the sum of the links where all do.
     assert!(near(fitted("training", &[None], 1000 * GIB), 5));
     assert!(near(fitted("training", &[Some(4 * GIB)], 1000 * GIB), 20));
-    assert!(near(fitted("training", &[Some(4 * GIB); 2], 1000 * GIB), 40));
-    assert!(near(fitted("training", &[Some(4 * GIB), None], 1000 * GIB), 5));
+    assert!(near(
+        fitted("training", &[Some(4 * GIB); 2], 1000 * GIB),
+        40
+    ));
+    assert!(near(
+        fitted("training", &[Some(4 * GIB), None], 1000 * GIB),
+        5
+    ));
     // Never more than a quarter of what is free, nor less than the largest transfers need.
     assert!(near(fitted("training", &[Some(4 * GIB)], 40 * GIB), 10));
     let full = fitted("full", &[None], 1000 * GIB);
@@ -578,6 +587,10 @@ fn presets_run_without_cufile_and_keep_the_cells_that_cannot() {
         let plan = solve(&request, &folder(1000 * GIB));
         assert!(plan.runnable_cells() > 0, "{name}");
         let wants_cufile = request.paths.paths().contains(&PathKind::Gds);
-        assert_eq!(plan.runnable_cells() < plan.cells.len(), wants_cufile, "{name}");
+        assert_eq!(
+            plan.runnable_cells() < plan.cells.len(),
+            wants_cufile,
+            "{name}"
+        );
     }
 }

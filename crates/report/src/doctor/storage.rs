@@ -1,7 +1,7 @@
 //! The storage behind the folder: file system, `O_DIRECT`, block devices.
 
 use stormlp_model::machine::{
-    BlockDevice, DirectSupport, Fact, Filesystem, Machine, QueueFacts, StorageFacts,
+    BlockDevice, DirectSupport, Fact, Filesystem, Machine, QueueFacts, StorageFacts, TargetFacts,
 };
 use stormlp_model::units::ByteSize;
 
@@ -13,8 +13,12 @@ pub(super) fn section(machine: &Machine, document: &mut Document) {
     let title = format!("Storage behind {}", storage.directory.display());
     let facts = &mut document.section(&title, None).facts;
     examined(storage, facts);
+    target(storage, facts);
+    let is_device = matches!(storage.target, Some(TargetFacts::BlockDevice { .. }));
     match &storage.filesystem {
         Fact::Known(filesystem) => describe(filesystem, facts),
+        // That nothing is mounted from a device stands with the device.
+        Fact::Unknown(_) if is_device => {}
         Fact::Unknown(reason) => facts.add("file system", format!("unknown ({reason})")),
     }
     match &storage.direct_io {
@@ -33,6 +37,40 @@ fn examined(storage: &StorageFacts, facts: &mut Facts) {
         Fact::Known(path) if *path == storage.directory => {}
         Fact::Known(path) => facts.add("looked at", path.display().to_string()),
         Fact::Unknown(reason) => facts.add("looked at", format!("nothing ({reason})")),
+    }
+}
+
+/// What a file or block device is itself.
+fn target(storage: &StorageFacts, facts: &mut Facts) {
+    match &storage.target {
+        None => {}
+        Some(TargetFacts::File {
+            bytes,
+            allocated_bytes,
+        }) => facts.add(
+            "file",
+            format!(
+                "{}, {} of it allocated",
+                ByteSize(*bytes),
+                ByteSize((*allocated_bytes).min(*bytes))
+            ),
+        ),
+        Some(TargetFacts::BlockDevice {
+            mounted_at,
+            carries,
+        }) => {
+            let points: Vec<String> = (mounted_at.iter())
+                .map(|point| point.display().to_string())
+                .collect();
+            let mut words = match points.is_empty() {
+                true => "not mounted".to_string(),
+                false => format!("mounted at {}", points.join(", ")),
+            };
+            if !carries.is_empty() {
+                words.push_str(&format!("; carries {}", carries.join(", ")));
+            }
+            facts.add("block device", words);
+        }
     }
 }
 

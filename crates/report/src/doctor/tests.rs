@@ -6,8 +6,7 @@ use stormlp_model::facts::{AcceleratorFacts, Availability, HostFacts, PathSuppor
 use stormlp_model::machine::{
     AcsBridge, BlockDevice, BlockKind, BuildFacts, DirectSupport, Fact, Filesystem, GpuFacts,
     IoUringFacts, LibraryFacts, Machine, MemoryFacts, NumaNode, NvidiaFs, PciGpu, PcieLink,
-    ProcessorFacts,
-    QueueFacts, RingFlag, StorageFacts, advice,
+    ProcessorFacts, QueueFacts, RingFlag, StorageFacts, TargetFacts, advice,
 };
 use stormlp_model::path::PathKind;
 use stormlp_model::units::{GIB, TIB};
@@ -135,6 +134,7 @@ fn storage() -> StorageFacts {
     StorageFacts {
         directory: "data".into(),
         examined: Fact::Known("/mnt/data".into()),
+        target: None,
         filesystem: Fact::Known(Filesystem {
             kind: "ext4".into(),
             magic: 0xef53,
@@ -250,6 +250,36 @@ fn each_trouble_has_one_piece_of_advice() {
     let found = advised(|machine| machine.host.release_build = false);
     assert!(
         found.len() == 1 && found[0].contains("--release"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_file_or_device_is_told_of_itself() {
+    let mut machine = server();
+    machine.storage.target = Some(TargetFacts::File {
+        bytes: 3 << 30,
+        allocated_bytes: 1 << 30,
+    });
+    let told = text(&machine);
+    assert!(told.contains("3 GiB, 1 GiB of it allocated"), "{told}");
+    machine.storage.target = Some(TargetFacts::BlockDevice {
+        mounted_at: Vec::new(),
+        carries: vec!["nvme0n1p1".into()],
+    });
+    machine.storage.filesystem = Fact::unknown("nothing is mounted from this device");
+    let told = text(&machine);
+    assert!(told.contains("not mounted; carries nvme0n1p1"), "{told}");
+    assert!(!told.contains("file system "), "{told}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to_is_advised_on_as_such() {
+    let found = advised(|machine| {
+        machine.storage.direct_io = Fact::unknown("cannot make a file in data: permission denied");
+    });
+    assert!(
+        found.len() == 1 && found[0].contains("may write to"),
         "{found:?}"
     );
 }

@@ -325,7 +325,10 @@ fn a_job_that_moved_nothing_has_no_latency() {
     assert!(text.contains(" total_time 1.250000 secs"), "{text}");
     let text = table(&report);
     let jobs = text.split_once("Jobs\n").unwrap().1;
-    let row = |name: &str| jobs.lines().find(|line| line.trim_start().starts_with(name));
+    let row = |name: &str| {
+        jobs.lines()
+            .find(|line| line.trim_start().starts_with(name))
+    };
     assert!(row("a ").unwrap().contains("2.00"), "{text}");
     assert!(row("b ").unwrap().contains("1.250"), "{text}");
 }
@@ -357,13 +360,18 @@ fn a_mix_is_told_in_plan_and_result() {
 
 #[test]
 fn a_cell_that_is_over_is_a_row_under_its_head() {
-    let report = report(&plain(), |path, _| (path == PathKind::CpuGpu).then_some(40.0));
+    let report = report(&plain(), |path, _| {
+        (path == PathKind::CpuGpu).then_some(40.0)
+    });
     let row = cell_row(37, 288, &report.results.cells[1]);
     assert_eq!(cell_row_head().chars().count(), row.chars().count());
     assert!(row.chars().count() <= 80, "{row}");
     insta::assert_snapshot!(row, @" 37/288 cpu-gpu       read          1M       8     1    10.0    10,240    1,235");
     let failed = cell_row(1, 2, &report.results.cells[2]);
-    assert!(failed.ends_with(" failed: read data/stormlp.3: EIO"), "{failed}");
+    assert!(
+        failed.ends_with(" failed: read data/stormlp.3: EIO"),
+        "{failed}"
+    );
 }
 
 fn mix(text: &str) -> stormlp_model::matrix::IoSize {

@@ -1,5 +1,7 @@
 //! `stormlp completions SHELL`: a completion script, made from the definition of the arguments.
 
+mod values;
+
 use clap::CommandFactory;
 use clap_complete::Shell;
 
@@ -23,6 +25,7 @@ pub(crate) struct Args {
 /// Prints the script on stdout.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "stormlp", &mut script);
+    let mut command = values::offer(Cli::command());
+    clap_complete::generate(args.shell, &mut command, "stormlp", &mut script);
     output::print(&String::from_utf8_lossy(&script))
 }

@@ -130,9 +130,12 @@ fn lacks_gpu(request: &MatrixRequest, facts: &HostFacts) -> bool {
 /// Names the flag with which the line runs all the same, in the place of options that are not
 /// gdsio's.
 fn offer_emulation(failure: Failure) -> Failure {
-    const OFFER: &str = "--emulate (or STORMLP_EMULATE=1) runs the line on host memory, and says so";
+    const OFFER: &str =
+        "--emulate (or STORMLP_EMULATE=1) runs the line on host memory, and says so";
     let help = failure.help.as_deref().unwrap_or_default();
-    let own = help.split("; ").filter(|part| !part.contains("host measures"));
+    let own = help
+        .split("; ")
+        .filter(|part| !part.contains("host measures"));
     let parts: Vec<&str> = own.filter(|part| !part.is_empty()).chain([OFFER]).collect();
     let help = parts.join("; ");
     failure.with_help(help)

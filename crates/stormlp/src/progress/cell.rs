@@ -189,6 +189,9 @@ mod tests {
             took_seconds: 20.0,
         };
         let line = cell(start).line(start, &slow);
-        assert!(line.starts_with("cell 37 of 288, about 3 m 30 s left: cpu"), "{line}");
+        assert!(
+            line.starts_with("cell 37 of 288, about 3 m 30 s left: cpu"),
+            "{line}"
+        );
     }
 }

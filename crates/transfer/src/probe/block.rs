@@ -27,6 +27,18 @@ pub(crate) fn below(root: &Root, number: &str) -> Fact<Vec<BlockDevice>> {
     }
 }
 
+/// Names of the devices that the one of this number carries: its partitions and holders.
+pub(crate) fn carried(root: &Root, number: &str) -> Vec<String> {
+    let Some(folder) = root.canonical(Path::new("/sys/dev/block").join(number)) else {
+        return Vec::new();
+    };
+    let inside = root.names(&folder).unwrap_or(Vec::new());
+    let is_partition = |name: &String| root.exists(folder.join(name).join("partition"));
+    let partitions = inside.into_iter().filter(is_partition);
+    let holders = root.names(folder.join("holders")).unwrap_or(Vec::new());
+    partitions.chain(holders).collect()
+}
+
 /// The devices below a mount whose file system has no device number of its own (btrfs, NFS, …).
 pub(crate) fn below_mount(root: &Root, mount: &Mount) -> Fact<Vec<BlockDevice>> {
     let Some(name) = mount.source.strip_prefix("/dev/") else {
@@ -257,7 +269,10 @@ mod tests {
             .file(&format!("{NVME}/nvme0n1p1/partition"), "1\n")
             .file(&format!("{other}/dev"), "259:2\n")
             .file("sys/bus/pci/devices/0000:3b:00.0/numa_node", "1\n")
-            .file("sys/bus/pci/devices/0000:3b:00.0/current_link_speed", "16.0 GT/s PCIe\n")
+            .file(
+                "sys/bus/pci/devices/0000:3b:00.0/current_link_speed",
+                "16.0 GT/s PCIe\n",
+            )
             .file("sys/bus/pci/devices/0000:3b:00.0/current_link_width", "4\n")
             .file("sys/bus/pci/devices/0000:5e:00.0/numa_node", "-1\n")
             .file("sys/devices/virtual/block/md0/md/level", "raid0\n")
@@ -274,6 +289,7 @@ mod tests {
                 "sys/devices/virtual/block/dm-0/slaves/md0",
                 "/sys/devices/virtual/block/md0",
             )
+            .link("sys/dev/block/259:0", &format!("/{NVME}"))
             .link("sys/dev/block/253:0", "/sys/devices/virtual/block/dm-0")
             .link("sys/class/block/nvme1n1", &format!("/{other}"))
     }
@@ -316,6 +332,7 @@ mod tests {
         assert_eq!(disk.size_bytes, Fact::Known(1_024_000));
         assert_eq!(disk.pci_address.as_deref(), Some("0000:3b:00.0"));
         assert_eq!(disk.numa_node, Some(1));
+        assert_eq!(carried(&tree.root(), "259:0"), ["nvme0n1p1"]);
         assert_eq!(disk.firmware, Fact::Known("GDC5602Q".to_string()));
         let link = disk.pcie_link.known().unwrap();
         assert_eq!(link.to_string(), "PCIe 16.0 GT/s x4");

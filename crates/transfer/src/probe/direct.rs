@@ -21,11 +21,13 @@ pub(crate) fn probe(path: &Path) -> Fact<DirectSupport> {
             return Fact::unknown(format!("stat {}: {}", path.display(), plain(&error.into())));
         }
     };
-    let attempt = match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Directory => scratch(path).map(|file| (file, true)),
-        _ => open(
+    let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    let attempt = match is_folder {
+        true => scratch(path).map(|file| (file, true)),
+        // Not waiting: a pipe would keep whoever opens it until somebody writes to it.
+        false => open(
             path,
-            OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC,
+            OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NONBLOCK,
             Mode::empty(),
         )
         .map(|file| (file, false)),
@@ -39,7 +41,8 @@ pub(crate) fn probe(path: &Path) -> Fact<DirectSupport> {
             offset_align_bytes: Fact::unknown("O_DIRECT is refused"),
         }),
         Err(error) => Fact::unknown(format!(
-            "cannot open a file in {}: {}",
+            "cannot {} {}: {}",
+            if is_folder { "make a file in" } else { "read" },
             path.display(),
             plain(&error.into())
         )),

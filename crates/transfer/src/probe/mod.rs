@@ -125,6 +125,14 @@ pub fn direct_io(path: &Path) -> Fact<DirectSupport> {
     direct::probe(path)
 }
 
+/// What is at `path`; a file system that does not answer is an error after a few seconds.
+///
+/// # Errors
+/// When nothing is there, or it cannot be told.
+pub fn metadata(path: &Path) -> std::io::Result<std::fs::Metadata> {
+    storage::metadata(path)
+}
+
 /// The file system behind `directory`, or behind the nearest folder above it that exists.
 pub fn filesystem(directory: &Path) -> Fact<Filesystem> {
     storage::filesystem(&Root::system(), directory)

@@ -1,6 +1,8 @@
 //! The storage behind a folder. These calls reach the file system, and a dead server can keep
 //! them waiting for ever: they run on a thread of their own, with a time limit.
 
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
@@ -9,7 +11,7 @@ use std::time::Duration;
 use rustix::fs::{FileType, Stat, major, minor};
 use stormlp_model::facts::{DeviceOfStorage, StorageOfRun};
 use stormlp_model::machine::{
-    BlockDevice, BlockKind, DeviceClaims, Fact, Filesystem, PcieLink, StorageFacts,
+    BlockDevice, BlockKind, DeviceClaims, Fact, Filesystem, PcieLink, StorageFacts, TargetFacts,
 };
 
 use super::root::{Root, plain};
@@ -25,11 +27,18 @@ pub(crate) fn facts(root: &Root, directory: &Path) -> StorageFacts {
         StorageFacts {
             directory: directory.to_path_buf(),
             examined: Fact::unknown(&reason),
+            target: None,
             filesystem: Fact::unknown(&reason),
             direct_io: Fact::unknown(&reason),
             devices: Fact::unknown(&reason),
         }
     })
+}
+
+/// What a path is, or that it does not tell in time.
+pub(crate) fn metadata(path: &Path) -> io::Result<fs::Metadata> {
+    let path = path.to_path_buf();
+    within(PATIENCE, move || fs::metadata(path)).unwrap_or_else(|late| Err(io::Error::other(late)))
 }
 
 /// The file system behind `directory`.
@@ -98,17 +107,53 @@ fn device_of_storage(device: BlockDevice) -> DeviceOfStorage {
 /// Whether a path is a block device itself, so that the file system its node lies in is no matter.
 fn is_block_device(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt as _;
-    path.metadata().is_ok_and(|found| found.file_type().is_block_device())
+    path.metadata()
+        .is_ok_and(|found| found.file_type().is_block_device())
 }
 
 fn gather(root: &Root, directory: &Path) -> StorageFacts {
     let examined = nearest(directory);
+    let target = examined.known().and_then(|path| target(root, path));
     StorageFacts {
         directory: directory.to_path_buf(),
-        filesystem: examined.clone().and_then(|path| filesystem_of(root, &path)),
+        filesystem: examined.clone().and_then(|path| match &target {
+            // The node of a device lies in a file system that has nothing to do with it.
+            Some(TargetFacts::BlockDevice { mounted_at, .. }) => match mounted_at.first() {
+                Some(point) => filesystem_of(root, point),
+                None => Fact::unknown("nothing is mounted from this device"),
+            },
+            Some(TargetFacts::File { .. }) | None => filesystem_of(root, &path),
+        }),
+        target,
         direct_io: examined.clone().and_then(|path| direct::probe(&path)),
         devices: examined.clone().and_then(|path| devices_of(root, &path)),
         examined,
+    }
+}
+
+/// What a path is that is no folder; `None` for a folder, and for what is no storage.
+fn target(root: &Root, path: &Path) -> Option<TargetFacts> {
+    let stat = rustix::fs::stat(path).ok()?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Some(TargetFacts::File {
+            bytes: u64::try_from(stat.st_size).unwrap_or(0),
+            // The kernel counts in blocks of 512 bytes, whatever the file system's are.
+            allocated_bytes: u64::try_from(stat.st_blocks).unwrap_or(0) * 512,
+        }),
+        FileType::BlockDevice => {
+            let number = device_number(&stat);
+            let number = format!("{}:{}", major(number), minor(number));
+            let table = mounts::mounts(root).unwrap_or(Vec::new());
+            let of_device = table.into_iter().filter(|mount| mount.number == number);
+            let mut mounted_at: Vec<PathBuf> = of_device.map(|mount| mount.point).collect();
+            mounted_at.sort();
+            mounted_at.dedup();
+            Some(TargetFacts::BlockDevice {
+                mounted_at,
+                carries: block::carried(root, &number),
+            })
+        }
+        _ => None,
     }
 }
 
@@ -215,6 +260,20 @@ mod tests {
         let (_keep, never) = mpsc::channel::<()>();
         let answer = within(Duration::from_millis(20), move || never.recv());
         assert!(answer.unwrap_err().contains("no answer"));
+    }
+
+    #[test]
+    fn a_file_is_told_of_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, [7; 5000]).unwrap();
+        let found = facts(&Root::system(), &path);
+        let Some(TargetFacts::File { bytes, .. }) = found.target else {
+            panic!("{found:?}")
+        };
+        assert_eq!(bytes, 5000);
+        assert!(found.filesystem.known().is_some());
+        assert_eq!(facts(&Root::system(), folder.path()).target, None);
     }
 
     #[test]

@@ -1,0 +1,129 @@
+//! The values that a shell offers. clap knows those of its own kinds of values; the names that the
+//! model reads are told to it here, and only for the script.
+
+use clap::Command;
+use clap::builder::PossibleValuesParser;
+use stormlp_model::checkpoint::{CheckpointProfile, FsyncPolicy, Mode, builtin};
+use stormlp_model::matrix::{CacheState, Fill, preset_names};
+use stormlp_model::names::VariantNames;
+use stormlp_model::operation::Operation;
+use stormlp_model::path::{MemoryKind, PathKind};
+use stormlp_model::training::catalog::CATALOG;
+use stormlp_model::training::profile::Profile;
+use stormlp_model::transport::EngineChoice;
+
+/// An argument of a command and the values it takes.
+type Offer = (&'static str, &'static str, Vec<&'static str>);
+
+/// `command` with the values of its arguments.
+pub(super) fn offer(command: Command) -> Command {
+    let offers = gds().into_iter().chain(training()).chain(checkpoint());
+    offers.fold(command, |command, (of, argument, values)| {
+        command.mut_subcommand(of, |command| {
+            command.mut_arg(argument, |argument| {
+                argument.value_parser(PossibleValuesParser::new(values))
+            })
+        })
+    })
+}
+
+fn path_names() -> Vec<&'static str> {
+    PathKind::ALL.iter().map(|path| path.name()).collect()
+}
+
+fn gds() -> Vec<Offer> {
+    let columns = || vec!["standard", "study-a", "study-b"];
+    let mut paths = vec!["auto", "all"];
+    paths.extend(path_names());
+    vec![
+        ("gds", "path", paths),
+        ("gds", "op", Operation::VARIANTS.to_vec()),
+        ("gds", "preset", preset_names()),
+        ("gds", "cache", CacheState::VARIANTS.to_vec()),
+        ("gds", "fill", Fill::VARIANTS.to_vec()),
+        ("gds", "memory", MemoryKind::VARIANTS.to_vec()),
+        ("gds", "engine", EngineChoice::VARIANTS.to_vec()),
+        ("gds", "columns", columns()),
+        ("report", "columns", columns()),
+    ]
+}
+
+fn training() -> Vec<Offer> {
+    let mut offers = vec![
+        ("train", "path", path_names()),
+        ("train", "engine", EngineChoice::VARIANTS.to_vec()),
+        ("train", "storage", vec!["real", "null"]),
+        ("datagen", "engine", EngineChoice::VARIANTS.to_vec()),
+        ("datagen", "content", vec!["random", "constant"]),
+    ];
+    for command in ["train", "datagen", "datasize"] {
+        let names = each_once(CATALOG.iter().map(|entry| entry.name));
+        offers.push((command, "workload", names));
+        let accelerators = each_once(CATALOG.iter().map(|entry| entry.accelerator));
+        offers.push((command, "accelerator", accelerators));
+        offers.push((command, "profile", Profile::VARIANTS.to_vec()));
+    }
+    offers
+}
+
+fn checkpoint() -> Vec<Offer> {
+    vec![
+        ("checkpoint", "model", builtin::names().collect()),
+        ("checkpoint", "mode", Mode::VARIANTS.to_vec()),
+        (
+            "checkpoint",
+            "profile",
+            CheckpointProfile::VARIANTS.to_vec(),
+        ),
+        ("checkpoint", "fsync", FsyncPolicy::VARIANTS.to_vec()),
+        (
+            "checkpoint",
+            "path",
+            vec!["buffered", "cpu", "page-cache", "cpu-gpu", "gds"],
+        ),
+        ("checkpoint", "engine", EngineChoice::VARIANTS.to_vec()),
+    ]
+}
+
+fn each_once(names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+    let mut once = Vec::new();
+    for name in names {
+        if !once.contains(&name) {
+            once.push(name);
+        }
+    }
+    once
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use clap::{CommandFactory as _, Parser as _};
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn every_value_that_is_offered_is_taken() {
+        for (command, argument, values) in gds().into_iter().chain(training()).chain(checkpoint()) {
+            let whole = Cli::command();
+            let found = whole.find_subcommand(command).unwrap().get_arguments();
+            let argument = found
+                .into_iter()
+                .find(|found| found.get_id() == argument)
+                .unwrap();
+            for value in values {
+                let mut line = vec!["stormlp".to_string(), command.to_string()];
+                match argument.get_long() {
+                    Some(long) => line.push(format!("--{long}={value}")),
+                    None => line.push(value.to_string()),
+                }
+                let positional = ["train", "datagen", "datasize", "checkpoint"].contains(&command);
+                if positional && argument.get_long().is_some() {
+                    line.push("name".to_string());
+                }
+                assert!(Cli::try_parse_from(&line).is_ok(), "{line:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! fio's options, answered with those of `stormlp gds`.
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// Options of fio, and what does the same here.
+const ANSWERS: [(&[&str], &str); 24] = [
+    (&["rw", "readwrite"], "--op"),
+    (&["bs", "blocksize"], "--io-size"),
+    (&["bsrange", "bssplit"], "--io-size with a list or a sweep"),
+    (&["iodepth"], "--queue-depth"),
+    (&["iodepth_batch", "iodepth_batch_submit"], "--submit-batch"),
+    (&["numjobs"], "--threads"),
+    (&["runtime"], "--duration"),
+    (
+        &["time_based"],
+        "a cell always runs for its --duration, or for its --passes",
+    ),
+    (&["ramp_time"], "--warmup"),
+    (&["loops"], "--passes"),
+    (&["size", "filesize"], "--file-size"),
+    (&["filename"], "--file"),
+    (&["directory"], "--dir"),
+    (&["direct"], "--path cpu with 1, --path buffered with 0"),
+    (
+        &["ioengine"],
+        "--engine, and --path for the way to the accelerator",
+    ),
+    (&["rwmixread"], "--read-percent"),
+    (&["rwmixwrite"], "--read-percent, which counts the reads"),
+    (&["end_fsync", "fsync_on_close"], "--fsync"),
+    (&["invalidate"], "--cache cold with 1, --cache as-is with 0"),
+    (&["randseed"], "--seed"),
+    (&["gpu_dev_ids"], "--device"),
+    (&["output"], "--export"),
+    (&["output-format"], "--format"),
+    (
+        &["name", "group_reporting", "thread"],
+        "not needed, since all threads of a cell are one result; --job makes groups of them",
+    ),
+];
+
+/// What fio calls a mix, and what makes it here.
+const MIXES: [(&str, &str); 2] = [
+    ("rw", "--op read --read-percent 50"),
+    ("randrw", "--op randread --read-percent 50"),
+];
+
+/// Where an argument of `stormlp gds` is unknown and fio's, answers with the one that is meant, and
+/// with those of all others of fio's among `words`.
+pub(crate) fn answer(error: &mut clap::Error, words: &[String]) {
+    let unknown = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(arg)) => arg.clone(),
+        _ => return,
+    };
+    let of_gds = words.iter().find(|word| !word.starts_with('-'));
+    if error.kind() != ErrorKind::UnknownArgument || of_gds.is_none_or(|word| word != "gds") {
+        return;
+    }
+    if instead(&unknown).is_none() {
+        return;
+    }
+    let mut tips: Vec<String> = Vec::new();
+    for (index, word) in words.iter().enumerate() {
+        let (option, value) = match word.split_once('=') {
+            Some((option, value)) => (option, Some(value)),
+            None => (word.as_str(), words.get(index + 1).map(String::as_str)),
+        };
+        let Some(ours) = instead(option) else {
+            continue;
+        };
+        let is_mix = |(name, _): &&(&str, &str)| ours == "--op" && value == Some(*name);
+        let tip = match MIXES.iter().find(is_mix) {
+            Some((mix, ours)) => format!("{option}={mix} is {ours} here"),
+            None if ours.starts_with("--") => format!("{option} is {ours} here"),
+            None => format!("{option}: {ours}"),
+        };
+        if !tips.contains(&tip) {
+            tips.push(tip);
+        }
+    }
+    error.remove(ContextKind::SuggestedArg);
+    let tips = tips.into_iter().map(StyledStr::from).collect();
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+}
+
+/// What does here what an option of fio does.
+fn instead(option: &str) -> Option<&'static str> {
+    let name = option.strip_prefix("--")?;
+    let mut answers = ANSWERS.iter();
+    answers.find_map(|(theirs, ours)| theirs.contains(&name).then_some(*ours))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    fn told(line: &str) -> String {
+        let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
+        let all = ["stormlp".to_string()].into_iter().chain(words.clone());
+        let mut error = Cli::try_parse_from(all).unwrap_err();
+        answer(&mut error, &words);
+        error.to_string()
+    }
+
+    #[test]
+    fn all_of_fios_options_are_answered_at_once() {
+        let text = told("gds --rw=randread --bs 4k --iodepth=32 --numjobs 8 --runtime=60 --seed 1");
+        for tip in [
+            "tip: --rw is --op here",
+            "tip: --bs is --io-size here",
+            "tip: --iodepth is --queue-depth here",
+            "tip: --numjobs is --threads here",
+            "tip: --runtime is --duration here",
+        ] {
+            assert!(text.contains(tip), "{text}");
+        }
+        assert!(!text.contains("similar argument"), "{text}");
+        let text = told("gds --rw randrw");
+        assert!(
+            text.contains("--rw=randrw is --op randread --read-percent 50 here"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn other_commands_and_arguments_are_left_to_clap() {
+        assert!(!told("train unet3d --iodepth 3").contains("here"));
+        assert!(told("gds --threadz 3").contains("'--threads'"));
+    }
+
+    #[test]
+    fn no_option_that_is_answered_is_one_of_ours() {
+        use clap::CommandFactory as _;
+        let command = Cli::command();
+        let gds = command.find_subcommand("gds").unwrap();
+        let ours: Vec<&str> = gds
+            .get_arguments()
+            .filter_map(clap::Arg::get_long)
+            .collect();
+        for (theirs, _) in ANSWERS {
+            assert!(theirs.iter().all(|name| !ours.contains(name)), "{theirs:?}");
+        }
+    }
+}
