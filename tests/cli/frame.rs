@@ -61,7 +61,7 @@ fn completions_offer_the_values_of_options() {
             "randwrite",
             "data-preparation",
             "tokio-uring",
-            "unet3d",
+            "h100",
         ] {
             assert!(script.contains(value), "{shell}: {value}");
         }

@@ -227,14 +227,16 @@ impl FolderJob<'_> {
         let room = self.facts.free_bytes / 4 + own_bytes;
         let sharers = self.sharers.max(1);
         let bytes = match self.fit {
-            // As much as a cell moves, but never less than its largest transfer.
+            // As much as a cell moves and a quarter of the space allows, but never less than its
+            // largest transfer, where half of the space does.
             Some(fitting) => {
                 let least = (largest_io + self.offset_bytes()).next_multiple_of(MIB);
-                (fitting / sharers).max(least)
+                let most = (self.facts.free_bytes / 2 + own_bytes) / sharers;
+                (fitting.min(room) / sharers).max(least).min(most)
             }
-            None => DEFAULT_FILE_BYTES.min(DEFAULT_TOTAL_BYTES / sharers),
+            None => DEFAULT_FILE_BYTES.min(DEFAULT_TOTAL_BYTES.min(room) / sharers),
         };
-        let bytes = round_down(bytes.min(room / sharers));
+        let bytes = round_down(bytes);
         if bytes < largest_io + self.offset_bytes() {
             problems.machine(
                 format!(

@@ -81,7 +81,11 @@ fn list(folder: &Path, output: ShowArgs, columns: Columns) -> Result<(), Failure
         );
     }
     let mut reports: Vec<Value> = files.iter().map(|path| summary(path)).collect();
-    reports.sort_by_key(|report| report["started_at"].to_string());
+    // Folders of runs that began in the same second are numbered in their order.
+    reports.sort_by_key(|report| {
+        let file = report["file"].to_string();
+        (report["started_at"].to_string(), file.len(), file)
+    });
     match format {
         Format::Json => output::print(&output::json(&reports)?),
         Format::Text => output::show(&document(folder, &reports)),
