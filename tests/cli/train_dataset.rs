@@ -176,7 +176,7 @@ fn a_folder_whose_name_is_no_text_is_refused_before_anything_is_made() {
         "unet3d --generate --files 21 --epochs 1 --data-dir",
     );
     run.arg(std::ffi::OsStr::from_bytes(b"x\xff"));
-    let said = stderr(run.args(SMALL.split_whitespace()).assert().code(2));
-    assert!(said.contains("invalid UTF-8"), "{said}");
+    let said = stderr(run.args(SMALL.split_whitespace()).assert().code(3));
+    assert!(said.contains("is not UTF-8"), "{said}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

@@ -5,6 +5,8 @@ use std::fmt;
 use derive_more::Deref;
 use serde::{Deserialize, Serialize};
 
+use crate::printable::printable;
+
 /// Whose fault a problem is; decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -96,13 +98,13 @@ impl Problems {
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let [only] = self.0.as_slice() {
-            return write!(f, "{}", only.message);
+            return write!(f, "{}", printable(&only.message));
         }
         write!(f, "{} things are wrong:", self.0.len())?;
         for problem in &self.0 {
-            write!(f, "\n  - {}", problem.message)?;
+            write!(f, "\n  - {}", printable(&problem.message))?;
             if self.help().is_none() && !problem.help.is_empty() {
-                write!(f, "\n    help: {}", problem.help)?;
+                write!(f, "\n    help: {}", printable(&problem.help))?;
             }
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! The records of a document as CSV, for spreadsheets and scripts.
 
+use stormlp_model::printable::printable;
+
 use crate::document::Document;
 
 /// The rows, below the names of the columns when `with_header`.
@@ -12,7 +14,7 @@ pub fn render(document: &Document, with_header: bool) -> Result<String, csv::Err
         writer.write_record(&document.records.columns)?;
     }
     for row in &document.records.rows {
-        writer.write_record(row)?;
+        writer.write_record(row.iter().map(|field| printable(field).into_owned()))?;
     }
     let bytes = writer.into_inner().map_err(|error| error.into_error())?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -1,5 +1,7 @@
 //! A document for a README or a ticket: every column, every note.
 
+use stormlp_model::printable::printable;
+
 use crate::document::{Column, Document, Facts, Table};
 
 /// Writes a document as Markdown.
@@ -75,10 +77,9 @@ fn draw(text: &mut String, table: &Table) {
 /// A text that draws no table, no tag and no emphasis of its own, in one line.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
-    for c in text.chars() {
+    for c in printable(text).chars() {
         match c {
             '\\' | '|' | '<' | '*' => out.extend(['\\', c]),
-            c if c.is_control() => out.push(' '),
             c => out.push(c),
         }
     }

@@ -1,6 +1,7 @@
 //! A document for a terminal: nothing wider than it, nothing that its colours or bells would hear.
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, TableStyle};
+use stormlp_model::printable::printable;
 
 use crate::document::{Column, Document, Facts, Table};
 
@@ -63,14 +64,14 @@ impl Page<'_> {
         if !self.mark.is_empty() && !line.is_empty() {
             self.text.push_str("  ");
         }
-        // What a name holds must not steer the terminal.
-        let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-        self.text.extend(line.trim_end().chars().map(shown));
+        self.text.push_str(&printable(line.trim_end()));
         self.text.push('\n');
     }
 
     /// `text` behind `first`; further lines begin with `indent` blanks.
     fn prose(&mut self, first: &str, indent: usize, text: &str) {
+        // Before it is laid out, so that it has the width that it is given.
+        let text = &*printable(text);
         let mut line = first.to_string();
         let mut used = line.chars().count();
         let mut begun = false;
@@ -96,7 +97,7 @@ impl Page<'_> {
         let lengths = facts.0.iter().map(|(name, _)| name.chars().count());
         let padded = lengths.max().unwrap_or(0).min(NAME_WIDTH);
         for (name, value) in &facts.0 {
-            let first = format!("{indent}{name:padded$}  ");
+            let first = format!("{indent}{:padded$}  ", printable(name));
             self.prose(&first, indent.len() + padded + 2, value);
         }
     }
@@ -162,14 +163,18 @@ fn draw(columns: &[(usize, (Column, Vec<String>))], width: Option<usize>) -> Str
     table
         .load_style(style)
         .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(columns.iter().map(|(_, (column, _))| &column.name));
+        .set_header(
+            columns
+                .iter()
+                .map(|(_, (column, _))| printable(&column.name)),
+        );
     if let Some(width) = width.and_then(|width| u16::try_from(width).ok()) {
         table
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_width(width);
     }
     for row in 0..columns.first().map_or(0, |(_, (_, cells))| cells.len()) {
-        table.add_row(columns.iter().map(|(_, (_, cells))| &cells[row]));
+        table.add_row(columns.iter().map(|(_, (_, cells))| printable(&cells[row])));
     }
     for (drawn, (_, (column, _))) in table.column_iter_mut().zip(columns) {
         if column.numbers {

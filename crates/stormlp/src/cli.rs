@@ -3,8 +3,11 @@
 //! The arguments of a command are defined beside the command, in `commands/`; this page only
 //! lists them in the order in which `--help` shows them.
 
+use std::ffi::OsString;
+
 use clap::{Parser, Subcommand};
 use stormlp_model::impairment::{Fault, Throttle};
+use stormlp_model::printable::printable;
 
 use crate::commands::{
     checkpoint, clean, completions, datagen, datasize, doctor, gds, gdsio, report, train, workloads,
@@ -31,7 +34,36 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// Refuses words that are no text: plans and reports hold every path and the command as text, and
+/// a run whose report cannot be saved is a run for nothing.
+///
+/// # Errors
+/// With exit code 3.
+pub(crate) fn check_text(mut words: impl Iterator<Item = OsString>) -> Result<(), Failure> {
+    match words.find(|word| word.to_str().is_none()) {
+        None => Ok(()),
+        Some(word) => Err(Failure::no_plan(anyhow::anyhow!(
+            "`{}` is not UTF-8, and reports hold every path as text",
+            word.to_string_lossy()
+        ))
+        .with_help("give it a name that is text, or a link of such a name")),
+    }
+}
+
 impl Cli {
+    /// What was typed.
+    ///
+    /// # Errors
+    /// What is wrong with it, fit to be printed, or the help that was asked for.
+    pub(crate) fn typed() -> Result<Self, clap::Error> {
+        Self::try_parse().map_err(|error| {
+            // An error repeats the words that it is about, so those must not steer a terminal.
+            let words =
+                std::env::args_os().map(|word| printable(&word.to_string_lossy()).into_owned());
+            Self::try_parse_from(words).err().unwrap_or(error)
+        })
+    }
+
     /// Refuses to impair storage for a command that runs nothing on it.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.throttle.is_none() && self.inject_fault.is_empty() {

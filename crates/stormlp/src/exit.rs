@@ -2,9 +2,10 @@
 //!
 //! The codes are documented in the README; this is the only place where an error becomes one.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::process::ExitCode;
 
+use stormlp_model::printable::printable;
 use stormlp_model::problem::{ProblemKind, Problems};
 use stormlp_model::report::FailureCause;
 
@@ -86,10 +87,11 @@ impl Failure {
         Self::new(Code::Stopped, anyhow::anyhow!("{message}"))
     }
 
-    /// A run that failed for `cause`, whose report says what mends it (1 or 5).
+    /// A run that failed for `cause`, whose report says what mends it (1, 4 or 5).
     pub(crate) fn of_run(cause: FailureCause, message: impl Display, remedy: &str) -> Self {
         let code = match cause {
             FailureCause::Internal => Code::Bug,
+            FailureCause::Resources => Code::Machine,
             FailureCause::Dataset
             | FailureCause::Checkpoint
             | FailureCause::Storage
@@ -110,14 +112,14 @@ impl Failure {
             let lines: Vec<String> = text.lines().map(|line| format!("{mark}  {line}")).collect();
             lines.join("\n")
         };
-        self.error = anyhow::anyhow!("{}", each(format!("{:#}", self.error)));
+        self.error = Page(each(told(&self.error))).into();
         self.help = self.help.map(each);
         self
     }
 
     /// Prints the failure on stderr and gives its exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        output::say(format!("error: {}", told(&self.error)));
+        output::say_page(&format!("error: {}", told(&self.error)));
         if let Some(help) = &self.help {
             output::say(format!("help: {help}"));
         }
@@ -125,11 +127,28 @@ impl Failure {
     }
 }
 
+/// A message of several lines, in which what came from elsewhere is printable already.
+#[derive(Debug)]
+pub(crate) struct Page(pub(crate) String);
+
+impl Display for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Page {}
+
 /// The error and its causes, outermost first. Most messages name their cause themselves; it is not
 /// said again.
 fn told(error: &anyhow::Error) -> String {
     let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
+    for cause in error.chain() {
+        let has_lines = cause.is::<Problems>() || cause.is::<Page>();
+        let cause = match (cause.to_string(), has_lines) {
+            (cause, true) => cause,
+            (cause, false) => printable(&cause).into_owned(),
+        };
         if text.is_empty() {
             text = cause;
         } else if !text.contains(&cause) {

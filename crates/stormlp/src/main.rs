@@ -18,7 +18,7 @@ mod signals;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
+use stormlp_model::printable::printable;
 use stormlp_transfer::cufile::probe;
 
 use crate::cli::Cli;
@@ -27,17 +27,22 @@ use crate::session::Session;
 fn main() -> ExitCode {
     // Plans count on the files that this process may open, which may be more than it was given.
     stormlp_transfer::limits::raise_open_files();
+    stormlp_transfer::limits::refuse_large_files();
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == probe::ARGUMENT) {
         probe::child_main(words.next().as_deref().map(Path::new));
         return ExitCode::SUCCESS;
     }
-    let cli = Cli::try_parse().unwrap_or_else(|mut error| {
+    if let Err(failure) = cli::check_text(std::env::args_os()) {
+        return failure.report();
+    }
+    let cli = Cli::typed().unwrap_or_else(|mut error| {
         let words = std::env::args_os().skip(1);
         let words: Vec<String> = words
-            .map(|word| word.to_string_lossy().into_owned())
+            .map(|word| printable(&word.to_string_lossy()).into_owned())
             .collect();
         fio::answer(&mut error, &words);
+        // Help and version too.
         error.exit()
     });
     let outcome = cli

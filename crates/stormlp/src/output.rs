@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind, Write};
 use anyhow::Context;
 use clap::ValueEnum;
 use serde::Serialize;
+use stormlp_model::printable::{printable, printable_json, printable_lines};
 use stormlp_report::document::Document;
 use stormlp_report::text;
 use terminal_size::{Width, terminal_size_of};
@@ -44,6 +45,7 @@ impl Format {
 /// # Errors
 /// When stdout cannot be written, unless the reader has closed the pipe.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let text = &*printable_lines(text);
     let mut stdout = io::stdout().lock();
     let written = stdout
         .write_all(text.as_bytes())
@@ -68,12 +70,16 @@ pub(crate) fn or_warn(printed: Result<(), Failure>, kept: impl Display) {
     }
 }
 
-/// Prints a message on stderr. That nobody reads it any more must not end a run.
+/// Prints a message of one line on stderr. That nobody reads it any more must not end a run.
 pub(crate) fn say(message: impl Display) {
-    let mut text = message.to_string();
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
+    let message = message.to_string();
+    say_page(&printable(message.trim_end_matches('\n')));
+}
+
+/// Prints several lines on stderr, in which what came from elsewhere is printable already.
+pub(crate) fn say_page(page: &str) {
+    let mut text = printable_lines(page.trim_end_matches('\n')).into_owned();
+    text.push('\n');
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
@@ -100,6 +106,7 @@ pub(crate) fn width() -> Option<usize> {
 /// Never for plain data, which is all that commands print.
 pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Result<String, Failure> {
     serde_json::to_string_pretty(value)
+        .map(|json| printable_json(&json).into_owned())
         .context("the result is plain data")
         .map_err(Failure::bug)
 }

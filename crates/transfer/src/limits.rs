@@ -1,4 +1,4 @@
-//! Limits of this process that a run may raise without privilege.
+//! Limits of this process: those that a run may raise without privilege, and what happens at one.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -14,6 +14,15 @@ pub fn raise_open_files() -> u64 {
         return limit.maximum.unwrap_or(u64::MAX);
     }
     limit.current.unwrap_or(u64::MAX)
+}
+
+/// Has a write beyond the limit on the size of files answered with an error, not with a signal
+/// that ends the process. Children inherit it.
+pub fn refuse_large_files() {
+    // SAFETY: nothing runs in a handler: the signal is ignored. It is called before any thread.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
 }
 
 #[cfg(test)]

@@ -64,6 +64,14 @@ pub enum CheckpointError {
         /// What is in the way.
         path: PathBuf,
     },
+    /// A file of an earlier checkpoint is not what its marker says any more.
+    #[error("{path} is {found}, which is not what stormlp made there; it is left as it is")]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// What it is now.
+        found: String,
+    },
     /// A checkpoint of another job is where one is to be saved.
     #[error("{path} is of {other}; a save would replace it")]
     Another {
@@ -93,6 +101,7 @@ impl CheckpointError {
     pub(super) fn cause(&self) -> FailureCause {
         match self {
             Self::Crew(CrewError::Panicked(_)) => FailureCause::Internal,
+            Self::Crew(CrewError::Start(_)) => FailureCause::Resources,
             _ => FailureCause::Storage,
         }
     }
@@ -127,7 +136,7 @@ impl CheckpointError {
                 "do not trust this storage; look at the kernel's log, or save again if something \
                  else wrote to the file"
             }
-            Self::InTheWay { .. } => "use another --dir, or move it away",
+            Self::InTheWay { .. } | Self::Changed { .. } => "use another --dir, or move it away",
             Self::Crew(CrewError::Start(_)) => {
                 "allow this user more threads (ulimit -u), or use fewer ranks"
             }
@@ -161,10 +170,7 @@ impl CheckpointError {
                 path: path.to_path_buf(),
                 source,
             },
-            _ => Self::Transfer(match source {
-                TransferError::Io { action, source } => TransferError::file(action, path, source),
-                other => other,
-            }),
+            _ => Self::Transfer(source.named(path)),
         }
     }
 }

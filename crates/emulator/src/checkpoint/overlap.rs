@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use stormlp_model::checkpoint::{OverlapPlan, OverlapResult};
 use stormlp_model::stop::StopToken;
+use stormlp_transfer::crew::CrewError;
 
 /// How often a step looks whether training is still of use.
 const TICK: Duration = Duration::from_millis(50);
@@ -22,14 +23,17 @@ pub(super) fn beside<T>(
     stop: &StopToken,
     save: impl FnOnce() -> T,
     whole: impl FnOnce(&T) -> bool,
-) -> (T, Option<Trained>) {
+) -> Result<(T, Option<Trained>), CrewError> {
     let Some(plan) = plan else {
-        return (save(), None);
+        return Ok((save(), None));
     };
     let in_vain = AtomicBool::new(false);
     let is_over = || in_vain.load(Ordering::Relaxed) || stop.is_stopped();
     thread::scope(|scope| {
-        let trainer = scope.spawn(|| train(plan, is_over));
+        let trainer = thread::Builder::new()
+            .name("trainer".to_string())
+            .spawn_scoped(scope, || train(plan, is_over))
+            .map_err(CrewError::Start)?;
         let start = Instant::now();
         let result = save();
         let save_seconds = start.elapsed().as_secs_f64();
@@ -41,7 +45,7 @@ pub(super) fn beside<T>(
             train_end_seconds: plan.step_seconds * f64::from(plan.steps_between) + late_seconds,
             save_seconds,
         });
-        (result, trained)
+        Ok((result, trained))
     })
 }
 
@@ -99,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_save_that_ends_early_holds_nobody_up() {
-        let ((), trained) = beside(Some(PLAN), &StopToken::new(), || (), |()| true);
+        let ((), trained) = beside(Some(PLAN), &StopToken::new(), || (), |()| true).unwrap();
         let result = trained.unwrap().result(0.5);
         assert_eq!((result.held_seconds, result.steps), (0.0, 3));
         assert_eq!(result.blocking_seconds, 0.5);
@@ -118,7 +122,7 @@ mod tests {
 
     #[test]
     fn without_overlap_only_the_save_runs() {
-        let (value, trained) = beside(None, &StopToken::new(), || 7, |_| true);
+        let (value, trained) = beside(None, &StopToken::new(), || 7, |_| true).unwrap();
         assert_eq!(value, 7);
         assert!(trained.is_none());
     }
@@ -132,14 +136,15 @@ mod tests {
     #[test]
     fn training_ends_with_the_users_wish_and_leaves_no_figures() {
         let stop = StopToken::new();
-        let ((), trained) = beside(Some(ENDLESS), &stop, || stop.stop(), |()| true);
+        let ((), trained) = beside(Some(ENDLESS), &stop, || stop.stop(), |()| true).unwrap();
         assert!(trained.is_none());
     }
 
     #[test]
     fn training_beside_a_save_that_failed_is_not_waited_for() {
         let stop = StopToken::new();
-        let (saved, trained) = beside(Some(ENDLESS), &stop, || Err::<(), _>(5), Result::is_ok);
+        let (saved, trained) =
+            beside(Some(ENDLESS), &stop, || Err::<(), _>(5), Result::is_ok).unwrap();
         assert_eq!(saved, Err(5));
         assert!(trained.is_none());
     }

@@ -260,7 +260,7 @@ impl Run<'_> {
             self.stage.stop,
             || self.stage.run(Direction::Write, content, tasks, region),
             |saved| saved.as_ref().is_ok_and(|measured| measured.complete),
-        );
+        )?;
         let mut measured = measured?;
         self.stage.observer.event(&Event::PhaseFinished);
         self.take(Direction::Write, step, &mut measured);

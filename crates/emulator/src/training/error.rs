@@ -87,6 +87,9 @@ impl TrainError {
             FailureCause::Machine | FailureCause::Storage => {
                 "`stormlp doctor` says what can run on this machine".to_string()
             }
+            FailureCause::Resources => "allow this user more threads (ulimit -u, the control \
+                                        group's pids), or use fewer --threads"
+                .to_string(),
             FailureCause::Internal => "please report it with the command line and what was \
                                        printed above"
                 .to_string(),
@@ -98,7 +101,8 @@ impl TrainError {
         match self {
             Self::Read { .. } | Self::Length { .. } | Self::Corrupt(_) => FailureCause::Dataset,
             Self::Checkpoint(_) => FailureCause::Checkpoint,
-            Self::Path(_) | Self::Device(_) | Self::Thread { .. } => FailureCause::Machine,
+            Self::Path(_) | Self::Device(_) => FailureCause::Machine,
+            Self::Thread { .. } => FailureCause::Resources,
             Self::Panicked(_) => FailureCause::Internal,
         }
     }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::choice::{IoSize, PathChoice, Span};
 use super::request::MatrixRequest;
 use crate::operation::Operation;
+use crate::printable::printable;
 use crate::units::{parse_duration, parse_size_sweep};
 
 /// Names and texts of the presets.
@@ -83,7 +84,7 @@ fn described() -> String {
 pub fn apply_preset(name: &str, request: &mut MatrixRequest) -> Result<(), PresetError> {
     let (_, text) = (PRESETS.iter())
         .find(|(known, _)| *known == name)
-        .ok_or_else(|| PresetError::Unknown(name.to_string()))?;
+        .ok_or_else(|| PresetError::Unknown(printable(name).into_owned()))?;
     apply_text(name, text, request)
 }
 

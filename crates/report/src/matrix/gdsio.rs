@@ -6,6 +6,7 @@
 use stormlp_model::matrix::{CellReport, JobReport, MatrixReport, Measurement};
 use stormlp_model::operation::Operation;
 use stormlp_model::path::PathKind;
+use stormlp_model::printable::printable;
 use stormlp_model::units::GIB;
 
 /// A line for each cell that counts, `Verifying data` before one that reads back what the cell
@@ -81,7 +82,7 @@ fn job_line(job: &JobReport) -> String {
     format!(
         "Job: {} Threads: {} DataSetSize: {}(KiB) Throughput: {:.6} GiB/sec, \
          Avg_Latency: {} usecs ops: {}{time}\n",
-        job.name,
+        printable(&job.name),
         job.threads,
         kib(job.bytes),
         job.throughput_bytes_per_second / GIB as f64,

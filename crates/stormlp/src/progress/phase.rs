@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use stormlp_model::event::Unit;
+use stormlp_model::printable::printable;
 use stormlp_model::units::{ByteSize, format_duration};
 
 use super::{LINE_EVERY, QUIET_FOR};
@@ -27,6 +28,7 @@ pub(super) struct Phase {
 impl Phase {
     /// One that begins now.
     pub(super) fn new(label: &str, total: Option<u64>, unit: Unit) -> Self {
+        let label = printable(label);
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
         bar.set_message(label.to_string());
         if let Ok(style) = ProgressStyle::with_template(template(total.is_some(), unit)) {

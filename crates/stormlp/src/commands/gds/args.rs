@@ -13,7 +13,7 @@ use stormlp_model::path::{MemoryKind, PathKind};
 use stormlp_model::transport::{DeviceId, EngineChoice};
 use stormlp_model::units::{ByteSize, parse_duration, parse_size_sweep};
 
-use crate::exit::Failure;
+use crate::exit::{Code, Failure, Page};
 
 /// Where the test files lie when nothing is said.
 const DEFAULT_FOLDER: &str = "stormlp-data/gds";
@@ -228,7 +228,8 @@ pub(crate) fn request(
 ) -> Result<MatrixRequest, Failure> {
     let mut request = MatrixRequest::plain(PathBuf::from(DEFAULT_FOLDER));
     if let Some(name) = &matrix.preset {
-        apply_preset(name, &mut request).map_err(Failure::usage)?;
+        apply_preset(name, &mut request)
+            .map_err(|error| Failure::new(Code::Usage, Page(error.to_string())))?;
     }
     take_matrix(matrix, &mut request);
     take_files(files, &mut request);
