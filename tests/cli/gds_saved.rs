@@ -78,9 +78,12 @@ fn ctrl_c_saves_what_was_measured_and_resume_measures_the_rest() {
     let measured = before["cells"].as_array().unwrap().len();
     assert!((1..4).contains(&measured), "{measured}");
 
-    gds(folder.path(), &format!("--resume {}", path.display()))
-        .assert()
-        .success();
+    gds(
+        folder.path(),
+        &format!("{words} --resume {}", path.display()),
+    )
+    .assert()
+    .success();
     let after = read_json(&path);
     assert_eq!(after["ending"]["status"], "complete");
     let cells = after["cells"].as_array().unwrap();
@@ -135,7 +138,7 @@ fn a_complete_matrix_is_resumed_without_writing_anything() {
     gds(folder.path(), words).assert().success();
     let path = saved(folder.path());
     let before = read_json(&path);
-    let words = format!("--resume {}", path.display());
+    let words = format!("{words} --resume {}", path.display());
     let told = stderr(gds(folder.path(), &words).assert().success());
     assert!(told.contains("no cell is left to measure"), "{told}");
     assert!(!told.contains("writing"), "{told}");
@@ -153,7 +156,7 @@ fn a_matrix_continued_under_another_kernel_or_version_says_so() {
     report["host"]["stormlp_version"] = "0.0.0".into();
     report["cells"] = serde_json::json!([]);
     fs::write(&path, report.to_string()).unwrap();
-    let words = format!("--resume {}", path.display());
+    let words = format!("{words} --resume {}", path.display());
     let told = stderr(gds(folder.path(), &words).assert().success());
     assert!(told.contains("Linux 1.2.3"), "{told}");
     assert!(told.contains("stormlp 0.0.0"), "{told}");
@@ -267,7 +270,7 @@ fn reports_of_newer_versions_and_other_files_are_refused() {
     in_folder(folder.path(), "report missing.json")
         .assert()
         .code(4);
-    in_folder(folder.path(), "gds --resume newer.json --threads 4")
+    in_folder(folder.path(), "gds --resume newer.json --results-dir d")
         .assert()
         .code(2);
 }
@@ -306,7 +309,9 @@ fn clean_knows_datasets_and_checkpoints_by_what_lies_in_their_folders() {
         fs::write(path, text).unwrap();
     };
     let list = |by: &str, name: &str| {
-        format!(r#"{{"format_version":1,"made_by":"{by}","files":[{{"name":"{name}"}}]}}"#)
+        format!(
+            r#"{{"format_version":1,"made_by":"{by}","files":[{{"name":"{name}","bytes":2}}]}}"#
+        )
     };
     make(
         "stormlp-data/set/.stormlp-manifest.json",

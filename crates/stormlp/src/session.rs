@@ -81,6 +81,21 @@ impl Session {
         words.collect::<Vec<String>>().join(" ")
     }
 
+    /// The same without an option that takes a value.
+    pub(crate) fn command_line_without(&self, option: &str) -> String {
+        let mut words = Vec::new();
+        let mut typed = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        while let Some(word) = typed.next() {
+            match word.strip_prefix(option) {
+                // Its value is the next word.
+                Some("") => drop(typed.next()),
+                Some(rest) if rest.starts_with('=') => {}
+                _ => words.push(shell_word(&word)),
+            }
+        }
+        words.join(" ")
+    }
+
     /// When the program started, RFC 3339 in UTC: `2026-11-21T07:25:00Z`.
     pub(crate) fn started_at(&self) -> String {
         self.started_at.to_rfc3339_opts(SecondsFormat::Secs, true)

@@ -20,6 +20,7 @@ mod report;
 mod request;
 mod resolve;
 mod result_warnings;
+mod resume;
 mod space;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -37,3 +38,4 @@ pub use report::{
 pub use request::{JobRequest, MatrixRequest, SharedFile, Target};
 pub use resolve::{ASSUMED_BYTES_PER_SECOND, resolve};
 pub use result_warnings::result_warnings;
+pub use resume::take_measured;

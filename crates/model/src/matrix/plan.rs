@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::choice::{CacheState, Fill, IoSize, PathChoice, Span};
-use super::inventory::TargetInventory;
 use super::manifest::ContentState;
 use crate::facts::Availability;
 use crate::location::Location;
@@ -201,37 +200,5 @@ impl MatrixPlan {
             .iter()
             .filter(|cell| cell.availability.is_available())
             .count()
-    }
-
-    /// Leaves files alone that an earlier run of this plan has made already: what a resumed
-    /// matrix begins with.
-    pub fn skip_finished_files(&mut self, inventory: &TargetInventory) {
-        let seed = self.seed;
-        for file in &mut self.files {
-            let done = match file.folder.map(|index| self.folders[index].path.folder()) {
-                Some(folder) => inventory.folder(folder).is_some_and(|facts| {
-                    let name = file.path.file_name().and_then(|name| name.to_str());
-                    let entry = facts.manifest.as_ref().zip(name);
-                    let entry = entry.and_then(|(manifest, name)| manifest.file(name));
-                    entry.is_some_and(|entry| {
-                        let content = match self.verify {
-                            true => entry.content == ContentState::Pattern { seed },
-                            false => entry.content != ContentState::Unwritten,
-                        };
-                        let found = facts.files.iter().find(|found| found.name == entry.name);
-                        content && found.is_some_and(|found| found.bytes >= file.bytes)
-                    })
-                }),
-                None => inventory
-                    .file(&file.path)
-                    .is_some_and(|facts| facts.bytes >= file.bytes),
-            };
-            if done {
-                file.action = FileAction::Use;
-            }
-        }
-        self.layout_bytes = (self.files.iter())
-            .filter(|file| file.action == FileAction::Fill)
-            .fold(0, |sum, file| sum.saturating_add(file.bytes));
     }
 }

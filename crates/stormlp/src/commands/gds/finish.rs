@@ -1,11 +1,10 @@
 //! Runs a plan, saves after every cell, and says in the end how it went.
 
-use std::path::Path;
-
 use stormlp_emulator::Surroundings;
 use stormlp_emulator::matrix::{self, MatrixError};
 use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport};
 use stormlp_model::report::Ending;
+use stormlp_model::shell::shell_word;
 use stormlp_model::units::{ByteSize, format_duration};
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
@@ -21,6 +20,19 @@ use crate::session::Session;
 pub(crate) struct Run {
     pub(crate) report: MatrixReport,
     pub(crate) saver: Saver,
+    /// The command that goes on with it when it is stopped, where there is one.
+    pub(crate) resume_with: Option<String>,
+}
+
+impl Run {
+    /// The same of the options that were typed, which go on with it.
+    pub(crate) fn resumable(mut self, session: &Session) -> Self {
+        let report = shell_word(&self.saver.path().to_string_lossy());
+        // The report has its place by now.
+        let command = session.command_line_without("--results-dir");
+        self.resume_with = Some(format!("{command} --resume {report}"));
+        self
+    }
 }
 
 /// Runs the matrix, saves it, writes the results, and turns what went wrong into an exit code.
@@ -44,13 +56,13 @@ pub(crate) fn execute(run: Run, delivery: &Delivery, session: &Session) -> Resul
     };
     let report = matrix::run(locked, &surroundings, &mut |cell| saver.cell(cell));
     let report = report.map_err(matrix_failure)?;
-    let path = saver.path().to_path_buf();
+    let resume_with = run.resume_with.as_deref();
     delivery.finish(saver, &report, session, |_| {
         if delivery.format() == Format::Gdsio {
             // gdsio's line has no room for what the table says below itself.
             explain(&report);
         }
-        verdict(&report, &path)
+        verdict(&report, resume_with)
     })
 }
 
@@ -127,7 +139,7 @@ fn not_measured(cell: &CellReport) -> String {
 }
 
 /// The exit code that a finished report asks for.
-fn verdict(report: &MatrixReport, save_to: &Path) -> Result<(), Failure> {
+fn verdict(report: &MatrixReport, resume_with: Option<&str>) -> Result<(), Failure> {
     if let Ending::Failed {
         cause,
         message,
@@ -141,7 +153,7 @@ fn verdict(report: &MatrixReport, save_to: &Path) -> Result<(), Failure> {
         let cut_short = (report.results.cells.iter())
             .filter_map(|cell| cell.measurement.as_ref())
             .any(|numbers| numbers.interrupted);
-        return Err(Failure::stopped(format!(
+        let stopped = Failure::stopped(format!(
             "stopped by the user; {} of {planned} cells are saved{}",
             report.results.cells.len(),
             if cut_short {
@@ -149,8 +161,11 @@ fn verdict(report: &MatrixReport, save_to: &Path) -> Result<(), Failure> {
             } else {
                 ""
             }
-        ))
-        .with_help(format!("stormlp gds --resume {}", save_to.display())));
+        ));
+        return Err(match resume_with {
+            Some(command) => stopped.with_help(command),
+            None => stopped,
+        });
     }
     let with = |status| {
         report
@@ -195,6 +210,13 @@ fn matrix_failure(error: MatrixError) -> Failure {
         MatrixError::Transfer(error) if error.errno() == Some(ENOSPC) => {
             Some("free some space, or use a smaller --file-size".to_string())
         }
+        MatrixError::Transfer(error) if error.errno() == Some(EFBIG) => Some(
+            "raise the limit on the size of files (ulimit -f), or use a smaller --file-size"
+                .to_string(),
+        ),
+        MatrixError::Crew(CrewError::Start(_)) => Some(
+            "use fewer --threads, or allow more (ulimit -u, the control group's pids)".to_string(),
+        ),
         _ => None,
     };
     let failure = Failure::new(code, error);
@@ -207,14 +229,20 @@ fn matrix_failure(error: MatrixError) -> Failure {
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
 const EACCES: i32 = 13;
+const EEXIST: i32 = 17;
+const EFBIG: i32 = 27;
 const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
+const ENAMETOOLONG: i32 = 36;
+const ELOOP: i32 = 40;
 const EDQUOT: i32 = 122;
 
 fn transfer_code(error: &TransferError) -> Code {
-    match (error, error.errno()) {
+    match (error.inner(), error.errno()) {
         (TransferError::Unavailable { .. } | TransferError::Memory { .. }, _)
-        | (_, Some(EPERM | ENOENT | EACCES | ENOSPC | EROFS | EDQUOT)) => Code::Machine,
+        | (_, Some(EPERM | ENOENT | EACCES | EEXIST | EFBIG | ENOSPC | EROFS | ELOOP | ENAMETOOLONG | EDQUOT))
+        // Refused before the kernel was asked: a link, a pipe or a device in a file's place.
+        | (TransferError::File { .. }, None) => Code::Machine,
         _ => Code::Storage,
     }
 }

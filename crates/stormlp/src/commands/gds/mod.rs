@@ -20,6 +20,8 @@ use super::deliver::{ColumnsArg, Delivery, OutputArgs};
 use crate::exit::Failure;
 use crate::session::Session;
 
+use resume::Saved;
+
 pub(crate) use finish::{Run, execute};
 
 /// Arguments of `stormlp gds`.
@@ -53,16 +55,9 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "columns")]
     dry_run: bool,
 
-    /// Continue the matrix of a saved report; its plan stands, so no option of the matrix goes
-    /// with it
-    #[arg(long, value_name = "REPORT", conflicts_with_all = [
-        "path", "op", "io_size", "threads", "queue_depth", "preset", "duration", "passes",
-        "warmup", "repeat", "cache", "read_percent", "dir", "file", "job", "file_size", "offset",
-        "fill", "verify", "fsync", "remove", "keep", "destroy_data_on_block_devices",
-        "overwrite_signature", "device",
-        "memory", "no_register", "engine", "submit_batch", "seed", "unaligned", "require_gds",
-        "require_direct", "results_dir",
-    ])]
+    /// Continue the matrix of a saved report: what is measured already is not measured again.
+    /// Give the options that it was begun with
+    #[arg(long, value_name = "REPORT", conflicts_with = "results_dir")]
     resume: Option<PathBuf>,
 }
 
@@ -78,13 +73,7 @@ impl Args {
 /// Runs the matrix.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let columns = args.columns.columns;
-    if let Some(saved) = args.resume {
-        let run = resume::open(&saved, session)?;
-        return match args.dry_run {
-            true => args.output.print_plan(&run.report.plan, matrix::plan),
-            false => execute(run, &args.output.open(ReportKind::Gds, columns)?, session),
-        };
-    }
+    let saved = args.resume.as_deref().map(Saved::read).transpose()?;
     let request = args::request(args.matrix, args.files, args.devices)?;
     let facts = host_facts(&request, session)?;
     let plan = plan(&request, &facts)?;
@@ -92,7 +81,10 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         return args.output.print_plan(&plan, matrix::plan);
     }
     let delivery = args.output.open(ReportKind::Gds, columns)?;
-    let run = start(plan, facts, &delivery, session)?;
+    let run = match saved {
+        Some(saved) => saved.resume(plan, facts, session)?,
+        None => start(plan, facts, &delivery, session)?.resumable(session),
+    };
     execute(run, &delivery, session)
 }
 
@@ -138,7 +130,11 @@ pub(crate) fn start(
     );
     let mut report = MatrixReport::new(head, plan, MatrixResults::default());
     report.warnings.clone_from(&report.plan.warnings);
-    Ok(Run { report, saver })
+    Ok(Run {
+        report,
+        saver,
+        resume_with: None,
+    })
 }
 
 /// Whether the user named the paths of a plan, so that one that cannot run is an error.

@@ -1,68 +1,89 @@
-//! Continuing a matrix: the saved plan stands, and cells that are done are not run again.
+//! Continuing a matrix: the plan is made anew from the options, and of the saved report only what
+//! was measured is taken. Cells that are done are not run again.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use stormlp_model::facts::HostFacts;
-use stormlp_model::matrix::Target;
-use stormlp_model::report::{AnyReport, Ending, ReportKind};
+use stormlp_model::matrix::{MatrixPlan, MatrixReport, take_measured};
+use stormlp_model::report::{AnyReport, Head, ReportKind};
 use stormlp_model::warning::{Warning, WarningKind};
 
 use super::finish::Run;
-use super::scan;
 use crate::commands::deliver::Saver;
 use crate::commands::saved;
 use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
 
-/// Opens a saved report to go on with it, in its own file.
-///
-/// # Errors
-/// When it cannot be read, or another machine wrote it.
-pub(crate) fn open(path: &Path, session: &Session) -> Result<Run, Failure> {
-    let path = &saved::file(path);
-    let AnyReport::Gds(mut report) = saved::of_kind(path, ReportKind::Gds)? else {
-        return Err(Failure::usage(
-            "--resume goes on with a report of `stormlp gds`",
-        ));
-    };
-    let here = session.host_facts(None)?;
-    let there = &report.head.host;
-    if here.hostname != there.hostname {
-        return Err(Failure::no_plan(anyhow::anyhow!(
-            "{} was measured on {}, and this is {}: cells of two machines make no matrix",
-            path.display(),
-            there.hostname,
-            here.hostname
-        ))
-        .with_help("start a new matrix, and compare the two with --baseline"));
-    }
-    for warning in changed_since(there, &here) {
-        if !session.quiet {
-            output::say(format!("warning: {warning}"));
+/// A saved report that is to be gone on with.
+pub(crate) struct Saved {
+    path: PathBuf,
+    report: MatrixReport,
+}
+
+impl Saved {
+    /// Reads a saved report.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is another command's.
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        let path = saved::file(path);
+        match saved::of_kind(&path, ReportKind::Gds)? {
+            AnyReport::Gds(report) => Ok(Self { path, report }),
+            _ => Err(Failure::usage(
+                "--resume goes on with a report of `stormlp gds`",
+            )),
         }
-        report.warn(warning);
     }
-    let folders = report
-        .plan
-        .folders
-        .iter()
-        .map(|folder| folder.path.folder().to_path_buf());
-    let files = report
-        .plan
-        .files
-        .iter()
-        .filter(|file| file.folder.is_none());
-    let targets: Vec<Target> = folders
-        .map(Target::Folder)
-        .chain(files.map(|file| Target::File(file.path.clone())))
-        .collect();
-    let inventory = scan::inventory(&targets);
-    report.plan.skip_finished_files(&inventory);
-    report.ending = Ending::Unfinished;
-    report.head.ended_at = None;
-    let saver = Saver::resume(path);
-    Ok(Run { report, saver })
+
+    /// A run of `plan` that has already what was measured of it, and is saved in the same file.
+    ///
+    /// # Errors
+    /// With exit code 3 when another machine measured it, or another matrix.
+    pub(crate) fn resume(
+        self,
+        plan: MatrixPlan,
+        facts: HostFacts,
+        session: &Session,
+    ) -> Result<Run, Failure> {
+        let Self { path, report } = self;
+        let there = &report.head.host;
+        if facts.hostname != there.hostname {
+            return Err(Failure::no_plan(anyhow::anyhow!(
+                "{} was measured on {}, and this is {}: cells of two machines make no matrix",
+                path.display(),
+                there.hostname,
+                facts.hostname
+            ))
+            .with_help("start a new matrix, and compare the two with --baseline"));
+        }
+        let changed = changed_since(there, &facts);
+        let started_at = report.head.started_at.clone();
+        let head = Head::new(ReportKind::Gds, session.command_line(), started_at, facts);
+        let (command, warnings) = (report.head.command.clone(), report.warnings.clone());
+        let results = take_measured(&plan, report).map_err(|difference| {
+            let what = format!("{} is of another matrix: {difference}", path.display());
+            Failure::no_plan(anyhow::anyhow!("{what}")).with_help(format!(
+                "give the options that it was begun with beside --resume; it says `{command}`"
+            ))
+        })?;
+        let mut resumed = MatrixReport::new(head, plan, results);
+        resumed.warnings.clone_from(&resumed.plan.warnings);
+        for warning in warnings {
+            resumed.warn(warning);
+        }
+        for warning in changed {
+            if !session.quiet {
+                output::say(format!("warning: {warning}"));
+            }
+            resumed.warn(warning);
+        }
+        Ok(Run {
+            report: resumed,
+            saver: Saver::resume(&path),
+            resume_with: Some(session.command_line()),
+        })
+    }
 }
 
 /// What differs between the machine that began a matrix and the one that goes on with it: the
