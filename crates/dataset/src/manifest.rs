@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use stormlp_transfer::TransferError;
-use stormlp_transfer::storage::{Access, Durability, Storage};
+use stormlp_transfer::storage::{Access, Durability, Identity, Storage};
 
 /// The manifest's name in the dataset folder.
 pub const MANIFEST_NAME: &str = ".stormlp-manifest.json";
@@ -61,6 +61,9 @@ pub struct ManifestFile {
     /// checksum need not be computed again to continue a run.
     #[serde(alias = "modified_ns")]
     pub changed_ns: u64,
+    /// Which file it is, so that one that somebody put in its place is told from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
     /// Index files that belong to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub side_files: Vec<ManifestSideFile>,
@@ -231,6 +234,25 @@ impl Record {
     }
 }
 
+/// The files that the lines of a damaged manifest or journal still tell of, by name.
+///
+/// # Errors
+/// When storage does not give them.
+pub fn salvaged(
+    storage: &dyn Storage,
+    folder: &Path,
+) -> Result<HashMap<String, ManifestFile>, ManifestError> {
+    let mut files = HashMap::new();
+    for list in [MANIFEST_NAME, JOURNAL_NAME] {
+        let text = storage.read_text(&folder.join(list))?.unwrap_or_default();
+        let whole = (text.lines())
+            .filter_map(|line| serde_json::from_str(line.trim_end_matches(',')).ok())
+            .filter(|file: &ManifestFile| check_file(file).is_ok());
+        files.extend(whole.map(|file| (file.name.clone(), file)));
+    }
+    Ok(files)
+}
+
 fn unusable(folder: &Path, name: &str, text: &str, reason: String) -> ManifestError {
     let path = folder.join(name).display().to_string();
     match origin(text) {
@@ -391,6 +413,7 @@ mod tests {
             bytes: 7,
             crc64: crc64_text(12),
             changed_ns: 1,
+            identity: None,
             side_files: Vec::new(),
         }
     }

@@ -65,6 +65,7 @@ fn inventory(folder: &Path) -> TargetInventory {
             manifest,
             manifest_problem: None,
             files,
+            others: Vec::new(),
         }],
         files: Vec::new(),
     }

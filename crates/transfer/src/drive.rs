@@ -108,8 +108,8 @@ pub struct Landed<T> {
 pub struct Driver<'a, T> {
     path: Box<dyn TransferPath>,
     idle: Vec<Slot>,
-    /// By slot number: what is in flight, and since when.
-    flying: Vec<Option<(T, Instant)>>,
+    /// By slot number: what is in flight, since when, and from which byte of its file.
+    flying: Vec<Option<(T, Instant, u64)>>,
     done: Vec<Completion>,
     counted: Counted,
     counters: &'a Counters,
@@ -201,7 +201,7 @@ impl<'a, T> Driver<'a, T> {
     #[inline]
     pub fn submit(&mut self, slot: Slot, place: Place, tag: T) -> Result<(), TransferError> {
         let index = slot.index();
-        self.flying[index] = Some((tag, Instant::now()));
+        self.flying[index] = Some((tag, Instant::now(), place.offset));
         match self.path.submit(Transfer { place, slot }) {
             Ok(()) => {
                 self.counted.in_flight += 1;
@@ -234,7 +234,7 @@ impl<'a, T> Driver<'a, T> {
             self.counters.write(&self.counted);
             return None;
         };
-        let (tag, submitted) = self.flying[slot.index()]
+        let (tag, submitted, offset) = self.flying[slot.index()]
             .take()
             .expect("a path hands back what it was given");
         self.counted.in_flight_sum += self.counted.in_flight;
@@ -245,7 +245,7 @@ impl<'a, T> Driver<'a, T> {
             tag,
             slot,
             submitted,
-            result,
+            result: result.map_err(|error| error.at(offset)),
         })
     }
 

@@ -24,6 +24,14 @@ pub enum TransferError {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// A failure of a transfer, and where in the file it was to begin.
+    #[error("{source}, at byte {offset}")]
+    At {
+        /// The first byte of the transfer.
+        offset: u64,
+        /// What failed.
+        source: Box<TransferError>,
+    },
     /// cuFile refused or failed.
     #[error("{call} failed: {explanation}")]
     CuFile {
@@ -70,7 +78,7 @@ pub enum TransferError {
 impl TransferError {
     /// Whether the system refused it for want of a permission.
     pub fn is_permission_denied(&self) -> bool {
-        matches!(self, Self::File { source, .. }
+        matches!(self.inner(), Self::File { source, .. }
             if source.kind() == io::ErrorKind::PermissionDenied)
     }
 
@@ -80,6 +88,7 @@ impl TransferError {
             Self::File { source, .. } | Self::Io { source, .. } | Self::Memory { source, .. } => {
                 source
             }
+            Self::At { source, .. } => source.into_io(),
             other => match other.errno() {
                 Some(code) => io::Error::from_raw_os_error(code),
                 None => io::Error::other(other.to_string()),
@@ -94,7 +103,7 @@ impl TransferError {
 
     /// Whether nothing was there.
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound)
+        matches!(self.inner(), Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
     /// The same failure of the file or folder at `path`: the name it was to have, not the one it
@@ -103,6 +112,39 @@ impl TransferError {
     pub fn on(self, path: &Path) -> Self {
         match self {
             Self::File { action, source, .. } => Self::file(action, path, source),
+            Self::At { offset, source } => source.on(path).at(offset),
+            other => other,
+        }
+    }
+
+    /// The same failure of a transfer that was to begin at `offset`.
+    #[must_use]
+    pub fn at(self, offset: u64) -> Self {
+        match self {
+            Self::At { .. } => self,
+            source => Self::At {
+                offset,
+                source: Box::new(source),
+            },
+        }
+    }
+
+    /// The same failure with the file's name, which a path does not know.
+    #[must_use]
+    pub fn named(self, path: &Path) -> Self {
+        match self {
+            Self::Io { action, source } => {
+                Self::file(action.trim_start_matches("the "), path, source)
+            }
+            Self::At { offset, source } => source.named(path).at(offset),
+            other => other,
+        }
+    }
+
+    /// The failure without its place.
+    pub fn inner(&self) -> &Self {
+        match self {
+            Self::At { source, .. } => source.inner(),
             other => other,
         }
     }
@@ -130,6 +172,7 @@ impl TransferError {
             Self::File { source, .. } | Self::Io { source, .. } | Self::Memory { source, .. } => {
                 source.to_string()
             }
+            Self::At { source, .. } => source.reason(),
             Self::CuFile { explanation, .. } | Self::Cuda { explanation, .. } => {
                 explanation.clone()
             }
@@ -143,6 +186,7 @@ impl TransferError {
             Self::File { source, .. } | Self::Io { source, .. } | Self::Memory { source, .. } => {
                 source.raw_os_error()
             }
+            Self::At { source, .. } => source.errno(),
             Self::CuFile { code, .. } if *code < 0 => Some(-code),
             _ => None,
         }

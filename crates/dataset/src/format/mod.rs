@@ -20,7 +20,7 @@ mod thrift;
 pub use bytes::{OpenFile, ReadAt, Span};
 pub use error::FormatError;
 
-use std::io;
+use stormlp_transfer::TransferError;
 
 use crate::content::FileContent;
 use crate::sizes::SampleShape;
@@ -64,7 +64,7 @@ pub enum SinkError {
     Stopped,
     /// Writing failed.
     #[error(transparent)]
-    Io(#[from] io::Error),
+    Io(#[from] TransferError),
 }
 
 /// Why a file could not be written.

@@ -35,6 +35,20 @@ pub enum GenerateError {
         /// What differs, as it is asked for.
         ours: String,
     },
+    /// What lies under the name of a file is not what was made there.
+    #[error(
+        "{} is {what}, which is not what stormlp made there{}; it is left as it is, and nothing \
+         was removed",
+        path.display(), and_others(*more)
+    )]
+    Changed {
+        /// The first such file.
+        path: PathBuf,
+        /// What it is.
+        what: String,
+        /// How many more there are.
+        more: usize,
+    },
     /// Another run has the folder.
     #[error(transparent)]
     Locked(#[from] LockError),
@@ -63,6 +77,19 @@ pub enum GenerateError {
         free_bytes: u64,
         /// What is needed in all, by the mean size of a file.
         about_bytes: u64,
+    },
+    /// The buffers of so many threads do not fit in memory.
+    #[error(
+        "{threads} threads need about {}, and this process may use {}",
+        ByteSize(*needed_bytes), ByteSize(*usable_bytes)
+    )]
+    Memory {
+        /// The threads.
+        threads: usize,
+        /// What they and the program need.
+        needed_bytes: u64,
+        /// What the machine or the control group gives.
+        usable_bytes: u64,
     },
     /// Something that has to stand before the first file could not be set up: a folder, the
     /// buffers, the I/O engine.
@@ -98,6 +125,13 @@ pub enum GenerateError {
         /// Files of those read that are not what they should be.
         bad: u64,
     },
+}
+
+fn and_others(more: usize) -> String {
+    match more {
+        0 => String::new(),
+        more => format!(" (nor are {more} others)"),
+    }
 }
 
 impl GenerateError {

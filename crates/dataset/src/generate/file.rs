@@ -14,12 +14,13 @@ use super::lanes::Way;
 use super::sink::{CHECKSUM, FileSink, Writer, Written, trim};
 use crate::content::BLOCK_BYTES;
 use crate::format::{EncodeError, Finish, SideFile, SidePlace, SinkError};
-use crate::manifest::{ManifestFile, ManifestSideFile, crc64_text};
+use crate::manifest::{Journal, ManifestFile, ManifestSideFile, crc64_text};
 
 /// Where files go and who is told.
 pub(super) struct Context<'a> {
     pub(super) plan: &'a GeneratePlan,
     pub(super) way: Way,
+    pub(super) journal: &'a Journal<'a>,
     pub(super) stop: &'a StopToken,
 }
 
@@ -46,20 +47,23 @@ pub(super) fn make(
     let target = plan.folder.join(&name);
     let temporary = storage::temporary_name(&target);
     let result = write(context, driver, index, &temporary).and_then(|(written, finish)| {
-        let side_files = write_side_files(context, &name, &finish.side_files)?;
-        plan.storage.rename(&temporary, &target)?;
-        let changed_ns = plan.storage.found(&target)?.changed_ns;
-        Ok(ManifestFile {
+        let file = ManifestFile {
             name: name.clone(),
             bytes: written.bytes,
             crc64: crc64_text(written.crc64),
-            changed_ns,
-            side_files,
-        })
+            changed_ns: 0,
+            identity: Some(plan.storage.found(&temporary)?.identity),
+            side_files: side_files(&name, &finish.side_files),
+        };
+        // Listed before they have their names: one that has its name and is not listed is not ours.
+        context.journal.add(&file)?;
+        write_side_files(context, &file, &finish.side_files)?;
+        plan.storage.rename(&temporary, &target)?;
+        let changed_ns = plan.storage.found(&target)?.changed_ns;
+        Ok(ManifestFile { changed_ns, ..file })
     });
     if result.is_err() {
-        // The error that is already there matters more than a leftover that resume replaces.
-        let _ = context.plan.storage.remove(&temporary);
+        context.plan.storage.discard(&temporary);
     }
     result
 }
@@ -105,9 +109,7 @@ fn write(
 fn trouble(path: &Path, error: EncodeError) -> Trouble {
     match error {
         EncodeError::Sink(SinkError::Stopped) => Trouble::Stopped,
-        EncodeError::Sink(SinkError::Io(source)) => {
-            TransferError::file("write", path, source).into()
-        }
+        EncodeError::Sink(SinkError::Io(error)) => error.named(path).into(),
         EncodeError::Format(message) => Trouble::Failed(GenerateError::Format(format!(
             "{}: {message}",
             path.display()
@@ -127,23 +129,26 @@ pub(super) fn side_name(name: &str, place: SidePlace) -> String {
     }
 }
 
+/// What the manifest says of the side files of the data file `name`.
+fn side_files(name: &str, side_files: &[SideFile]) -> Vec<ManifestSideFile> {
+    let of = |side: &SideFile| ManifestSideFile {
+        name: side_name(name, side.place),
+        bytes: side.bytes.len() as u64,
+        crc64: crc64_text(checksum(CHECKSUM, &side.bytes)),
+    };
+    side_files.iter().map(of).collect()
+}
+
 /// Side files are small: they go through the page cache, each under a temporary name first.
 fn write_side_files(
     context: &Context<'_>,
-    name: &str,
+    file: &ManifestFile,
     side_files: &[SideFile],
-) -> Result<Vec<ManifestSideFile>, GenerateError> {
-    let mut written = Vec::with_capacity(side_files.len());
-    for side in side_files {
-        let side_name = side_name(name, side.place);
-        let target = context.plan.folder.join(&side_name);
+) -> Result<(), GenerateError> {
+    for (listed, side) in file.side_files.iter().zip(side_files) {
+        let target = context.plan.folder.join(&listed.name);
         let storage = &context.plan.storage;
         storage.write(&target, &side.bytes, Durability::Unsynced)?;
-        written.push(ManifestSideFile {
-            name: side_name,
-            bytes: side.bytes.len() as u64,
-            crc64: crc64_text(checksum(CHECKSUM, &side.bytes)),
-        });
     }
-    Ok(written)
+    Ok(())
 }

@@ -18,6 +18,24 @@ pub(super) const CHUNK_BYTES: usize = 2 << 20;
 /// Buffers, and so writes in flight, of one thread.
 pub(super) const DEPTH: usize = 8;
 
+/// Memory that a thread takes beside its buffers, and the program without any, at most.
+const THREAD_BYTES: u64 = 4 << 20;
+const PROGRAM_BYTES: u64 = 32 << 20;
+
+/// Refuses more threads than there is memory for: the kernel would end the run half way.
+pub(super) fn check_memory(threads: usize, usable_bytes: u64) -> Result<(), GenerateError> {
+    let each = (DEPTH * CHUNK_BYTES) as u64 + THREAD_BYTES;
+    let needed_bytes = PROGRAM_BYTES + each * threads as u64;
+    match needed_bytes > usable_bytes {
+        true => Err(GenerateError::Memory {
+            threads,
+            needed_bytes,
+            usable_bytes,
+        }),
+        false => Ok(()),
+    }
+}
+
 /// How files are opened and moved, decided before the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Way {
@@ -73,7 +91,7 @@ fn has_direct(storage: &dyn Storage, folder: &Path) -> Result<bool, GenerateErro
     let probe = temporary_name(&folder.join("stormlp-probe"));
     let opened = storage.open(&probe, Access::Create, true);
     // Whatever came of it, the file is of no further use.
-    let _ = storage.remove(&probe);
+    storage.discard(&probe);
     match opened {
         Ok(_) => Ok(true),
         Err(error) if is_direct_refused(&error) => Ok(false),

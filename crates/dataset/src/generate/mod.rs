@@ -11,6 +11,7 @@ mod file;
 mod lanes;
 mod run;
 mod sink;
+mod state;
 mod survey;
 mod verify;
 
@@ -31,6 +32,7 @@ use crate::manifest::{MADE_BY, ManifestHead};
 
 pub use error::GenerateError;
 pub use run::run;
+pub use state::{State, state_of};
 pub use verify::verify;
 
 /// What may happen to what the folder holds.

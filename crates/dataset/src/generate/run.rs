@@ -8,6 +8,7 @@ use std::time::Instant;
 use stormlp_model::event::{Event, Observer, Unit};
 use stormlp_model::stop::StopToken;
 use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_transfer::probe::usable_memory_bytes;
 use stormlp_transfer::telemetry::CpuTimes;
 use stormlp_transfer::{Driver, DriverSet, PathBuffers};
 
@@ -35,6 +36,8 @@ pub fn run(
     stop: &StopToken,
 ) -> Result<GenerateReport, GenerateError> {
     let storage = &*plan.storage;
+    lanes::check_memory(plan.thread_count(), usable_memory_bytes())?;
+    storage.hold(&plan.folder);
     if !storage.is_folder(&plan.folder) {
         // A dataset that cannot fit leaves no trace, not even its folder.
         survey::check_space(plan, &Survey::of_nothing(plan))?;
@@ -218,6 +221,7 @@ impl<'a> Crew<'a> {
         let context = Context {
             plan: self.plan,
             way: self.way,
+            journal: self.journal,
             stop: self.stop,
         };
         while !self.failed.is_stopped() {

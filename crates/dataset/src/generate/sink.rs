@@ -33,15 +33,17 @@ fn slot(driver: &mut Writer<'_>) -> Result<Slot, SinkError> {
 /// Waits for `min` transfers and takes their slots back. A write that moved only a part failed:
 /// on a preallocated file that is no ordinary event.
 fn reap(driver: &mut Writer<'_>, min: usize) -> Result<(), SinkError> {
-    let mut outcome = driver.wait(min).map_err(into_io);
+    let mut outcome = driver.wait(min);
     while let Some(landed) = driver.next_landed() {
         match landed.result {
             Ok(moved) if moved == landed.tag => {}
             Ok(moved) => {
                 let message = format!("wrote {moved} of {} bytes", landed.tag);
-                outcome = Err(io::Error::new(io::ErrorKind::WriteZero, message));
+                let source = io::Error::new(io::ErrorKind::WriteZero, message);
+                let action = "the write";
+                outcome = Err(TransferError::Io { action, source });
             }
-            Err(error) => outcome = Err(into_io(error)),
+            Err(error) => outcome = Err(error),
         }
         driver.put_back(landed.slot);
     }
@@ -79,15 +81,7 @@ fn write(
         len,
     };
     let submitted = driver.submit(slot, place, len);
-    submitted.map_err(|error| SinkError::Io(into_io(error)))
-}
-
-/// The system's error behind a failed transfer, so that a full disk can be told from others.
-pub(crate) fn into_io(error: TransferError) -> io::Error {
-    match error.errno() {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => io::Error::other(error.to_string()),
-    }
+    submitted.map_err(SinkError::Io)
 }
 
 /// One file while it is written.

@@ -6,14 +6,18 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use stormlp_transfer::storage::Storage;
+use stormlp_model::event::Silent;
+use stormlp_model::stop::StopToken;
+use stormlp_transfer::TransferError;
+use stormlp_transfer::storage::{Left, Storage};
 
 use super::error::GenerateError;
-use super::verify::{check_side_files, checksum_of};
+use super::state::{State, state_of};
+use super::verify::check_side_files;
 use super::{Existing, GeneratePlan, room};
 use crate::content::BLOCK_BYTES;
 use crate::manifest::{
-    JOURNAL_NAME, MANIFEST_NAME, ManifestError, ManifestFile, ManifestHead, Record, crc64_text,
+    JOURNAL_NAME, MANIFEST_NAME, ManifestError, ManifestFile, ManifestHead, Record, salvaged,
 };
 use crate::names::Split;
 
@@ -40,14 +44,19 @@ impl Survey {
 
 /// Looks at the folder and decides, by what the plan allows, what to make.
 pub(super) fn survey(plan: &GeneratePlan, head: &ManifestHead) -> Result<Survey, GenerateError> {
-    let record = match Record::load(&*plan.storage, &plan.folder) {
-        // A list that cannot be read goes with the set that it listed.
-        Err(ManifestError::Malformed { .. }) if plan.existing == Existing::Overwrite => None,
-        loaded => loaded?,
-    };
+    let (storage, folder) = (&*plan.storage, plan.folder.as_path());
+    if plan.existing == Existing::Overwrite {
+        let listed = match Record::load(storage, folder) {
+            // A list that is damaged goes with the set that it lists.
+            Err(ManifestError::Malformed { .. }) => salvaged(storage, folder)?,
+            loaded => loaded?.map(|record| record.files).unwrap_or_default(),
+        };
+        remove_dataset(plan, &listed)?;
+        return Ok(Survey::of_nothing(plan));
+    }
+    let record = Record::load(storage, folder)?;
     match plan.existing {
-        Existing::Refuse => refuse_occupied(plan, head, record.as_ref())?,
-        Existing::Overwrite => remove_dataset(plan, record.as_ref())?,
+        Existing::Refuse | Existing::Overwrite => refuse_occupied(plan, head, record.as_ref())?,
         Existing::Resume => match record {
             Some(record) => return resume(plan, head, &record),
             None => refuse_unknown(plan)?,
@@ -114,55 +123,105 @@ fn first_file(storage: &dyn Storage, folder: &Path) -> Option<String> {
     })
 }
 
-/// Removes what the manifest or journal lists, and files that bear the dataset's names.
-fn remove_dataset(plan: &GeneratePlan, record: Option<&Record>) -> Result<(), GenerateError> {
-    // The journal and manifest go last: a removal that was cut short can be repeated.
-    if let Some(record) = record {
-        for file in record.files.values() {
-            remove(plan, &file.name)?;
-            for side in &file.side_files {
-                remove(plan, &side.name)?;
+/// Removes what the manifest or journal lists, and what a killed run left under temporary names.
+/// Where anything is in the way that is not what was made, nothing at all is removed.
+fn remove_dataset(
+    plan: &GeneratePlan,
+    listed: &HashMap<String, ManifestFile>,
+) -> Result<(), GenerateError> {
+    let (storage, folder) = (&*plan.storage, plan.folder.as_path());
+    let (mut ours, mut others) = (Vec::new(), Vec::new());
+    for file in listed.values() {
+        match state_of(storage, folder, file)? {
+            State::Gone => {}
+            State::Whole(_) | State::Empty => ours.push(file.name.clone()),
+            State::Damaged(what) | State::Foreign(what) => others.push((file.name.clone(), what)),
+        }
+        for side in &file.side_files {
+            match storage.left(&folder.join(&side.name), Some(side.bytes))? {
+                Left::Nothing => {}
+                Left::Same(_) => ours.push(side.name.clone()),
+                Left::Other(what) => others.push((side.name.clone(), what)),
             }
         }
     }
     for split in [Split::Train, Split::Valid] {
-        for folder in [
+        for below in [
             split.folder().to_string(),
             format!("index/{}", split.folder()),
         ] {
-            remove_named(plan, &folder)?;
+            unlisted(plan, &below, listed, &mut ours, &mut others)?;
         }
     }
-    remove(plan, JOURNAL_NAME)?;
-    remove(plan, MANIFEST_NAME)
-}
-
-fn remove(plan: &GeneratePlan, name: &str) -> Result<(), GenerateError> {
-    plan.storage.remove(&plan.folder.join(name))?;
+    refuse_changed(plan, others)?;
+    for name in &ours {
+        storage.remove(&folder.join(name))?;
+    }
+    // The journal and manifest go last: a removal that was cut short can be repeated.
+    for list in [JOURNAL_NAME, MANIFEST_NAME] {
+        storage.remove(&folder.join(list))?;
+    }
     Ok(())
 }
 
-/// Removes `{prefix}_…_of_….{suffix}…` from a folder and its subfolders.
-fn remove_named(plan: &GeneratePlan, folder: &str) -> Result<(), GenerateError> {
+/// Refuses to go on where files are not what a list says of them.
+fn refuse_changed(
+    plan: &GeneratePlan,
+    mut others: Vec<(String, String)>,
+) -> Result<(), GenerateError> {
+    others.sort_unstable();
+    let more = others.len().saturating_sub(1);
+    match others.into_iter().next() {
+        None => Ok(()),
+        Some((name, what)) => Err(GenerateError::Changed {
+            path: plan.folder.join(name),
+            what,
+            more,
+        }),
+    }
+}
+
+/// What bears one of the dataset's names in a folder and its subfolders and is on no list: what
+/// has a temporary name is left of a killed run, all else is not known to be stormlp's.
+fn unlisted(
+    plan: &GeneratePlan,
+    folder: &str,
+    listed: &HashMap<String, ManifestFile>,
+    ours: &mut Vec<String>,
+    others: &mut Vec<(String, String)>,
+) -> Result<(), GenerateError> {
     let recipe = plan.dataset.recipe();
     let start = format!("{}_", recipe.prefix);
     let suffix = format!(".{}", recipe.format.name());
-    let Ok(entries) = plan.storage.list(&plan.folder.join(folder)) else {
-        return Ok(());
+    let entries = match plan.storage.list(&plan.folder.join(folder)) {
+        Err(error) if error.is_not_found() => return Ok(()),
+        entries => entries?,
     };
     for entry in entries {
         let name = entry.name.to_string_lossy();
         let path = format!("{folder}/{name}");
-        if entry.is_folder() && !entry.facts.link {
-            remove_named(plan, &path)?;
-        } else if name.trim_start_matches('.').starts_with(&start)
-            && name.contains("_of_")
-            && name.contains(&suffix)
-        {
-            remove(plan, &path)?;
+        let is_named = |name: &str| {
+            name.starts_with(&start) && name.contains("_of_") && name.contains(&suffix)
+        };
+        let temporary = name
+            .strip_prefix('.')
+            .and_then(|name| name.strip_suffix(".partial"));
+        if entry.is_folder() {
+            unlisted(plan, &path, listed, ours, others)?;
+        } else if entry.is_file() && temporary.is_some_and(is_named) {
+            ours.push(path);
+        } else if is_named(&name) && !is_listed(listed, &path) {
+            others.push((path, format!("{} that no list names", entry.facts.what())));
         }
     }
     Ok(())
+}
+
+/// Whether a path is a listed file's, or that of one of its side files.
+fn is_listed(listed: &HashMap<String, ManifestFile>, path: &str) -> bool {
+    let beside = |file: &ManifestFile| file.side_files.iter().any(|side| side.name == path);
+    // Side files lie beside their file or in a folder of their own: few datasets have any.
+    listed.contains_key(path) || listed.values().any(beside)
 }
 
 /// Keeps the files that are as the record says.
@@ -174,34 +233,16 @@ fn resume(
     if record.head.recipe != head.recipe {
         return Err(another(plan, &record.head));
     }
-    let kept = Mutex::new(HashMap::new());
-    let damaged = Mutex::new(Vec::new());
-    let next = AtomicU64::new(0);
-    let check = || {
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= plan.dataset.files() {
-                break;
-            }
-            let Some(file) = record.files.get(&plan.dataset.path(index)) else {
-                continue;
-            };
-            match still_whole(&*plan.storage, &plan.folder, file) {
-                Some(file) => {
-                    lock(&kept).insert(index, file);
-                }
-                None => lock(&damaged).push(file.name.clone()),
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..plan.thread_count() {
-            scope.spawn(check);
-        }
-    });
-    let kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let mut damaged = damaged.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let looked = look_at_all(plan, record)?;
+    refuse_changed(plan, looked.foreign)?;
+    let Looked {
+        kept, mut damaged, ..
+    } = looked;
     damaged.sort_unstable();
+    for name in &damaged {
+        // Made by stormlp and of no use to anyone: out of the way before it is made anew.
+        plan.storage.remove(&plan.folder.join(name))?;
+    }
     Ok(Survey {
         to_make: (0..plan.dataset.files())
             .filter(|index| !kept.contains_key(index))
@@ -211,30 +252,89 @@ fn resume(
     })
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// What a look at every file of a dataset found.
+#[derive(Default)]
+struct Looked {
+    kept: HashMap<u64, ManifestFile>,
+    damaged: Vec<String>,
+    foreign: Vec<(String, String)>,
+    failed: Option<TransferError>,
 }
 
-/// The file as it stands now when it has its recorded bytes. Size and time of change suffice;
-/// where the time is another (a copied folder), the checksum decides.
-fn still_whole(storage: &dyn Storage, folder: &Path, file: &ManifestFile) -> Option<ManifestFile> {
-    let path = folder.join(&file.name);
-    let found = storage.look(&path).ok()??;
-    if found.bytes != file.bytes {
-        return None;
+/// Looks at every file of the dataset on several threads: some have to be read.
+fn look_at_all(plan: &GeneratePlan, record: &Record) -> Result<Looked, GenerateError> {
+    let looked = Mutex::new(Looked::default());
+    let next = AtomicU64::new(0);
+    let failed = StopToken::new();
+    let look = |()| {
+        while !failed.is_stopped() {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= plan.dataset.files() {
+                break;
+            }
+            let name = plan.dataset.path(index);
+            let state = state_of_index(plan, record, &name);
+            let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
+            match state {
+                Ok(State::Whole(file)) => drop(looked.kept.insert(index, file)),
+                Ok(State::Gone) => {}
+                Ok(State::Empty | State::Damaged(_)) => looked.damaged.push(name),
+                Ok(State::Foreign(what)) => looked.foreign.push((name, what)),
+                Err(error) => {
+                    looked.failed = Some(error);
+                    failed.stop();
+                }
+            }
+        }
+    };
+    let threads = vec![(); plan.thread_count()];
+    super::crew::work("checker", threads, &Silent, || 0, &failed, look)?;
+    let mut looked = looked.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match looked.failed.take() {
+        Some(error) => Err(error.into()),
+        None => Ok(looked),
     }
-    check_side_files(storage, folder, file).ok()?;
-    let changed_ns = found.changed_ns;
-    if changed_ns != file.changed_ns {
-        let crc = checksum_of(storage, &path).ok()?;
-        if crc64_text(crc) != file.crc64 {
-            return None;
+}
+
+/// A whole file, if its side files are too.
+fn with_side_files(
+    storage: &dyn Storage,
+    folder: &Path,
+    file: ManifestFile,
+) -> Result<State, TransferError> {
+    for side in &file.side_files {
+        if let Left::Other(what) = storage.left(&folder.join(&side.name), None)? {
+            let beside = format!("beside its index {}, which is {what}", side.name);
+            return Ok(State::Foreign(beside));
         }
     }
-    Some(ManifestFile {
-        changed_ns,
-        ..file.clone()
+    Ok(match check_side_files(storage, folder, &file) {
+        Ok(()) => State::Whole(file),
+        Err(fault) => State::Damaged(fault),
     })
+}
+
+/// What is left of a file of the dataset.
+fn state_of_index(
+    plan: &GeneratePlan,
+    record: &Record,
+    name: &str,
+) -> Result<State, TransferError> {
+    let (storage, folder) = (&*plan.storage, plan.folder.as_path());
+    match record.files.get(name) {
+        Some(file) => match state_of(storage, folder, file)? {
+            // It was whole once; what was only about to get its name never was.
+            State::Gone if file.changed_ns > 0 => Ok(State::Damaged("gone".to_string())),
+            State::Whole(file) => with_side_files(storage, folder, file),
+            state => Ok(state),
+        },
+        None => Ok(match storage.left(&folder.join(name), None)? {
+            Left::Nothing => State::Gone,
+            Left::Same(found) if found.bytes == 0 => State::Empty,
+            Left::Same(_) => State::Foreign("a file that no list names".to_string()),
+            Left::Other(what) => State::Foreign(what),
+        }),
+    }
 }
 
 /// The error about a folder that holds another dataset than the plan's.

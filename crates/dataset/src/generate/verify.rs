@@ -33,6 +33,7 @@ pub fn verify(
     observer: &dyn Observer,
     stop: &StopToken,
 ) -> Result<Verification, GenerateError> {
+    plan.storage.hold(&plan.folder);
     if !plan.storage.is_folder(&plan.folder) {
         let message = format!("{} does not exist", plan.folder.display());
         return Err(GenerateError::Setup(message));

@@ -12,7 +12,7 @@ use stormlp_model::checkpoint::{
 use stormlp_model::facts::{Availability, FoundFile};
 use stormlp_model::location::Location;
 use stormlp_transfer::storage::{
-    Access, Durability, Entry, FolderLock, Kind, LOCK_NAME, Storage, is_direct_refused,
+    Access, Durability, Entry, FolderLock, Kind, LOCK_NAME, Left, Storage, is_direct_refused,
     temporary_name,
 };
 use stormlp_transfer::{TransferError, probe};
@@ -39,6 +39,7 @@ pub fn scan(
 ) -> Result<CheckpointFacts, TransferError> {
     let mut facts = CheckpointFacts::default();
     for (index, location) in folders.iter().enumerate() {
+        storage.hold(location.folder());
         facts.folders.push(folder_facts(storage, location, look)?);
         if storage.is_folder(location.folder()) {
             facts
@@ -99,7 +100,7 @@ fn try_file(storage: &dyn Storage, folder: &Path, direct: bool) -> Result<(), Tr
     let probe = folder.join(format!(".stormlp-trial-{}", std::process::id()));
     let opened = storage.open(&probe, Access::Create, direct);
     // Some file systems make the file and then refuse the flag.
-    let _ = storage.remove(&probe);
+    storage.discard(&probe);
     opened.map(drop)
 }
 
@@ -170,6 +171,7 @@ pub(super) fn enter(
         .iter()
         .map(Location::folder)
         .map(|folder| {
+            storage.hold(folder);
             storage.make_folder(folder)?;
             Ok(storage.lock(folder)?)
         })
@@ -295,7 +297,7 @@ pub(super) fn sweep(storage: &dyn Storage, plan: &CheckpointPlan, step: u32) {
         let folder = plan.folders[rank.folder].join(step_folder(step));
         for file in &rank.files {
             // Most were never made or have their final name already.
-            let _ = storage.remove(&temporary_name(&folder.join(&file.name)));
+            storage.discard(&temporary_name(&folder.join(&file.name)));
         }
     }
 }
@@ -336,6 +338,9 @@ fn made_before(
                 path: folder.join(name),
             });
         }
+        if let Some((path, found)) = changed(storage, &folder, &made.marker)? {
+            return Err(CheckpointError::Changed { path, found });
+        }
         if let Some(other) = plan.of_another_job(&made.marker) {
             return Err(CheckpointError::Another {
                 path: folder,
@@ -366,6 +371,24 @@ fn foreign(
     Ok(other.map(|entry| entry.name.to_string_lossy().into_owned()))
 }
 
+/// A file that the marker lists and that is not what it says any more, and what it is: somebody
+/// may have put it there.
+fn changed(
+    storage: &dyn Storage,
+    folder: &Path,
+    marker: &Marker,
+) -> Result<Option<(PathBuf, String)>, TransferError> {
+    for file in &marker.files {
+        let path = folder.join(&file.name);
+        for (path, bytes) in [(temporary_name(&path), None), (path, Some(file.bytes))] {
+            if let Left::Other(found) = storage.left(&path, bytes)? {
+                return Ok(Some((path, found)));
+            }
+        }
+    }
+    Ok(None)
+}
+
 /// A checkpoint's folder that a marker says stormlp made.
 struct Made {
     folder: PathBuf,
@@ -389,8 +412,9 @@ impl Made {
         }
     }
 
-    /// Removes the files that the marker lists, under final and temporary names, and the folder
-    /// last. Whatever else lies there stays, and the folder and its marker with it.
+    /// Removes the files that the marker lists and that are still as it says, under final and
+    /// temporary names, and the folder last. Whatever else lies there stays, and the folder and its
+    /// marker with it.
     ///
     /// # Errors
     /// When something cannot be removed.
@@ -404,13 +428,20 @@ impl Made {
         let mut removed = Removed::default();
         for file in &self.marker.files {
             let path = folder.join(&file.name);
-            for path in [temporary_name(&path), path] {
-                let bytes = storage.look(&path)?.map_or(0, |found| found.bytes);
-                if storage.remove(&path)? {
-                    removed.files += 1;
-                    removed.bytes += bytes;
+            for (path, bytes) in [(temporary_name(&path), None), (path, Some(file.bytes))] {
+                match storage.left(&path, bytes)? {
+                    Left::Nothing => {}
+                    Left::Same(found) => {
+                        storage.remove(&path)?;
+                        removed.files += 1;
+                        removed.bytes += found.bytes;
+                    }
+                    Left::Other(_) => removed.left = Some(path),
                 }
             }
+        }
+        if removed.left.is_some() {
+            return Ok(removed);
         }
         if let Some(name) = foreign(storage, folder, &self.marker)? {
             removed.left = Some(folder.join(name));
@@ -430,7 +461,7 @@ impl Made {
 struct Removed {
     files: u64,
     bytes: u64,
-    /// Something that stormlp did not make; the folder stayed for it.
+    /// Something that is not what stormlp made; the folder stayed for it.
     left: Option<PathBuf>,
 }
 
@@ -443,7 +474,7 @@ pub struct Cleaned {
     pub files: u64,
     /// Bytes of those files.
     pub bytes: u64,
-    /// What stormlp did not make, for each checkpoint folder that stayed: the folder itself where
+    /// What is not as stormlp made it, for each checkpoint folder that stayed: the folder itself where
     /// nothing says that stormlp made it.
     pub left: Vec<PathBuf>,
 }
@@ -455,6 +486,7 @@ pub struct Cleaned {
 /// When another run uses the directory, or something of stormlp's cannot be removed.
 pub fn clean(storage: &dyn Storage, directory: &Path) -> Result<Cleaned, CheckpointError> {
     let mut cleaned = Cleaned::default();
+    storage.hold(directory);
     if !storage.is_folder(directory) {
         return Ok(cleaned);
     }

@@ -1,7 +1,7 @@
 //! Laying out the files a matrix reads: incompressible, position-dependent, written directly.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -97,7 +97,7 @@ pub(crate) fn lay_out(
             match result {
                 Ok(true) => finished.0[index].store(true, Ordering::Release),
                 // An unfinished file would be mistaken for a whole one.
-                Ok(false) | Err(_) => drop(storage.remove(&file.path)),
+                Ok(false) | Err(_) => storage.discard(&file.path),
             }
             result.inspect_err(|_| failed.stop())?;
         }
@@ -202,7 +202,7 @@ fn write_file(
         driver.wait(1)?;
         while let Some(landed) = driver.next_landed() {
             driver.put_back(landed.slot);
-            let moved = landed.result.map_err(|e| on_file(e, &layout.path))?;
+            let moved = landed.result.map_err(|e| e.named(&layout.path))?;
             if moved < landed.tag {
                 let source = std::io::ErrorKind::StorageFull.into();
                 return Err(TransferError::file("write", &layout.path, source));
@@ -217,18 +217,11 @@ fn write_file(
     Ok(true)
 }
 
-/// Puts the file's name on a transfer's failure.
-fn on_file(error: TransferError, path: &Path) -> TransferError {
-    match error {
-        TransferError::Io { source, .. } => TransferError::file("write", path, source),
-        other => other,
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs;
+    use std::path::Path;
 
     use super::*;
     use stormlp_model::event::Silent;

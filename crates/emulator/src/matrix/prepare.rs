@@ -12,7 +12,7 @@ use stormlp_model::matrix::{
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::page_cache::Residency;
-use stormlp_transfer::storage::{Access, Durability, FolderLock, Storage};
+use stormlp_transfer::storage::{Access, Durability, FolderLock, Left, Storage};
 
 use super::MatrixError;
 use super::layout::{Finished, LaidOut, LayoutFile, lay_out};
@@ -39,6 +39,7 @@ impl Folders {
             claims: Vec::new(),
         };
         for folder in plan.folders.iter().map(|folder| folder.path.folder()) {
+            folders.storage.hold(folder);
             folders.storage.make_folder(folder)?;
             folders.locks.push(folders.storage.lock(folder)?);
             let manifest = read_manifest(&*folders.storage, folder)?;
@@ -128,7 +129,7 @@ pub(crate) fn make_files(
         let made = storage.create(&file.path, file.bytes, false);
         made.inspect_err(|_| {
             // Without its blocks the file is of no use to anyone.
-            let _ = storage.remove(&file.path);
+            storage.discard(&file.path);
         })?;
     }
     let fill: Vec<&FilePlan> = plan
@@ -181,7 +182,10 @@ pub(crate) fn remove_files(plan: &MatrixPlan, folders: &mut Folders) -> Result<(
         .iter()
         .filter(|file| file.made_here && !file.block_device)
     {
-        folders.storage.remove(&file.path)?;
+        // What somebody put in its place stays.
+        if let Left::Same(_) = folders.storage.left(&file.path, Some(file.bytes))? {
+            folders.storage.remove(&file.path)?;
+        }
         folders.note(plan, file, None)?;
     }
     Ok(())

@@ -359,8 +359,11 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Op
     Some(match failure {
         WorkerFailure::Transfer { visit, error } => Reason {
             text: format!(
-                "{} of {} bytes at offset {} of {file}: {error}",
-                cell.op, visit.len, visit.offset
+                "{} of {} bytes at offset {} of {file}: {}",
+                cell.op,
+                visit.len,
+                visit.offset,
+                error.inner()
             ),
             errno: error.errno(),
         },

@@ -27,6 +27,7 @@ impl<'a> Writer<'a> {
         plan: &'a CheckpointPlan,
     ) -> Result<Self, TrainError> {
         let folder = plan.folder.folder();
+        storage.hold(folder);
         storage.make_folder(folder).map_err(failed)?;
         let mut buffer = vec![0; BUFFER_BYTES];
         Xoshiro256PlusPlus::seed_from_u64(plan.bytes).fill_bytes(&mut buffer);
@@ -63,19 +64,22 @@ impl<'a> Writer<'a> {
         };
         let written = write();
         if !matches!(written, Ok(Some(_))) {
-            // What is there already matters more than a part that could not be removed.
-            let _ = self.storage.remove(&path);
+            self.storage.discard(&path);
         }
         written.map_err(failed)
     }
 }
 
 fn failed(error: TransferError) -> TrainError {
-    TrainError::Checkpoint(match error {
+    let told = |error| match error {
         TransferError::File { path, source, .. } => {
             TransferError::file("write the checkpoint", path, source)
         }
         other => other,
+    };
+    TrainError::Checkpoint(match error {
+        TransferError::At { offset, source } => told(*source).at(offset),
+        other => told(other),
     })
 }
 

@@ -284,6 +284,16 @@ impl FolderJob<'_> {
         if let Some(known) = table.files.iter().position(|file| file.path == path) {
             return Some(known);
         }
+        if self.facts.others.contains(&name) {
+            problems.machine(
+                format!(
+                    "{} is a link or something else that is no file",
+                    path.display()
+                ),
+                "remove it, or use another --dir",
+            );
+            return None;
+        }
         let needed = used_bytes.checked_add(self.offset_bytes());
         let Some(needed) = needed else {
             problems.plan("offset and size overflow", "use a smaller --offset");

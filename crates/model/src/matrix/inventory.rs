@@ -48,6 +48,8 @@ pub struct FolderFacts {
     pub manifest_problem: Option<String>,
     /// The regular files in it.
     pub files: Vec<FoundFile>,
+    /// Names in it under which something else lies: a link, a pipe, a folder.
+    pub others: Vec<String>,
 }
 
 /// A file or device that was named outright.

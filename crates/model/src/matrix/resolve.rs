@@ -10,7 +10,7 @@ use super::{cells, plan_warnings};
 use crate::facts::HostFacts;
 use crate::problem::Problems;
 use crate::transport::{self, DeviceId};
-use crate::units::{ByteSize, GIB};
+use crate::units::{ByteSize, GIB, MIB};
 
 /// Throughput that estimates of time assume, in bytes per second.
 pub const ASSUMED_BYTES_PER_SECOND: f64 = GIB as f64;
@@ -55,7 +55,7 @@ pub fn resolve(
         &mut problems,
     );
     let region_bytes = cells::region_bytes(&cells, &crews);
-    check_memory(region_bytes, facts, &mut problems);
+    check_memory(region_bytes, &table, most, facts, &mut problems);
     if !problems.is_empty() {
         return Err(problems);
     }
@@ -231,9 +231,39 @@ fn part(bytes: u64, threads: u32, thread: u32, io_bytes: u64) -> (u64, u64) {
     (before * unit, own * unit)
 }
 
-/// Whether the buffers fit in the memory a run can count on.
-fn check_memory(region_bytes: u64, facts: &HostFacts, problems: &mut Problems) {
-    let most = facts.usable_memory_bytes() / 10 * 8;
+/// Memory that the program takes without any thread, that a thread takes beside its buffers, and
+/// that files are laid out with, at most.
+const PROGRAM_BYTES: u64 = 32 * MIB;
+const THREAD_BYTES: u64 = MIB;
+const LAYOUT_BYTES: u64 = 16 * MIB;
+
+/// Whether all of it fits in the memory a run can count on.
+fn check_memory(
+    region_bytes: u64,
+    table: &FileTable,
+    threads: u32,
+    facts: &HostFacts,
+    problems: &mut Problems,
+) {
+    let usable = facts.usable_memory_bytes();
+    let layout_bytes = if table.layout_bytes() > 0 {
+        LAYOUT_BYTES
+    } else {
+        0
+    };
+    let beside = PROGRAM_BYTES + layout_bytes + u64::from(threads) * THREAD_BYTES;
+    let most = usable / 10 * 8;
+    if region_bytes.saturating_add(beside) > usable && region_bytes <= most {
+        problems.machine(
+            format!(
+                "the run needs about {}, and this process may use {}",
+                ByteSize(region_bytes.saturating_add(beside)),
+                ByteSize(usable)
+            ),
+            "give the control group more memory, or use fewer --threads, a smaller --queue-depth \
+             or a smaller --io-size",
+        );
+    }
     if region_bytes > most {
         problems.machine(
             format!(

@@ -50,6 +50,7 @@ fn inventory() -> TargetInventory {
             manifest: None,
             manifest_problem: None,
             files: Vec::new(),
+            others: Vec::new(),
         }],
         files: Vec::new(),
     }

@@ -1,14 +1,17 @@
 //! `stormlp clean [DIR]`: removes what a manifest says stormlp made, and nothing else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context;
 use serde_json::Value;
-use stormlp_dataset::manifest::{JOURNAL_NAME, Record};
+use stormlp_dataset::generate::{State, state_of};
+use stormlp_dataset::manifest::{JOURNAL_NAME, ManifestFile, Record};
 use stormlp_model::matrix::MANIFEST_NAME;
+use stormlp_model::printable::printable;
 use stormlp_model::units::ByteSize;
-use stormlp_transfer::storage::{Disk, FolderLock, Kind, LOCK_NAME, Storage as _, temporary_name};
+use stormlp_transfer::TransferError;
+use stormlp_transfer::storage::{Disk, FolderLock, LOCK_NAME, Left, Storage as _, temporary_name};
 
 use crate::exit::Failure;
 use crate::output;
@@ -37,6 +40,7 @@ pub(crate) struct Args {
 
 /// Removes the files and says how many there were.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
+    Disk.hold(&args.folder);
     let mut folders = Vec::new();
     data_folders(&args.folder, 0, &mut folders);
     if folders.is_empty() {
@@ -47,20 +51,27 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
         .with_help("name a data folder: stormlp clean DIR"));
     }
     let mut lines = Vec::new();
+    let mut left = Vec::new();
     for folder in folders {
-        let (files, bytes) = clean(&folder, args.dry_run)?;
+        let cleaned = clean(&folder, args.dry_run)?;
+        let (files, bytes) = (cleaned.files, cleaned.bytes);
         let verb = if args.dry_run {
             "would remove"
         } else {
             "removed"
         };
-        lines.push(format!(
+        let line = format!(
             "{verb} {files} files, {}, from {}",
             ByteSize(bytes),
             folder.display()
-        ));
+        );
+        lines.push(printable(&line).into_owned());
+        left.extend(cleaned.left);
     }
     let printed = output::print(&lines.join("\n"));
+    for path in left {
+        output::say(format!("left {path}, which is not what stormlp made there"));
+    }
     if args.dry_run {
         return printed;
     }
@@ -88,26 +99,37 @@ fn is_file(path: &Path) -> bool {
     Disk.regular_file(path).is_ok()
 }
 
-/// Removes the files of one folder; how many there were, and their bytes.
-fn clean(folder: &Path, dry_run: bool) -> Result<(u64, u64), Failure> {
+/// What was removed of one folder, and what was left because it is not what stormlp made.
+#[derive(Default)]
+struct Cleaned {
+    files: u64,
+    bytes: u64,
+    left: Vec<String>,
+}
+
+/// Removes the files of one folder that are still as they were made.
+fn clean(folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
     // A lock is a file; looking alone makes none.
     let locks = if dry_run { Vec::new() } else { locks(folder)? };
-    let names = names(folder)?;
-    let (mut files, mut bytes) = (0, 0);
+    let mut cleaned = Cleaned::default();
     let mut parents = BTreeSet::new();
-    for name in &names {
-        let path = folder.join(name);
-        let Ok(Some(found)) = Disk.look(&path) else {
-            continue;
-        };
-        if found.kind != Kind::File || found.link {
-            continue;
+    for (path, listed) in listed(folder)? {
+        match listed.left(folder, &path).map_err(Failure::machine)? {
+            Left::Nothing => continue,
+            Left::Other(what) => {
+                cleaned
+                    .left
+                    .push(format!("{}: it is {what}", path.display()));
+                continue;
+            }
+            Left::Same(found) => {
+                if !dry_run {
+                    Disk.remove(&path).map_err(Failure::machine)?;
+                }
+                cleaned.files += 1;
+                cleaned.bytes += found.bytes;
+            }
         }
-        if !dry_run {
-            Disk.remove(&path).map_err(Failure::machine)?;
-        }
-        files += 1;
-        bytes += found.bytes;
         parents.extend(
             path.parent()
                 .filter(|parent| *parent != folder)
@@ -120,14 +142,17 @@ fn clean(folder: &Path, dry_run: bool) -> Result<(u64, u64), Failure> {
         for parent in parents.iter().rev() {
             remove_if_empty(parent)?;
         }
-        // The manifest goes last: a clean that is cut short can be run again.
-        for name in LISTS.into_iter().chain([JOURNAL_NAME, LOCK_NAME]) {
-            Disk.remove(&folder.join(name)).map_err(Failure::machine)?;
+        // The manifest goes last: a clean that is cut short can be run again. It stays where
+        // something is left that it lists, and keeps other runs from it.
+        if cleaned.left.is_empty() {
+            for name in LISTS.into_iter().chain([JOURNAL_NAME, LOCK_NAME]) {
+                Disk.remove(&folder.join(name)).map_err(Failure::machine)?;
+            }
+            remove_if_empty(folder)?;
         }
-        remove_if_empty(folder)?;
     }
     drop(locks);
-    Ok((files, bytes))
+    Ok(cleaned)
 }
 
 /// Keeps runs out of a folder while it is cleaned, and out of the one above, where a run over
@@ -142,10 +167,41 @@ fn locks(folder: &Path) -> Result<Vec<FolderLock>, Failure> {
         .map_err(|error| Failure::machine(anyhow::Error::new(error)))
 }
 
+/// What a list says of a file.
+enum Listed {
+    /// It is whole and has so many bytes.
+    Bytes(u64),
+    /// It is a file of a dataset, which is known by more than its size.
+    OfDataset(ManifestFile),
+    /// It was being written under a temporary name, and may have any size.
+    Temporary,
+    /// The list does not say how large it is.
+    Unknown,
+}
+
+impl Listed {
+    /// What is left of it.
+    fn left(&self, folder: &Path, path: &Path) -> Result<Left, TransferError> {
+        match self {
+            Self::Bytes(bytes) => Disk.left(path, Some(*bytes)),
+            Self::Temporary => Disk.left(path, None),
+            Self::Unknown => Ok(match Disk.left(path, None)? {
+                Left::Same(_) => Left::Other("a file of unknown size".to_string()),
+                left => left,
+            }),
+            Self::OfDataset(file) => Ok(match state_of(&Disk, folder, file)? {
+                State::Gone => Left::Nothing,
+                State::Whole(_) | State::Empty => Left::Same(Disk.found(path)?),
+                State::Damaged(what) | State::Foreign(what) => Left::Other(what),
+            }),
+        }
+    }
+}
+
 /// The files that the lists and the journal of a folder name, and what is left of them when their
 /// writing was cut short.
-fn names(folder: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
-    let mut names: Vec<String> = Vec::new();
+fn listed(folder: &Path) -> Result<BTreeMap<PathBuf, Listed>, Failure> {
+    let mut all: Vec<(String, Listed)> = Vec::new();
     for path in LISTS.map(|name| folder.join(name)) {
         let text = Disk.read_text(&path).map_err(Failure::no_plan)?;
         let Some(text) = text else { continue };
@@ -153,29 +209,45 @@ fn names(folder: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
             .with_context(|| format!("cannot read the manifest {}", path.display()))
             .map_err(Failure::no_plan)?;
         for file in list["files"].as_array().into_iter().flatten() {
-            let beside = file["side_files"].as_array().into_iter().flatten();
-            let all = std::iter::once(file).chain(beside);
-            names.extend(all.filter_map(|f| f["name"].as_str()).map(str::to_string));
+            match serde_json::from_value::<ManifestFile>(file.clone()) {
+                Ok(file) => all.extend(of_dataset(file)),
+                Err(_) => {
+                    let beside = file["side_files"].as_array().into_iter().flatten();
+                    all.extend(std::iter::once(file).chain(beside).filter_map(by_size));
+                }
+            }
         }
     }
     if is_file(&folder.join(JOURNAL_NAME)) {
         let record =
             Record::load(&Disk, folder).map_err(|e| Failure::no_plan(anyhow::Error::new(e)))?;
-        for file in record
-            .into_iter()
-            .flat_map(|record| record.files.into_values())
-        {
-            names.extend(file.side_files.into_iter().map(|side| side.name));
-            names.push(file.name);
-        }
+        let files = record.into_iter().flat_map(|r| r.files.into_values());
+        all.extend(files.flat_map(of_dataset));
     }
-    let mut paths = BTreeSet::new();
-    for name in names {
-        let path = inside(folder, &name)?;
-        paths.insert(temporary_name(&path));
-        paths.insert(path);
+    let mut paths = BTreeMap::new();
+    for (name, listed) in all {
+        let path = folder.join(inside(folder, &name)?);
+        paths.insert(temporary_name(&path), Listed::Temporary);
+        paths.insert(path, listed);
     }
     Ok(paths)
+}
+
+/// A file of a dataset and what lies beside it.
+fn of_dataset(file: ManifestFile) -> Vec<(String, Listed)> {
+    let beside = file.side_files.iter();
+    let mut all: Vec<_> = beside
+        .map(|side| (side.name.clone(), Listed::Bytes(side.bytes)))
+        .collect();
+    all.push((file.name.clone(), Listed::OfDataset(file)));
+    all
+}
+
+/// A file of another list, which tells its size at most.
+fn by_size(file: &Value) -> Option<(String, Listed)> {
+    let name = file["name"].as_str()?.to_string();
+    let bytes = file["bytes"].as_u64();
+    Some((name, bytes.map_or(Listed::Unknown, Listed::Bytes)))
 }
 
 /// A listed name as a path, if it stays in the folder.

@@ -11,6 +11,7 @@ use stormlp_model::event::{Event, Observer as _, Unit};
 use stormlp_model::training::profile::Profile;
 use stormlp_model::transport::EngineChoice;
 use stormlp_report::dataset as text;
+use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::storage::Disk;
 
 use crate::commands::workloads;
@@ -249,9 +250,15 @@ fn failure(error: GenerateError, session: &Session) -> Failure {
             };
             Failure::machine(error).with_help(help)
         }
+        GenerateError::Changed { .. } => Failure::machine(error)
+            .with_help("move it away if it is yours, or remove it; then run the same again"),
         GenerateError::Another { .. } => Failure::no_plan(error)
             .with_help("give the options it was made with, or --overwrite to make it anew"),
         GenerateError::Locked(_) | GenerateError::Setup(_) => Failure::machine(error),
+        GenerateError::Memory { .. } => Failure::machine(error)
+            .with_help("use fewer --threads, or give the control group more memory"),
+        GenerateError::Crew(CrewError::Start(_)) => Failure::machine(error)
+            .with_help("use fewer --threads, or allow more (ulimit -u, the control group's pids)"),
         GenerateError::Space { .. } | GenerateError::TooLarge { .. } => Failure::machine(error)
             .with_help("free some space, choose another --data-dir, or make fewer --files"),
         GenerateError::Stopped { .. } => {

@@ -21,13 +21,15 @@ pub(crate) fn probe(path: &Path) -> Fact<DirectSupport> {
             return Fact::unknown(format!("stat {}: {}", path.display(), plain(&error.into())));
         }
     };
-    let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-    let attempt = match is_folder {
-        true => scratch(path).map(|file| (file, true)),
-        // Not waiting: a pipe would keep whoever opens it until somebody writes to it.
-        false => open(
+    let attempt = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => scratch(path).map(|file| (file, true)),
+        // To open a pipe would be to wait for whoever is at its other end.
+        other if !matches!(other, FileType::RegularFile | FileType::BlockDevice) => {
+            return Fact::unknown(format!("{} is neither a file nor a disk", path.display()));
+        }
+        _ => open(
             path,
-            OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NONBLOCK,
+            OFlags::RDONLY | OFlags::DIRECT | OFlags::NONBLOCK | OFlags::CLOEXEC,
             Mode::empty(),
         )
         .map(|file| (file, false)),

@@ -69,6 +69,14 @@ fn gather(root: &Root, libraries: &Libraries) -> HostFacts {
     }
 }
 
+/// Memory that this process can count on: its control group's limit where there is one, else all
+/// of the machine's.
+pub fn usable_memory_bytes() -> u64 {
+    let root = Root::system();
+    let all = memory::total_bytes(&root);
+    cgroup::memory_limit_bytes(&root).map_or(all, |limit| limit.min(all))
+}
+
 /// Everything there is to know of this machine and of the storage behind `directory`;
 /// `executable` as in [`host_facts_with_libraries`].
 pub fn machine(executable: &Path, directory: &Path) -> Machine {

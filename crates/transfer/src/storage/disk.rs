@@ -1,13 +1,21 @@
 //! What the kernel gives: files in folders.
 
-use std::fs::{self, File, Metadata};
+use std::ffi::OsString;
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::fs::{
+    AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, Statx, StatxFlags, fallocate,
+    fcntl_setfl, statvfs, statx,
+};
+use rustix::io::Errno;
 
-use super::{Access, Entry, Facts, Kind, Space, Storage};
+use super::reach::{self, Spot};
+use super::{Access, Entry, Facts, Identity, Kind, Space, Storage};
 use crate::error::TransferError;
 use crate::page_cache::{self, Residency};
 use crate::paths::{PathSpec, TransferPath, build_path};
@@ -18,46 +26,64 @@ pub struct Disk;
 
 impl Storage for Disk {
     fn look(&self, path: &Path) -> Result<Option<Facts>, TransferError> {
-        match fs::symlink_metadata(path) {
-            Ok(metadata) => Ok(facts(path, &metadata)),
-            Err(error) if is_absent(&error) => Ok(None),
-            Err(source) => Err(TransferError::file("look at", path, source)),
+        let look = || {
+            let spot = Spot::of(path)?;
+            facts(spot.folder(), &spot.name, !spot.is_held())
+        };
+        match look() {
+            Ok(facts) => Ok(Some(facts).filter(|facts| facts.kind != Kind::Nothing)),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(errno) => Err(TransferError::file("look at", path, reach::told(errno))),
         }
     }
 
     fn list(&self, folder: &Path) -> Result<Vec<Entry>, TransferError> {
         let read = || {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+            let (opened, held) = reach::open(folder, flags)?;
+            // The held folder itself is not beneath one, but what lies in it is.
+            let follow = !held && !reach::is_held(folder);
             let mut entries = Vec::new();
-            for entry in fs::read_dir(folder)? {
-                let entry = entry?;
+            for entry in Dir::read_from(&opened)? {
+                let name = entry?.file_name().to_owned();
+                let name = OsString::from_vec(name.into_bytes());
+                if name == "." || name == ".." {
+                    continue;
+                }
                 // What is gone by now was not there.
-                if let Ok(metadata) = entry.metadata() {
-                    entries.push(Entry {
-                        name: entry.file_name(),
-                        facts: facts(&entry.path(), &metadata).unwrap_or(NOWHERE),
-                    });
+                if let Ok(facts) = facts(opened.as_fd(), Path::new(&name), follow) {
+                    entries.push(Entry { name, facts });
                 }
             }
             entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
             Ok(entries)
         };
-        read().map_err(|source| TransferError::file("read the folder", folder, source))
+        read().map_err(|errno| TransferError::file("read the folder", folder, reach::told(errno)))
     }
 
     fn open(&self, path: &Path, access: Access, direct: bool) -> Result<File, TransferError> {
-        let mut options = File::options();
-        options.read(true);
-        if access != Access::Read {
-            options.write(true);
-        }
-        if access == Access::Create {
-            options.create(true).truncate(true);
-        }
-        if direct {
-            options.custom_flags(libc::O_DIRECT);
-        }
-        options
-            .open(path)
+        let mode = match access {
+            Access::Read => OFlags::RDONLY,
+            Access::ReadWrite | Access::Create => OFlags::RDWR,
+        };
+        let kept = if direct {
+            OFlags::DIRECT
+        } else {
+            OFlags::empty()
+        };
+        // To open a pipe would be to wait for whoever is at its other end.
+        let flags = mode | kept | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let opened = match access {
+            Access::Read | Access::ReadWrite => reach::open(path, flags),
+            Access::Create => create(path, flags),
+        };
+        let usable = opened.map_err(|errno| match errno {
+            // A pipe that nobody reads, or a socket.
+            Errno::NXIO => irregular(FileType::Fifo),
+            errno => reach::told(errno),
+        });
+        usable
+            .and_then(|(file, held)| regular(file, held, kept))
             .map_err(|source| TransferError::file("open", path, source))
     }
 
@@ -84,7 +110,10 @@ impl Storage for Disk {
         loop {
             match file.read_at(buffer, offset) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => return read.map_err(|source| TransferError::file("read", path, source)),
+                read => {
+                    return read
+                        .map_err(|source| TransferError::file("read", path, source).at(offset));
+                }
             }
         }
     }
@@ -97,7 +126,7 @@ impl Storage for Disk {
         bytes: &[u8],
     ) -> Result<(), TransferError> {
         file.write_all_at(bytes, offset)
-            .map_err(|source| TransferError::file("write", path, source))
+            .map_err(|source| TransferError::file("write", path, source).at(offset))
     }
 
     fn sync(&self, file: &File, path: &Path) -> Result<(), TransferError> {
@@ -106,32 +135,40 @@ impl Storage for Disk {
     }
 
     fn make_folder(&self, folder: &Path) -> Result<(), TransferError> {
-        fs::create_dir_all(folder)
+        reach::make_folder(folder)
             .map_err(|source| TransferError::file("make the folder", folder, source))
     }
 
     fn sync_folder(&self, folder: &Path) -> Result<(), TransferError> {
-        self.sync(&self.open(folder, Access::Read, false)?, folder)
+        let (opened, _) = reach::open(folder, OFlags::RDONLY | OFlags::DIRECTORY)
+            .map_err(|errno| TransferError::file("open", folder, reach::told(errno)))?;
+        self.sync(&opened.into(), folder)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), TransferError> {
-        fs::rename(from, to).map_err(|source| TransferError::file("rename", from, source))
+        let rename = || {
+            let (from, to) = (Spot::of(from)?, Spot::of(to)?);
+            rustix::fs::renameat(from.folder(), &from.name, to.folder(), &to.name)
+        };
+        rename().map_err(|errno| TransferError::file("rename", from, reach::told(errno)))
     }
 
     fn remove(&self, path: &Path) -> Result<bool, TransferError> {
-        match fs::remove_file(path) {
+        match unlink(path, AtFlags::empty()) {
             Ok(()) => Ok(true),
-            Err(error) if is_absent(&error) => Ok(false),
-            Err(source) => Err(TransferError::file("remove", path, source)),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
+            Err(errno) => Err(TransferError::file("remove", path, reach::told(errno))),
         }
     }
 
     fn remove_folder(&self, folder: &Path) -> Result<bool, TransferError> {
-        match fs::remove_dir(folder) {
-            Ok(()) => Ok(true),
-            Err(error) if is_absent(&error) => Ok(false),
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(false),
-            Err(source) => Err(TransferError::file("remove", folder, source)),
+        match unlink(folder, AtFlags::REMOVEDIR) {
+            Ok(()) => {
+                reach::forget(folder);
+                Ok(true)
+            }
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
+            Err(errno) => Err(TransferError::file("remove", folder, reach::told(errno))),
         }
     }
 
@@ -182,54 +219,134 @@ const NOWHERE: Facts = Facts {
     kind: Kind::Nothing,
     bytes: 0,
     changed_ns: 0,
+    identity: Identity {
+        inode: 0,
+        born_ns: None,
+    },
     link: true,
     file_system_id: 0,
 };
 
-/// What a name stands for; `None` for a link that leads nowhere.
-fn facts(path: &Path, metadata: &Metadata) -> Option<Facts> {
-    if metadata.is_symlink() {
-        let target = facts(path, &fs::metadata(path).ok()?)?;
-        return Some(Facts {
-            link: true,
-            ..target
-        });
+/// What `name` stands for in a folder; with `follow` what a link leads to.
+fn facts(folder: BorrowedFd<'_>, name: &Path, follow: bool) -> Result<Facts, Errno> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    let stat = statx(folder, name, flags, wanted)?;
+    let of = FileType::from_raw_mode(stat.stx_mode.into());
+    if of != FileType::Symlink || !follow {
+        return Ok(known(folder, name, of, &stat));
     }
-    let of = metadata.file_type();
-    let (kind, bytes) = match () {
-        () if of.is_file() => (Kind::File, metadata.len()),
-        () if of.is_dir() => (Kind::Folder, 0),
-        () if of.is_block_device() => (Kind::BlockDevice, capacity(path)),
-        () => (Kind::Other, 0),
+    let Ok(stat) = statx(folder, name, AtFlags::empty(), wanted) else {
+        return Ok(NOWHERE);
     };
-    Some(Facts {
+    let of = FileType::from_raw_mode(stat.stx_mode.into());
+    Ok(Facts {
+        link: true,
+        ..known(folder, name, of, &stat)
+    })
+}
+
+fn known(folder: BorrowedFd<'_>, name: &Path, of: FileType, stat: &Statx) -> Facts {
+    let (kind, bytes) = match of {
+        FileType::RegularFile => (Kind::File, stat.stx_size),
+        FileType::Directory => (Kind::Folder, 0),
+        FileType::BlockDevice => (Kind::BlockDevice, capacity(folder, name)),
+        FileType::Symlink => (Kind::Link, 0),
+        _ => (Kind::Other, 0),
+    };
+    let born = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
+    Facts {
         kind,
         bytes,
-        changed_ns: metadata.ctime().max(0).unsigned_abs() * 1_000_000_000
-            + metadata.ctime_nsec().max(0).unsigned_abs(),
-        link: false,
-        file_system_id: metadata.dev(),
-    })
+        changed_ns: nanoseconds(stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
+        identity: Identity {
+            inode: stat.stx_ino,
+            born_ns: born.then(|| nanoseconds(stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec)),
+        },
+        link: kind == Kind::Link,
+        file_system_id: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
+    }
+}
+
+fn nanoseconds(seconds: i64, nanoseconds: u32) -> u64 {
+    seconds.max(0).unsigned_abs() * 1_000_000_000 + u64::from(nanoseconds)
 }
 
 /// The capacity of a block device, which only seeking to its end tells; 0 for one that may not be
 /// opened.
-fn capacity(path: &Path) -> u64 {
-    File::open(path)
-        .and_then(|mut device| io::Seek::seek(&mut device, io::SeekFrom::End(0)))
+fn capacity(folder: BorrowedFd<'_>, name: &Path) -> u64 {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::openat(folder, name, flags, Mode::empty())
+        .and_then(|device| rustix::fs::seek(device, rustix::fs::SeekFrom::End(0)))
         .unwrap_or(0)
 }
 
-fn is_absent(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
+/// Removes a name, never what it may be a link to.
+fn unlink(path: &Path, flags: AtFlags) -> Result<(), Errno> {
+    let spot = Spot::of(path)?;
+    rustix::fs::unlinkat(spot.folder(), &spot.name, flags)
+}
+
+/// Makes a file that nobody else had a hand in: one of that name is removed first, never emptied,
+/// since it may have other names too.
+fn create(path: &Path, flags: OFlags) -> Result<(OwnedFd, bool), Errno> {
+    let spot = Spot::of(path)?;
+    let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+    let mode = Mode::from_raw_mode(0o666);
+    loop {
+        match rustix::fs::openat(spot.folder(), &spot.name, flags, mode) {
+            Err(Errno::EXIST) => {}
+            opened => return Ok((opened?, spot.is_held())),
+        }
+        match facts(spot.folder(), &spot.name, false) {
+            Ok(Facts {
+                kind: Kind::File, ..
+            }) => {
+                rustix::fs::unlinkat(spot.folder(), &spot.name, AtFlags::empty())?;
+            }
+            Ok(Facts {
+                kind: Kind::Link, ..
+            }) => return Err(Errno::LOOP),
+            Ok(Facts {
+                kind: Kind::Folder, ..
+            }) => return Err(Errno::ISDIR),
+            Ok(_) => return Err(Errno::NXIO),
+            // Gone again.
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// An opened file, if it is one that data can lie in: a block device only where it was named
+/// outright.
+fn regular(file: OwnedFd, held: bool, kept: OFlags) -> io::Result<File> {
+    let stat = rustix::fs::fstat(&file)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => {}
+        FileType::BlockDevice if !held => {}
+        other => return Err(irregular(other)),
+    }
+    // What is open does not block; io_uring would answer "try again" instead of waiting.
+    fcntl_setfl(&file, kept)?;
+    Ok(file.into())
+}
+
+fn irregular(of: FileType) -> io::Error {
+    io::Error::other(match of {
+        FileType::Directory => "it is a folder, no file",
+        FileType::Fifo => "it is a pipe or a socket, no file",
+        FileType::BlockDevice | FileType::CharacterDevice => "it is a device, no file",
+        _ => "it is no regular file",
+    })
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
     use super::*;
     use crate::storage::{Durability, temporary_name};
 
@@ -275,8 +392,8 @@ mod tests {
     fn links_are_told_apart_and_followed() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a"), "four").unwrap();
-        std::os::unix::fs::symlink("a", folder.path().join("b")).unwrap();
-        std::os::unix::fs::symlink("nowhere", folder.path().join("c")).unwrap();
+        symlink("a", folder.path().join("b")).unwrap();
+        symlink("nowhere", folder.path().join("c")).unwrap();
         let entries = Disk.list(folder.path()).unwrap();
         let seen: Vec<_> = entries
             .iter()
@@ -293,5 +410,93 @@ mod tests {
         assert_eq!(Disk.look(&folder.path().join("c")).unwrap(), None);
         assert_eq!(Disk.look(&folder.path().join("d")).unwrap(), None);
         assert!(!Disk.remove_folder(folder.path()).unwrap());
+    }
+
+    #[test]
+    fn beneath_a_held_folder_no_link_is_followed_and_none_is_replaced() {
+        let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let precious = other.path().join("precious");
+        fs::write(&precious, "mine").unwrap();
+        symlink(other.path(), folder.path().join("train")).unwrap();
+        symlink(&precious, folder.path().join("a")).unwrap();
+        symlink(&precious, temporary_name(&folder.path().join("b"))).unwrap();
+        Disk.hold(folder.path());
+        let path = |name: &str| folder.path().join(name);
+        for access in [Access::Read, Access::ReadWrite, Access::Create] {
+            for name in ["a", "train/precious", "train/new"] {
+                let error = Disk.open(&path(name), access, false).unwrap_err();
+                assert!(
+                    error.to_string().contains("a link is on the way"),
+                    "{error}"
+                );
+            }
+        }
+        let error = Disk.write(&path("b"), b"x", Durability::Certain);
+        assert!(error.is_err());
+        assert!(Disk.rename(&path("train/precious"), &path("c")).is_err());
+        assert!(Disk.remove(&path("train/precious")).is_err());
+        assert!(Disk.make_folder(&path("train/sub")).is_err());
+        assert!(Disk.list(&path("train")).is_err());
+        let kind = |name: &str| Disk.look(&path(name)).unwrap().unwrap().kind;
+        assert_eq!((kind("a"), kind("train")), (Kind::Link, Kind::Link));
+        let listed = Disk.list(folder.path()).unwrap();
+        assert!(listed.iter().all(|entry| entry.facts.kind == Kind::Link));
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "mine");
+        assert_eq!(fs::read_dir(other.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_is_made_is_a_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("mine"), "mine").unwrap();
+        fs::hard_link(path("mine"), path("a")).unwrap();
+        drop(Disk.open(&path("a"), Access::Create, false).unwrap());
+        assert_eq!(fs::read_to_string(path("mine")).unwrap(), "mine");
+        assert_eq!(fs::metadata(path("a")).unwrap().len(), 0);
+        symlink("mine", path("b")).unwrap();
+        assert!(Disk.open(&path("b"), Access::Create, false).is_err());
+        assert_eq!(fs::read_to_string(path("mine")).unwrap(), "mine");
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_without_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        for (path, said) in [
+            (path.as_path(), "a pipe or a socket"),
+            (Path::new("/dev/null"), "a device"),
+            (folder.path(), "folder"),
+        ] {
+            for access in [Access::Read, Access::ReadWrite, Access::Create] {
+                let error = Disk.open(path, access, false).unwrap_err().to_string();
+                let directory = said == "folder" && error.contains("directory");
+                let device = access == Access::Create && error.contains("no file");
+                assert!(
+                    error.contains(said) || directory || device,
+                    "{access:?}: {error}"
+                );
+            }
+        }
+        let file = folder.path().join("file");
+        fs::write(&file, "x").unwrap();
+        let file = Disk.open(&file, Access::Read, false).unwrap();
+        let flags = rustix::fs::fcntl_getfl(&file).unwrap();
+        assert!(!flags.contains(OFlags::NONBLOCK), "{flags:?}");
+    }
+
+    #[test]
+    fn a_file_keeps_its_identity_under_another_name_and_gives_it_to_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let identity = |name: &str| Disk.found(&path(name)).unwrap().identity;
+        fs::write(path("a"), "x").unwrap();
+        let before = identity("a");
+        Disk.rename(&path("a"), &path("b")).unwrap();
+        fs::write(path("b"), "longer").unwrap();
+        assert_eq!(identity("b"), before);
+        fs::write(path("a"), "x").unwrap();
+        assert_ne!(identity("a"), before);
     }
 }

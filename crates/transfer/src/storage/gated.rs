@@ -204,7 +204,9 @@ impl<G: Gate + 'static> Storage for Gated<G> {
         offset: u64,
         buffer: &mut [u8],
     ) -> Result<usize, TransferError> {
-        let bytes = self.pass(StorageOperation::Read, path, buffer.len())?;
+        let bytes = self
+            .pass(StorageOperation::Read, path, buffer.len())
+            .map_err(|error| error.at(offset))?;
         self.inner.read_at(file, path, offset, &mut buffer[..bytes])
     }
 
@@ -216,7 +218,8 @@ impl<G: Gate + 'static> Storage for Gated<G> {
         bytes: &[u8],
     ) -> Result<(), TransferError> {
         // What a short write leaves is written at once, as ever.
-        self.pass(StorageOperation::Write, path, bytes.len())?;
+        self.pass(StorageOperation::Write, path, bytes.len())
+            .map_err(|error| error.at(offset))?;
         self.inner.write_at(file, path, offset, bytes)
     }
 

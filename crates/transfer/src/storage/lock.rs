@@ -1,10 +1,12 @@
 //! The lock that keeps other runs out of a data folder.
 
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, fstat, openat};
 
+use super::reach;
 use crate::error::TransferError;
 
 /// The name of the lock in a data folder.
@@ -37,11 +39,7 @@ impl FolderLock {
     /// [`LockError::Held`] when another process has it; else why the lock file cannot be made.
     pub fn take(folder: &Path) -> Result<Self, LockError> {
         let path = folder.join(LOCK_NAME);
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
+        let file = lock_file(folder)
             .map_err(|source| TransferError::file("make the lock", &path, source))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { _file: file }),
@@ -50,6 +48,18 @@ impl FolderLock {
             }),
             Err(errno) => Err(TransferError::file("lock", &path, errno.into()).into()),
         }
+    }
+}
+
+/// The lock's file, made where there is none. Through no link, and never a pipe.
+fn lock_file(folder: &Path) -> io::Result<File> {
+    let folder = reach::open_folder(folder)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mode = Mode::from_raw_mode(0o666);
+    let file = openat(&folder, LOCK_NAME, flags | OFlags::CLOEXEC, mode).map_err(reach::told)?;
+    match FileType::from_raw_mode(fstat(&file)?.st_mode) {
+        FileType::RegularFile => Ok(file.into()),
+        _ => Err(io::Error::other("it is no regular file")),
     }
 }
 
@@ -66,5 +76,18 @@ mod tests {
         assert!(matches!(refused, LockError::Held { .. }), "{refused}");
         drop(first);
         assert!(FolderLock::take(folder.path()).is_ok());
+    }
+
+    #[test]
+    fn a_lock_is_made_through_no_link() {
+        let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let away = other.path().join("away");
+        std::os::unix::fs::symlink(&away, folder.path().join(LOCK_NAME)).unwrap();
+        let refused = FolderLock::take(folder.path()).unwrap_err();
+        assert!(
+            refused.to_string().contains("a link is on the way"),
+            "{refused}"
+        );
+        assert!(!away.exists());
     }
 }

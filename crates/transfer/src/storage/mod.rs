@@ -9,6 +9,7 @@ mod failing;
 mod gated;
 mod gated_path;
 mod lock;
+mod reach;
 mod throttled;
 
 use std::ffi::OsString;
@@ -17,6 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use stormlp_model::impairment::{Fault, Throttle};
 use stormlp_model::warning::Warning;
 
@@ -38,7 +40,8 @@ pub enum Access {
     Read,
     /// Reading and writing what is there.
     ReadWrite,
-    /// Reading and writing a file that is made now; an older one of that name is emptied.
+    /// Reading and writing a file that is made now; an older one of that name goes, and anything
+    /// but a regular file is in the way.
     Create,
 }
 
@@ -53,6 +56,8 @@ pub enum Kind {
     BlockDevice,
     /// A link that leads nowhere.
     Nothing,
+    /// A link beneath a held folder, where none is followed.
+    Link,
     /// Something transfers cannot end in: a socket, a pipe, a character device.
     Other,
 }
@@ -67,10 +72,47 @@ pub struct Facts {
     /// When it was last changed in any way, in nanoseconds since 1970: unlike the time of its last
     /// write, nobody can set this one back.
     pub changed_ns: u64,
+    /// Which file of its file system it is.
+    pub identity: Identity,
     /// Whether the name is a link to it.
     pub link: bool,
     /// Which file system it is on: equal for all that share its space.
     pub file_system_id: u64,
+}
+
+/// Which file of a file system one is, whatever it is called and holds. The time of birth tells it
+/// from a later one that was given the same inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The number of its inode.
+    pub inode: u64,
+    /// When it was made, in nanoseconds since 1970, where the file system knows.
+    pub born_ns: Option<u64>,
+}
+
+/// What is left of a file that a list tells of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Left {
+    /// Nothing lies under the name.
+    Nothing,
+    /// A regular file of the bytes that the list says, or an empty one.
+    Same(Facts),
+    /// Something else, and what: stormlp may not have made it.
+    Other(String),
+}
+
+impl Facts {
+    /// What it is, for messages.
+    pub fn what(&self) -> &'static str {
+        match self.kind {
+            _ if self.link => "a link",
+            Kind::File => "a file",
+            Kind::Folder => "a folder",
+            Kind::BlockDevice => "a device",
+            Kind::Nothing | Kind::Link => "a link",
+            Kind::Other => "a pipe, a socket or a device",
+        }
+    }
 }
 
 /// A name in a folder.
@@ -121,7 +163,15 @@ pub enum Durability {
 
 /// Where files are. Every error names the file and what was tried.
 pub trait Storage: Send + Sync {
-    /// What lies under a name, links followed; `None` for nothing.
+    /// From now on reaches everything beneath `folder` from the folder itself and through no link,
+    /// in the whole process: to be called before a folder is written to. The folder may be a link,
+    /// and need not be there yet.
+    fn hold(&self, folder: &Path) {
+        reach::hold(folder);
+    }
+
+    /// What lies under a name, links followed unless a folder around it is held; `None` for
+    /// nothing.
     ///
     /// # Errors
     /// When storage does not say.
@@ -300,6 +350,39 @@ pub trait Storage: Send + Sync {
         Err(TransferError::file("open", path, reason))
     }
 
+    /// What is left of a file that a list says has `bytes`; any number of them where it does not
+    /// say. A file that is empty by now is taken for the same: nothing in it can be lost.
+    ///
+    /// # Errors
+    /// When storage does not say.
+    fn left(&self, path: &Path, bytes: Option<u64>) -> Result<Left, TransferError> {
+        let found = match self.look(path) {
+            // It was never asked of the kernel, since a link is on the way.
+            Err(error) if error.errno().is_none() => {
+                return Ok(Left::Other("behind a link".to_string()));
+            }
+            found => found?,
+        };
+        Ok(match (found, bytes) {
+            (None, _) => Left::Nothing,
+            (Some(found), _) if found.kind != Kind::File || found.link => {
+                Left::Other(found.what().to_string())
+            }
+            (Some(found), Some(bytes)) if found.bytes != bytes && found.bytes != 0 => {
+                Left::Other(format!("a file of {} bytes, not of {bytes}", found.bytes))
+            }
+            (Some(found), _) => Left::Same(found),
+        })
+    }
+
+    /// Removes what is left of an attempt to write a file, which is of no use to anyone. What was
+    /// in its way stays, and so may a part that cannot be removed: the attempt's error says more.
+    fn discard(&self, path: &Path) {
+        if let Ok(Left::Same(_)) = self.left(path, None) {
+            let _ = self.remove(path);
+        }
+    }
+
     /// A small file, whole; `None` when it is not there.
     ///
     /// # Errors
@@ -348,8 +431,7 @@ pub trait Storage: Send + Sync {
             self.rename(&temporary, path)
         };
         write().map_err(|error| {
-            // What is left of the attempt is of no use to anyone.
-            let _ = self.remove(&temporary);
+            self.discard(&temporary);
             error.on(path)
         })?;
         match durability {

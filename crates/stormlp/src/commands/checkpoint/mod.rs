@@ -12,6 +12,7 @@ use stormlp_model::checkpoint::{
 };
 use stormlp_model::facts::HostFacts;
 use stormlp_model::location::Location;
+use stormlp_model::printable::printable;
 use stormlp_model::problem::ProblemKind;
 use stormlp_model::report::{Ending, Head, ReportKind};
 use stormlp_model::transport::DeviceId;
@@ -21,7 +22,7 @@ use stormlp_report::checkpoint::{self, DryRun, mark, mlperf_summary, opening, pe
 use stormlp_report::matrix::Columns;
 use stormlp_report::text;
 use stormlp_transfer::probe;
-use stormlp_transfer::storage::{Disk, write_atomically};
+use stormlp_transfer::storage::{Disk, Storage as _, write_atomically};
 
 use super::deliver::{self, OutputArgs, Saver};
 
@@ -108,7 +109,7 @@ fn carry_out(
         let earlier = |note: &&Warning| note.kind == WarningKind::EarlierCheckpoints;
         let mut opening = opening(plan);
         opening.warn(plan.warnings.iter().filter(earlier));
-        output::say(text::render(&opening, output::width()));
+        output::say_page(&text::render(&opening, output::width()));
     }
     if plan.path().needs_cufile() {
         saver.take_cufile_log();
@@ -123,6 +124,7 @@ fn write_mlperf(folder: &Path, report: &CheckpointReport) -> Result<(), Failure>
         ("summary.json", mlperf_summary(report)),
         ("0_per_epoch_stats.json", per_epoch_stats(report)),
     ];
+    Disk.hold(folder);
     for (name, value) in files {
         write_atomically(&folder.join(name), output::json(&value)?.as_bytes())
             .map_err(Failure::storage)?;
@@ -277,7 +279,7 @@ fn clean_folders(request: &CheckpointRequest) -> Result<(), Failure> {
         for path in left {
             line.push_str(&format!("; left {}, not made by stormlp", path.display()));
         }
-        lines.push(line);
+        lines.push(printable(&line).into_owned());
     }
     let printed = output::print(&lines.join("\n"));
     output::or_warn(printed, "the files are removed");

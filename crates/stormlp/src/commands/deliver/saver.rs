@@ -9,7 +9,7 @@ use anyhow::Context;
 use serde::Serialize;
 use stormlp_model::matrix::CellReport;
 use stormlp_model::report::ReportKind;
-use stormlp_transfer::storage;
+use stormlp_transfer::storage::{self, Disk, Storage as _};
 
 use super::journal::Journal;
 use crate::exit::Failure;
@@ -59,6 +59,7 @@ impl Saver {
             };
             match fs::create_dir(&folder) {
                 Ok(()) => {
+                    Disk.hold(&folder);
                     made.insert(0, folder.clone());
                     return Ok(Self::at(&folder.join("report.json"), made));
                 }
@@ -168,7 +169,7 @@ impl Drop for Saver {
             return;
         }
         // What stays when this fails, or when somebody else began to use a folder, harms nobody.
-        let _ = fs::remove_file(&self.path);
+        let _ = Disk.remove(&self.path);
         for folder in &self.made {
             let _ = fs::remove_dir(folder);
         }

@@ -8,7 +8,7 @@ use stormlp_model::matrix::{
     DataManifest, FileFacts, FileKind, FolderFacts, MANIFEST_NAME, Target, TargetInventory,
 };
 use stormlp_transfer::probe;
-use stormlp_transfer::storage::{Access, Disk, Entry, Kind, Storage as _};
+use stormlp_transfer::storage::{Access, Disk, Kind, Storage as _};
 
 /// What `O_DIRECT` asks of offsets where the file system does not say: a sector.
 const USUAL_ALIGNMENT_BYTES: u64 = 512;
@@ -37,6 +37,8 @@ fn has_parent(path: &Path) -> bool {
 }
 
 fn folder(path: &Path) -> FolderFacts {
+    // Its files will be written to, so none may be a link that leads elsewhere.
+    Disk.hold(path);
     let there = Disk.nearest(path);
     let exists = path.exists();
     let direct = probe::direct_io(&there);
@@ -60,6 +62,7 @@ fn folder(path: &Path) -> FolderFacts {
         (true, Fact::Known(_)) => Availability::Available,
     };
     let (direct, direct_alignment_bytes) = direct_facts(direct);
+    let (files, others) = entries(path);
     FolderFacts {
         path: path.to_path_buf(),
         exists,
@@ -71,7 +74,8 @@ fn folder(path: &Path) -> FolderFacts {
         direct_alignment_bytes,
         manifest,
         manifest_problem,
-        files: regular_files(path),
+        files,
+        others,
     }
 }
 
@@ -101,17 +105,19 @@ fn manifest(folder: &Path) -> (Option<DataManifest>, Option<String>) {
     }
 }
 
-fn regular_files(folder: &Path) -> Vec<FoundFile> {
-    let entries = Disk.list(folder).unwrap_or_default();
-    entries
-        .into_iter()
-        .filter(Entry::is_file)
-        .filter_map(|entry| {
-            let bytes = entry.facts.bytes;
-            let name = entry.name.into_string().ok()?;
-            Some(FoundFile { name, bytes })
-        })
-        .collect()
+/// The regular files of a folder, and the names of what else lies there.
+fn entries(folder: &Path) -> (Vec<FoundFile>, Vec<String>) {
+    let (mut files, mut others) = (Vec::new(), Vec::new());
+    for entry in Disk.list(folder).unwrap_or_default() {
+        let (regular, bytes) = (entry.is_file(), entry.facts.bytes);
+        match entry.name.into_string() {
+            Ok(name) if regular => files.push(FoundFile { name, bytes }),
+            Ok(name) => others.push(name),
+            // No file of a matrix has such a name.
+            Err(_) => {}
+        }
+    }
+    (files, others)
 }
 
 fn file(path: &Path) -> FileFacts {
@@ -159,7 +165,7 @@ fn kind(kind: Kind) -> FileKind {
         Kind::File => FileKind::Regular,
         Kind::BlockDevice => FileKind::BlockDevice,
         Kind::Nothing => FileKind::Missing,
-        Kind::Folder | Kind::Other => FileKind::Other,
+        Kind::Folder | Kind::Link | Kind::Other => FileKind::Other,
     }
 }
 

@@ -19,6 +19,7 @@ use stormlp_model::training::request::TrainRequest;
 use stormlp_model::training::workload::{DatasetSpec, Workload};
 use stormlp_model::units::{ByteSize, counted, format_duration};
 use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Disk, Storage as _};
 
@@ -532,6 +533,12 @@ fn generation(error: GenerateError, session: &Session) -> Failure {
         GenerateError::Space { .. } | GenerateError::TooLarge { .. } => Failure::machine(error)
             .with_help("free some space, choose another --data-dir, or use fewer --files"),
         GenerateError::Format(_) => Failure::no_plan(error),
+        GenerateError::Memory { .. } | GenerateError::Crew(CrewError::Start(_)) => {
+            Failure::machine(error).with_help(
+                "allow more memory or threads, or make the dataset \
+                with `stormlp datagen` and fewer --threads",
+            )
+        }
         GenerateError::Crew(_) => Failure::bug(error).with_help(again),
         GenerateError::File(_) | GenerateError::Manifest(_) if full => Failure::storage(error)
             .with_help(
@@ -540,6 +547,8 @@ fn generation(error: GenerateError, session: &Session) -> Failure {
         GenerateError::File(_) | GenerateError::Manifest(_) => {
             Failure::storage(error).with_help(again)
         }
+        GenerateError::Changed { .. } => Failure::machine(error)
+            .with_help("move it away if it is yours, or remove it; then run the same again"),
         GenerateError::Another { .. } => Failure::machine(error)
             .with_help("choose another --data-dir, or remove it with `stormlp clean`"),
         other => Failure::machine(other),

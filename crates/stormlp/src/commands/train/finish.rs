@@ -1,6 +1,5 @@
 //! MLPerf's files of a run, and the exit code that says how it went.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
@@ -8,6 +7,7 @@ use stormlp_model::report::Ending;
 use stormlp_model::training::report::TrainReport;
 use stormlp_model::training::workload::Workload;
 use stormlp_report::training as render;
+use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 
 use crate::commands::deliver::MLPERF_HELP;
 use crate::exit::Failure;
@@ -22,12 +22,13 @@ pub(super) fn write_mlperf(
     workload: &Workload,
 ) -> Result<(), Failure> {
     // The results of another run are never written over.
-    let taken = |name: &str| folder.join(name).exists();
+    Disk.hold(folder);
+    let taken = |name: &str| !matches!(Disk.look(&folder.join(name)), Ok(None));
     for file in render::mlperf::files(report, workload, &report.results.steps, &taken) {
         let path = folder.join(&file.path);
         let parent = path.parent().unwrap_or(folder);
-        fs::create_dir_all(parent)
-            .and_then(|()| fs::write(&path, &file.content))
+        Disk.make_folder(parent)
+            .and_then(|()| Disk.write(&path, file.content.as_ref(), Durability::Whole))
             .with_context(|| format!("cannot write {}", path.display()))
             .map_err(|error| Failure::machine(error).with_help(MLPERF_HELP))?;
     }

@@ -121,7 +121,12 @@ const FILL: u8 = 0x5a;
 
 /// A file of one block, opened directly where the file system can.
 fn probe_file(path: &Path) -> io::Result<File> {
-    std::fs::write(path, [FILL; BLOCK_BYTES])?;
+    // Of a name that nobody else has taken, so that it is no link to anything.
+    File::options()
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(&[FILL; BLOCK_BYTES]))?;
     let mut options = File::options();
     options.read(true).write(true);
     options

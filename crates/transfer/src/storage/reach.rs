@@ -1,0 +1,351 @@
+//! How files are reached. A folder that a run writes to is *held*: everything beneath it is opened,
+//! made, renamed and removed by descriptors from the folder itself, and no link is followed on the
+//! way. Otherwise whoever may write to the folder could send a run to any other file. The held
+//! folder itself, and files that are named outright, may be links: that is their user's choice.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::parent;
+
+/// What folders on the way to a file are opened with: enough to go on from them.
+const ON_THE_WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// No link anywhere, and no way out.
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
+/// How often a look-up is tried again that the kernel gave up because something was renamed.
+const TRIES: usize = 64;
+
+/// The folders that this process holds. They belong to the process, as its current folder does.
+static HELD: RwLock<Vec<Held>> = RwLock::new(Vec::new());
+
+/// A held folder under the names it may be called by.
+struct Held {
+    as_named: PathBuf,
+    absolute: PathBuf,
+    /// Once it is there.
+    folder: Option<Arc<OwnedFd>>,
+}
+
+impl Held {
+    /// What of `path` lies beneath the folder; nothing for the folder itself.
+    fn rest<'a>(&self, path: &'a Path) -> Option<&'a Path> {
+        let rest = path.strip_prefix(&self.as_named);
+        rest.or_else(|_| path.strip_prefix(&self.absolute)).ok()
+    }
+}
+
+/// Holds a folder from now on, which need not be there yet.
+pub(super) fn hold(folder: &Path) {
+    let mut held = HELD.write().unwrap_or_else(PoisonError::into_inner);
+    if held.iter().all(|one| one.as_named != folder) {
+        held.push(Held {
+            as_named: folder.to_path_buf(),
+            absolute: std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf()),
+            folder: open_folder(folder).ok().map(Arc::new),
+        });
+    }
+}
+
+/// Forgets what a held folder was, since it was removed: it may be made anew.
+pub(super) fn forget(folder: &Path) {
+    let mut held = HELD.write().unwrap_or_else(PoisonError::into_inner);
+    for one in held.iter_mut().filter(|one| one.as_named == folder) {
+        one.folder = None;
+    }
+}
+
+/// Whether `folder` itself is held.
+pub(super) fn is_held(folder: &Path) -> bool {
+    let held = HELD.read().unwrap_or_else(PoisonError::into_inner);
+    let mut rests = held.iter().filter_map(|one| one.rest(folder));
+    rests.any(|rest| rest == Path::new(""))
+}
+
+/// A name and the folder to look it up from.
+pub(super) struct Spot {
+    folder: Start,
+    /// A single name beneath a held folder; any path elsewhere.
+    pub(super) name: PathBuf,
+}
+
+enum Start {
+    /// Names outside of held folders are looked up as ever.
+    Anywhere,
+    Held(Arc<OwnedFd>),
+    Below(OwnedFd),
+}
+
+impl Spot {
+    /// The spot of `path`; its last part is not looked up.
+    pub(super) fn of(path: &Path) -> Result<Self, Errno> {
+        let Some((held, rest)) = beneath(path)? else {
+            return Ok(Self {
+                folder: Start::Anywhere,
+                name: path.to_path_buf(),
+            });
+        };
+        let name = rest.file_name().ok_or(Errno::XDEV)?;
+        let folder = match parent(rest) {
+            above if above == Path::new(".") => Start::Held(held),
+            above => Start::Below(open_beneath(&held, above, ON_THE_WAY, Mode::empty())?),
+        };
+        Ok(Self {
+            folder,
+            name: name.into(),
+        })
+    }
+
+    /// What the name is looked up from.
+    pub(super) fn folder(&self) -> BorrowedFd<'_> {
+        match &self.folder {
+            Start::Anywhere => CWD,
+            Start::Held(folder) => folder.as_fd(),
+            Start::Below(folder) => folder.as_fd(),
+        }
+    }
+
+    /// Whether the spot lies beneath a held folder.
+    pub(super) fn is_held(&self) -> bool {
+        !matches!(self.folder, Start::Anywhere)
+    }
+}
+
+/// Opens what lies under `path`: through no link beneath a held folder, as ever elsewhere.
+///
+/// # Returns
+/// The descriptor, and whether it lies beneath a held folder.
+pub(super) fn open(path: &Path, flags: OFlags) -> Result<(OwnedFd, bool), Errno> {
+    let flags = flags | OFlags::CLOEXEC;
+    match beneath(path)? {
+        Some((held, rest)) => Ok((open_beneath(&held, rest, flags, Mode::empty())?, true)),
+        None => Ok((rustix::fs::open(path, flags, Mode::empty())?, false)),
+    }
+}
+
+/// Opens a folder that may be reached through links.
+pub(super) fn open_folder(folder: &Path) -> Result<OwnedFd, Errno> {
+    rustix::fs::open(folder, ON_THE_WAY, Mode::empty())
+}
+
+/// Makes a folder with all above it that are missing.
+pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
+    let top = {
+        let held = HELD.read().unwrap_or_else(PoisonError::into_inner);
+        let of = |held: &Held| held.rest(folder).map(|rest| (held.as_named.clone(), rest));
+        held.iter()
+            .filter_map(of)
+            .min_by_key(|(_, rest)| rest.as_os_str().len())
+    };
+    let Some((top, rest)) = top.filter(|(_, rest)| *rest != Path::new("")) else {
+        return make_top(folder);
+    };
+    make_top(&top)?;
+    let Some((held, _)) = beneath(folder)? else {
+        return Err(Errno::NOENT.into());
+    };
+    let mut at: Option<OwnedFd> = None;
+    for part in rest.components() {
+        let from = at.as_ref().map_or(held.as_fd(), AsFd::as_fd);
+        match rustix::fs::mkdirat(from, part.as_os_str(), Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(told(errno)),
+        }
+        at = Some(next(from, part, ON_THE_WAY, Mode::empty()).map_err(told)?);
+    }
+    Ok(())
+}
+
+/// Makes a folder that may lie anywhere.
+fn make_top(folder: &Path) -> io::Result<()> {
+    match std::fs::create_dir_all(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_symlink() => Err(
+            io::Error::new(error.kind(), "it is a link that leads to no folder"),
+        ),
+        made => made,
+    }
+}
+
+/// The error of a name beneath a held folder, in words that fit: the kernel's speak of many links
+/// where one was met.
+pub(super) fn told(errno: Errno) -> io::Error {
+    match errno {
+        Errno::LOOP => io::Error::other(
+            "a link is on the way, and none is followed in a folder that stormlp writes to; \
+             put the data itself there, or name the folder that the link leads to",
+        ),
+        Errno::XDEV => io::Error::other("it leads out of its folder"),
+        errno => errno.into(),
+    }
+}
+
+/// The innermost held folder around `path`, and what of the path lies beneath it. `None` where no
+/// folder around it is held, and for a held folder itself.
+fn beneath(path: &Path) -> Result<Option<(Arc<OwnedFd>, &Path)>, Errno> {
+    let found = {
+        let held = HELD.read().unwrap_or_else(PoisonError::into_inner);
+        let around = held.iter().filter_map(|one| Some((one, one.rest(path)?)));
+        let innermost = around.min_by_key(|(_, rest)| rest.as_os_str().len());
+        match innermost {
+            None => return Ok(None),
+            Some((_, rest)) if rest == Path::new("") => return Ok(None),
+            Some((one, rest)) => (one.folder.clone(), one.as_named.clone(), rest),
+        }
+    };
+    match found {
+        (Some(folder), _, rest) => Ok(Some((folder, rest))),
+        // It was not there when it was held.
+        (None, named, rest) => {
+            let folder = Arc::new(open_folder(&named)?);
+            let mut held = HELD.write().unwrap_or_else(PoisonError::into_inner);
+            if let Some(one) = held.iter_mut().find(|one| one.as_named == named) {
+                one.folder = Some(Arc::clone(&folder));
+            }
+            Ok(Some((folder, rest)))
+        }
+    }
+}
+
+/// Opens what lies beneath a folder without following a link.
+fn open_beneath(
+    folder: &OwnedFd,
+    rest: &Path,
+    flags: OFlags,
+    mode: Mode,
+) -> Result<OwnedFd, Errno> {
+    if !has_openat2() {
+        return open_stepwise(folder, rest, flags, mode);
+    }
+    let mut tries = 0;
+    loop {
+        match rustix::fs::openat2(folder, rest, flags, mode, BENEATH) {
+            Err(Errno::AGAIN) if tries < TRIES => tries += 1,
+            opened => return opened,
+        }
+    }
+}
+
+/// Whether the kernel has `openat2` (Linux 5.6) and lets this process call it.
+fn has_openat2() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        rustix::fs::openat2(
+            CWD,
+            ".",
+            ON_THE_WAY,
+            Mode::empty(),
+            ResolveFlags::NO_SYMLINKS,
+        )
+        .is_ok()
+    })
+}
+
+/// The same on older kernels: one part of the path after the other.
+fn open_stepwise(
+    folder: &OwnedFd,
+    rest: &Path,
+    flags: OFlags,
+    mode: Mode,
+) -> Result<OwnedFd, Errno> {
+    let mut at: Option<OwnedFd> = None;
+    let mut parts = rest.components().peekable();
+    while let Some(part) = parts.next() {
+        let from = at.as_ref().map_or(folder.as_fd(), AsFd::as_fd);
+        at = Some(match parts.peek() {
+            Some(_) => next(from, part, ON_THE_WAY, Mode::empty())?,
+            None => next(from, part, flags, mode)?,
+        });
+    }
+    at.ok_or(Errno::XDEV)
+}
+
+/// Opens one part of a path, which must be no link.
+fn next(
+    from: BorrowedFd<'_>,
+    part: Component<'_>,
+    flags: OFlags,
+    mode: Mode,
+) -> Result<OwnedFd, Errno> {
+    let Component::Normal(name) = part else {
+        return Err(Errno::XDEV);
+    };
+    let opened = rustix::fs::openat(from, name, flags | OFlags::NOFOLLOW, mode);
+    // A link that was to be a folder is told as no folder.
+    let is_link = || {
+        let stat = rustix::fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW);
+        stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
+    };
+    match opened {
+        Err(Errno::NOTDIR) if is_link() => Err(Errno::LOOP),
+        opened => opened,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A folder with a file in a subfolder and links to both, and one out of it.
+    fn tree() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("sub")).unwrap();
+        fs::write(folder.path().join("sub/file"), "x").unwrap();
+        symlink("sub", folder.path().join("linked")).unwrap();
+        symlink("sub/file", folder.path().join("link")).unwrap();
+        symlink("/etc", folder.path().join("out")).unwrap();
+        folder
+    }
+
+    #[test]
+    fn both_ways_reach_files_and_follow_no_link() {
+        type Open = fn(&OwnedFd, &Path, OFlags, Mode) -> Result<OwnedFd, Errno>;
+        let tree = tree();
+        let top = open_folder(tree.path()).unwrap();
+        for open in [open_beneath as Open, open_stepwise as Open] {
+            let open = |name: &str| {
+                let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+                open(&top, Path::new(name), flags, Mode::empty()).map(drop)
+            };
+            assert_eq!(open("sub/file"), Ok(()));
+            assert_eq!(open("sub/none"), Err(Errno::NOENT));
+            for link in ["link", "linked/file", "out/passwd"] {
+                assert_eq!(open(link), Err(Errno::LOOP), "{link}");
+            }
+            assert_eq!(open("../x"), Err(Errno::XDEV));
+            assert_eq!(open("/etc/passwd"), Err(Errno::XDEV));
+        }
+    }
+
+    #[test]
+    fn a_folder_may_be_held_before_it_is_there_and_may_be_a_link() {
+        let tree = tree();
+        let top = tree.path().join("new");
+        hold(&top);
+        assert_eq!(
+            open(&top.join("a"), OFlags::RDONLY).map(drop),
+            Err(Errno::NOENT)
+        );
+        make_folder(&top.join("a/b")).unwrap();
+        let (_, held) = open(&top.join("a/b"), ON_THE_WAY).unwrap();
+        assert!(held);
+        symlink("/etc", top.join("a/out")).unwrap();
+        let error = make_folder(&top.join("a/out/c")).unwrap_err();
+        assert!(
+            error.to_string().contains("a link is on the way"),
+            "{error}"
+        );
+
+        let linked = tree.path().join("linked");
+        hold(&linked);
+        assert!(open(&linked.join("file"), OFlags::RDONLY).unwrap().1);
+        assert!(!open(&linked, ON_THE_WAY).unwrap().1);
+    }
+}

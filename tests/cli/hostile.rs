@@ -1,0 +1,369 @@
+//! Folders and reports that somebody has tampered with: nothing outside is touched, nothing is
+//! taken for stormlp's own that is not, and nothing steers the terminal.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command as Process;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::gds::{read_json, saved};
+use crate::{stderr, stdout, stormlp};
+
+const DATAGEN: &str = "datagen unet3d --files 4 --params dataset.record_length_bytes=100000 \
+                       dataset.record_length_bytes_stdev=0 --data-dir data";
+const GDS: &str = "gds --path buffered --threads 1 --file-size 1M --passes 1 --dir data";
+const CHECKPOINT: &str = "checkpoint tiny.yaml --ranks 8 --pause 0 --dir data";
+
+/// A place to work in, and a file beside it that nobody may touch.
+struct Place {
+    root: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("other")).unwrap();
+        fs::write(root.path().join("other/precious"), "mine").unwrap();
+        Self { root }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    fn run(&self, words: &str) -> assert_cmd::assert::Assert {
+        let mut command = stormlp();
+        command.current_dir(self.root.path());
+        command.args(words.split_whitespace());
+        // Whoever waits for a pipe waits for ever.
+        command.timeout(Duration::from_secs(60)).assert()
+    }
+
+    fn is_unharmed(&self) {
+        let left = fs::read_dir(self.path("other")).unwrap().count();
+        assert_eq!(left, 1, "something was made elsewhere");
+        let precious = fs::read_to_string(self.path("other/precious")).unwrap();
+        assert_eq!(precious, "mine");
+    }
+}
+
+fn pipe(path: &Path) {
+    assert!(Process::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[test]
+fn a_matrix_writes_through_no_link_and_waits_for_no_pipe() {
+    for op in ["write", "read"] {
+        let place = Place::new();
+        fs::create_dir(place.path("data")).unwrap();
+        symlink("../other/precious", place.path("data/stormlp.0")).unwrap();
+        let told = stderr(place.run(&format!("{GDS} --op {op}")).code(4));
+        assert!(told.contains("data/stormlp.0 is a link"), "{told}");
+        fs::remove_file(place.path("data/stormlp.0")).unwrap();
+        pipe(&place.path("data/stormlp.0"));
+        let told = stderr(place.run(&format!("{GDS} --op {op}")).code(4));
+        assert!(
+            told.contains("data/stormlp.0 is a link or something"),
+            "{told}"
+        );
+        assert!(!place.path("stormlp-results").exists());
+        place.is_unharmed();
+    }
+    // A link to nothing would have been made into a file elsewhere, as would a lock or manifest.
+    for name in [".stormlp-manifest.json", ".stormlp-lock", "stormlp.0"] {
+        let place = Place::new();
+        fs::create_dir(place.path("data")).unwrap();
+        symlink("../other/new", place.path("data").join(name)).unwrap();
+        place.run(GDS).code(4);
+        place.is_unharmed();
+    }
+    let place = Place::new();
+    pipe(&place.path("pipe"));
+    place
+        .run("gds --path buffered --threads 1 --file pipe")
+        .code(3);
+}
+
+#[test]
+fn the_folder_itself_may_be_a_link() {
+    let place = Place::new();
+    fs::create_dir(place.path("disk")).unwrap();
+    symlink("disk", place.path("data")).unwrap();
+    place.run(GDS).success();
+    assert_eq!(
+        fs::metadata(place.path("disk/stormlp.0")).unwrap().len(),
+        1 << 20
+    );
+    place.run("clean data").success();
+    assert!(!place.path("disk/stormlp.0").exists());
+    place.run(DATAGEN).success();
+    place.run(&format!("{DATAGEN} --verify")).success();
+}
+
+#[test]
+fn a_dataset_is_written_through_no_link() {
+    for name in [
+        "train",
+        "train/.img_0_of_4.npz.partial",
+        "train/img_0_of_4.npz",
+    ] {
+        for mode in ["", "--resume", "--overwrite"] {
+            let place = Place::new();
+            let link = place.path("data").join(name);
+            fs::create_dir_all(link.parent().unwrap()).unwrap();
+            let target = if name == "train" {
+                "other"
+            } else {
+                "other/precious"
+            };
+            symlink(place.path(target), &link).unwrap();
+            let told = stderr(place.run(&format!("{DATAGEN} {mode}")).failure());
+            assert!(told.contains("link") || told.contains(name), "{told}");
+            assert!(link.is_symlink(), "{name} {mode}");
+            place.is_unharmed();
+        }
+    }
+}
+
+#[test]
+fn a_dataset_in_which_files_were_replaced_is_not_removed_or_mended_over_them() {
+    let place = Place::new();
+    place.run(DATAGEN).success();
+    let mine = place.path("data/train/img_2_of_4.npz");
+    fs::remove_file(&mine).unwrap();
+    fs::write(&mine, "my notes").unwrap();
+    for mode in ["--overwrite", "--resume"] {
+        let told = stderr(place.run(&format!("{DATAGEN} {mode}")).code(4));
+        assert!(
+            told.contains("img_2_of_4.npz is a file of 8 bytes"),
+            "{told}"
+        );
+        assert_eq!(fs::read_dir(place.path("data/train")).unwrap().count(), 4);
+    }
+    let would = stderr(place.run("clean data --dry-run").success());
+    assert!(
+        would.contains("left data/train/img_2_of_4.npz: it is"),
+        "{would}"
+    );
+    let cleaned = place.run("clean data").success();
+    assert!(stdout(cleaned).contains("removed 3 files"));
+    assert_eq!(fs::read_to_string(&mine).unwrap(), "my notes");
+    fs::remove_file(&mine).unwrap();
+    place.run("clean data").success();
+    assert!(!place.path("data").exists());
+}
+
+#[test]
+fn a_copied_dataset_is_known_by_its_checksums() {
+    let place = Place::new();
+    place.run(DATAGEN).success();
+    let copied = Process::new("cp")
+        .current_dir(place.root.path())
+        .args(["-r", "data", "copy"])
+        .status();
+    assert!(copied.unwrap().success());
+    let told = stdout(place.run("clean copy").success());
+    assert!(told.contains("removed 4 files"), "{told}");
+    assert!(!place.path("copy").exists());
+}
+
+#[test]
+fn clean_goes_through_no_link() {
+    let place = Place::new();
+    place.run(DATAGEN).success();
+    fs::rename(place.path("data/train"), place.path("moved")).unwrap();
+    symlink("../moved", place.path("data/train")).unwrap();
+    let told = stderr(place.run("clean data").success());
+    assert!(told.contains("it is behind a link"), "{told}");
+    assert_eq!(fs::read_dir(place.path("moved")).unwrap().count(), 4);
+    assert!(place.path("data/train").is_symlink());
+}
+
+#[test]
+fn a_checkpoint_in_which_files_were_replaced_is_left() {
+    let place = Place::new();
+    fs::write(place.path("tiny.yaml"), crate::checkpoint::TINY).unwrap();
+    place
+        .run(&format!("{CHECKPOINT} --writes 1 --reads 0"))
+        .success();
+    let step = fs::read_dir(place.path("data")).unwrap().flatten();
+    let step = step
+        .map(|entry| entry.path())
+        .find(|path| path.is_dir())
+        .unwrap();
+    let file = fs::read_dir(&step)
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path());
+    let file = file
+        .into_iter()
+        .find(|path| path.extension().is_some_and(|e| e == "pt"))
+        .unwrap();
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, "my notes").unwrap();
+    let told = stdout(place.run(&format!("{CHECKPOINT} --clean")).success());
+    assert!(
+        told.contains(&format!(
+            "left {}",
+            file.strip_prefix(place.root.path()).unwrap().display()
+        )),
+        "{told}"
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap(), "my notes");
+    fs::remove_file(&file).unwrap();
+    symlink("../../other/precious", &file).unwrap();
+    place.run(&format!("{CHECKPOINT} --clean")).success();
+    assert!(file.is_symlink());
+    place.is_unharmed();
+}
+
+/// What turns a terminal's colours, title or text around.
+const NASTY: &str = "\u{1b}[31m\u{9b}2J\u{7}\u{7f}\u{202e}\n";
+
+fn is_printable(text: &str) {
+    let steers = |c: char| {
+        c.is_control() && c != '\n'
+            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    assert!(!text.chars().any(steers), "{text:?}");
+}
+
+#[test]
+fn nothing_from_outside_steers_the_terminal() {
+    let place = Place::new();
+    let name = format!("a{NASTY}b");
+    fs::create_dir(place.path(&name)).unwrap();
+    let run = |words: &[&str]| {
+        let mut command = stormlp();
+        command.current_dir(place.root.path()).args(words);
+        let assert = command.assert();
+        let (out, err) = (stdout(assert), String::new());
+        is_printable(&out);
+        (out, err)
+    };
+    let told = |words: &[&str], code: i32| {
+        let mut command = stormlp();
+        command.current_dir(place.root.path()).args(words);
+        let text = stderr(command.assert().code(code));
+        is_printable(&text);
+        // A line break in a name begins no line.
+        assert!(
+            text.contains("\\x1b[31m") && !text.contains("\nb"),
+            "{text}"
+        );
+    };
+    told(&["gds", "--path", &name], 2);
+    told(&["gds", "--preset", &name], 2);
+    told(&[&name], 2);
+    told(
+        &["gds", "--file", &format!("{name}/none"), "--path", "cpu"],
+        4,
+    );
+    told(&["train", "unet3d", "--data-dir", &name], 4);
+    told(&["checkpoint", &format!("{name}.yaml")], 4);
+    told(&["datagen", &format!("{name}.yaml")], 4);
+    told(&["report", &format!("{name}/none")], 4);
+    told(&["clean", &name], 4);
+    run(&["report", "."]);
+
+    let words = [
+        "gds",
+        "--path",
+        "null",
+        "--threads",
+        "1",
+        "--file-size",
+        "1M",
+    ];
+    let more = ["--duration", "10ms", "--dir", &name];
+    run(&[&words[..], &more[..]].concat());
+    let report = saved(place.root.path());
+    let mut value = read_json(&report);
+    value["cells"][0]["memory"] = NASTY.into();
+    value["cells"][0]["warnings"] = json!([{"kind": "direct", "fact": NASTY, "advice": NASTY}]);
+    value["plan"]["name"] = NASTY.into();
+    value["host"]["cpu_model"] = NASTY.into();
+    value["command"] = NASTY.into();
+    value["cells"][0]["warnings"] = json!([]);
+    value["cells"][0]["reason"] = NASTY.into();
+    fs::write(&report, value.to_string()).unwrap();
+    let report = report.to_str().unwrap();
+    for format in ["text", "json", "csv", "markdown", "gdsio"] {
+        run(&["report", report, "--format", format]);
+    }
+    let results = Path::new(report).parent().unwrap().parent().unwrap();
+    for format in ["text", "json", "csv", "markdown"] {
+        run(&["report", results.to_str().unwrap(), "--format", format]);
+    }
+}
+
+/// A complete matrix of two cells and its report.
+fn measured(place: &Place) -> (PathBuf, Value, String) {
+    let words = "gds --path null --threads 1,2 --file-size 1M --duration 10ms --dir data";
+    place.run(words).success();
+    let path = saved(place.root.path());
+    let report = read_json(&path);
+    (
+        path.clone(),
+        report,
+        format!("{words} --resume {}", path.display()),
+    )
+}
+
+#[test]
+fn a_report_that_was_edited_has_no_power_over_a_resumed_run() {
+    let place = Place::new();
+    let (path, report, resume) = measured(&place);
+    let edited = |edit: &dyn Fn(&mut Value)| {
+        let mut report = report.clone();
+        edit(&mut report);
+        fs::write(&path, report.to_string()).unwrap();
+    };
+    // Numbers of cells, of crews, of files that are not there.
+    for (at, said) in [
+        ("/cells/0/cell", "its cell 99 is none of this matrix"),
+        ("/cells/0/threads", "its cell 0 is none of this matrix"),
+        ("/plan/cells/0/crew", "its cell 0 has another `crew`"),
+        ("/plan/crews/0/workers/0/file", "its `crews` is another"),
+        ("/plan/seed", "its `seed` is another"),
+    ] {
+        edited(&|report| *report.pointer_mut(at).unwrap() = 99.into());
+        let told = stderr(place.run(&resume).code(3));
+        assert!(told.contains(said), "{at}: {told}");
+        assert!(
+            told.contains("give the options that it was begun with"),
+            "{told}"
+        );
+    }
+    // Paths and actions.
+    let precious = place.path("other/precious");
+    edited(&|report| report["plan"]["files"][0]["path"] = json!(precious));
+    let told = stderr(place.run(&resume).code(3));
+    assert!(told.contains("it is of other files"), "{told}");
+    edited(&|report| {
+        report["cells"] = json!([]);
+        report["plan"]["keep"] = false.into();
+        report["plan"]["files"][0]["action"] = "fill".into();
+        report["plan"]["files"][0]["made_here"] = true.into();
+        report["plan"]["folders"][0]["path"] = json!(place.path("other"));
+    });
+    place.run(&resume).success();
+    place.is_unharmed();
+    assert!(place.path("data/stormlp.0").exists());
+    let after = read_json(&path);
+    assert_eq!(after["cells"].as_array().unwrap().len(), 2);
+    assert_eq!(after["plan"]["folders"][0]["path"], "data");
+    // Without its options it is another matrix.
+    let told = stderr(
+        place
+            .run(&format!("gds --resume {}", path.display()))
+            .code(3),
+    );
+    assert!(
+        told.contains("is of another matrix") && told.contains("--threads 1,2"),
+        "{told}"
+    );
+}
