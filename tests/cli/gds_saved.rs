@@ -122,9 +122,8 @@ fn a_matrix_that_was_killed_keeps_every_cell_that_was_over() {
     shown(3);
     fs::write(&journal, lines).unwrap();
 
-    gds(folder.path(), &format!("--resume {}", path.display()))
-        .assert()
-        .success();
+    let resume = format!("{words} --resume {}", path.display());
+    gds(folder.path(), &resume).assert().success();
     let after = read_json(&path);
     assert_eq!(after["cells"].as_array().unwrap().len(), 4);
     assert_eq!(after["cells"].as_array().unwrap()[..before.len()], before);
