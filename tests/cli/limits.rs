@@ -86,3 +86,130 @@ fn names_that_no_file_can_have_are_refused_and_nothing_is_made() {
         }
     }
 }
+
+/// Has the kernel refuse one system call with an error number, then runs a command. The numbers
+/// are those of every architecture.
+const REFUSE: &str = r#"
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+call, errno = int(sys.argv[1]), int(sys.argv[2])
+code = [(0x20, 0, 0, 0), (0x15, 0, 1, call), (6, 0, 0, 0x50000 | errno), (6, 0, 0, 0x7fff0000)]
+rules = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in code))
+program = struct.pack("HP", len(code), ctypes.addressof(rules))
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, program, 0, 0) == 0
+os.execv(sys.argv[3], sys.argv[3:])
+"#;
+const IO_URING_SETUP: u32 = 425;
+const CLONE3: u32 = 435;
+const OPENAT2: u32 = 437;
+const SMALL: &str =
+    "--params dataset.record_length_bytes=1000000 dataset.record_length_bytes_stdev=0";
+
+/// Runs the executable without a system call; `None` where there is no Python to arrange it.
+fn without(folder: &Path, call: u32, errno: i32, words: &str) -> Option<Output> {
+    Command::new("python3")
+        .current_dir(folder)
+        .args(["-c", REFUSE, &call.to_string(), &errno.to_string()])
+        .arg(env!("CARGO_BIN_EXE_stormlp"))
+        .args(words.split_whitespace())
+        .output()
+        .ok()
+}
+
+fn folder_with_a_model() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("tiny.yaml"), crate::checkpoint::TINY).unwrap();
+    folder
+}
+
+#[test]
+fn io_uring_that_is_refused_is_told_before_anything_is_made() {
+    let folder = folder_with_a_model();
+    for words in [
+        "gds --path cpu --engine uring --threads 1 --file-size 1M --passes 1".to_string(),
+        format!("datagen unet3d --files 2 --engine uring {SMALL}"),
+        format!("train unet3d --generate --files 35 --engine uring {SMALL}"),
+        "checkpoint tiny.yaml --ranks 8 --engine uring".to_string(),
+    ] {
+        for errno in [1, 38] {
+            let Some(output) = without(folder.path(), IO_URING_SETUP, errno, &words) else {
+                return;
+            };
+            let told = told(&output);
+            assert_eq!(output.status.code(), Some(4), "{words}: {told}");
+            assert!(told.contains("--engine psync"), "{words}: {told}");
+            let made = fs::read_dir(folder.path()).unwrap().count();
+            assert_eq!(made, 1, "{words}");
+        }
+    }
+}
+
+#[test]
+fn a_thread_that_cannot_be_started_is_told() {
+    let folder = folder_with_a_model();
+    for words in [
+        "gds --path cpu --threads 1 --file-size 1M --passes 1".to_string(),
+        format!("datagen unet3d --files 2 {SMALL}"),
+        format!("train unet3d --generate --files 35 {SMALL}"),
+        "checkpoint tiny.yaml --ranks 8".to_string(),
+    ] {
+        let Some(output) = without(folder.path(), CLONE3, 11, &words) else {
+            return;
+        };
+        let told = told(&output);
+        assert_eq!(output.status.code(), Some(4), "{words}: {told}");
+        assert!(!told.contains("panicked"), "{words}: {told}");
+    }
+}
+
+#[test]
+fn kernels_without_openat2_reach_files_one_folder_after_the_other() {
+    let folder = folder_with_a_model();
+    for words in [
+        "gds --path buffered --threads 2 --file-size 1M --passes 1".to_string(),
+        format!("datagen unet3d --files 2 {SMALL}"),
+        "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1".to_string(),
+        "clean".to_string(),
+    ] {
+        let Some(output) = without(folder.path(), OPENAT2, 38, &words) else {
+            return;
+        };
+        assert_eq!(output.status.code(), Some(0), "{words}: {}", told(&output));
+    }
+    assert!(!folder.path().join("stormlp-data/gds").exists());
+}
+
+#[test]
+fn a_failed_transfer_is_told_with_its_file_and_place() {
+    let folder = folder_with_a_model();
+    let gds = "gds --path cpu --threads 1 --file-size 8M --passes 1";
+    for (words, file) in [
+        (format!("{gds} --inject-fault read:3:EIO"), "stormlp.0"),
+        (
+            format!("{gds} --dir new --inject-fault write:4:EIO"),
+            "new/stormlp.0",
+        ),
+        (
+            "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --inject-fault read:9:EIO"
+                .to_string(),
+            "_states.pt",
+        ),
+        (
+            "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --inject-fault write:9:EIO"
+                .to_string(),
+            "_states.pt",
+        ),
+        (
+            format!("train unet3d --generate --files 35 {SMALL} --inject-fault write:9:EIO"),
+            "npz",
+        ),
+    ] {
+        let output = shell(folder.path(), &format!("exec \"$0\" {words}"));
+        let told = told(&output);
+        assert_eq!(output.status.code(), Some(5), "{words}: {told}");
+        assert!(told.contains("Input/output error"), "{words}: {told}");
+        let placed = told.contains("at byte ") || told.contains("at offset ");
+        assert!(placed && told.contains(file), "{words}: {told}");
+    }
+}

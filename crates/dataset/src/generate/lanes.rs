@@ -36,6 +36,17 @@ pub(super) fn check_memory(threads: usize, usable_bytes: u64) -> Result<(), Gene
     }
 }
 
+/// Refuses an engine that was asked for and that the kernel does not give, before anything is made.
+pub(super) fn check_engine(engine: Option<EngineKind>) -> Result<(), GenerateError> {
+    match engine {
+        Some(EngineKind::Uring | EngineKind::TokioUring) => match probe_uring() {
+            Ok(_) => Ok(()),
+            Err(error) => Err(GenerateError::Setup(format!("{error}; use --engine psync"))),
+        },
+        Some(EngineKind::Psync) | None => Ok(()),
+    }
+}
+
 /// How files are opened and moved, decided before the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Way {

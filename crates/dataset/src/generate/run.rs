@@ -36,6 +36,7 @@ pub fn run(
     stop: &StopToken,
 ) -> Result<GenerateReport, GenerateError> {
     let storage = &*plan.storage;
+    lanes::check_engine(plan.engine)?;
     lanes::check_memory(plan.thread_count(), usable_memory_bytes())?;
     storage.hold(&plan.folder);
     if !storage.is_folder(&plan.folder) {

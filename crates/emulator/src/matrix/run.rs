@@ -320,6 +320,11 @@ struct Reason {
 /// The entry of a cell that could not even be set up.
 fn failed(index: usize, cell: &CellPlan, error: &MatrixError) -> CellReport {
     let mut entry = CellReport::without_numbers(index, cell, &error.to_string());
+    if let MatrixError::Crew(CrewError::Start(source)) = error {
+        entry.errno = source.raw_os_error();
+        entry.remedy =
+            Some("use fewer --threads, or allow more (ulimit -u, the group's pids)".to_string());
+    }
     if let MatrixError::Transfer(transfer) = error {
         entry.errno = transfer.errno();
         if let TransferError::Unavailable { remedy, .. } = transfer {

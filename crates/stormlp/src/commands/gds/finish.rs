@@ -176,6 +176,10 @@ fn verdict(report: &MatrixReport, resume_with: Option<&str>) -> Result<(), Failu
     };
     let failed = with(CellStatus::Failed).count();
     if let Some(first) = with(CellStatus::Failed).next() {
+        if let (Some(EAGAIN), Some(remedy)) = (first.errno, &first.remedy) {
+            let what = not_measured(first);
+            return Err(Failure::machine(anyhow::anyhow!("{what}")).with_help(remedy));
+        }
         return Err(Failure::storage(anyhow::anyhow!(
             "{failed} of {} cells failed; the first: {}",
             report.results.cells.len(),
@@ -228,6 +232,7 @@ fn matrix_failure(error: MatrixError) -> Failure {
 
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
+const EAGAIN: i32 = 11;
 const EACCES: i32 = 13;
 const EEXIST: i32 = 17;
 const EFBIG: i32 = 27;
