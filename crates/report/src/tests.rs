@@ -1,6 +1,7 @@
 //! Every document in every output, at the widths that terminals have.
 
 use proptest::prelude::*;
+use stormlp_model::printable::printable;
 
 use crate::document::{Cell, Column, Document, Quantity, Table};
 use crate::records::Records;
@@ -125,14 +126,14 @@ proptest! {
         for row in &rows {
             prop_assert_eq!(split(row).len(), 4, "{}", row);
         }
-        let shown: String = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let shown = printable(&name);
         prop_assert_eq!(&split(rows[2])[1], &format!(" {shown} "));
 
         let rows = csv::render(&document, true).unwrap();
         let mut reader = ::csv::Reader::from_reader(rows.as_bytes());
         let back: Vec<_> = reader.records().map(Result::unwrap).collect();
         prop_assert_eq!(back.len(), 1);
-        prop_assert_eq!(&back[0][0], name.as_str());
+        prop_assert_eq!(&back[0][0], &*shown);
 
         let text = text::render(&document, Some(80));
         prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{:?}", text);

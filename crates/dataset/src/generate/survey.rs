@@ -13,7 +13,7 @@ use stormlp_transfer::storage::{Left, Storage};
 
 use super::error::GenerateError;
 use super::state::{State, state_of};
-use super::verify::check_side_files;
+use super::verify::{check_framing, check_side_files};
 use super::{Existing, GeneratePlan, room};
 use crate::content::BLOCK_BYTES;
 use crate::manifest::{
@@ -273,7 +273,7 @@ fn look_at_all(plan: &GeneratePlan, record: &Record) -> Result<Looked, GenerateE
                 break;
             }
             let name = plan.dataset.path(index);
-            let state = state_of_index(plan, record, &name);
+            let state = state_of_index(plan, record, index, &name);
             let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
             match state {
                 Ok(State::Whole(file)) => drop(looked.kept.insert(index, file)),
@@ -318,6 +318,7 @@ fn with_side_files(
 fn state_of_index(
     plan: &GeneratePlan,
     record: &Record,
+    index: u64,
     name: &str,
 ) -> Result<State, TransferError> {
     let (storage, folder) = (&*plan.storage, plan.folder.as_path());
@@ -331,7 +332,11 @@ fn state_of_index(
         None => Ok(match storage.left(&folder.join(name), None)? {
             Left::Nothing => State::Gone,
             Left::Same(found) if found.bytes == 0 => State::Empty,
-            Left::Same(_) => State::Foreign("a file that no list names".to_string()),
+            // A run of an older version may have been killed before it listed what it had made.
+            Left::Same(found) => match check_framing(plan, index, name, found.bytes) {
+                Ok(_) => State::Gone,
+                Err(_) => State::Foreign("a file that no list names".to_string()),
+            },
             Left::Other(what) => State::Foreign(what),
         }),
     }

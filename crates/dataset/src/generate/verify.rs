@@ -102,8 +102,7 @@ fn check_file(plan: &GeneratePlan, record: Option<&Record>, index: u64) -> Resul
     let told = |error: TransferError| format!("{}: {}", plan.dataset.path(index), error.reason());
     let found = storage.found(&path).map_err(told)?.bytes;
     let Some(record) = record else {
-        let file = FoundFile { name, bytes: found };
-        return check_framing(plan, index, &file);
+        return check_framing(plan, index, &name, found);
     };
     let Some(file) = record.files.get(&name) else {
         return Err(format!(
@@ -156,9 +155,17 @@ pub(super) fn check_side_files(
 
 /// Without a manifest: the format's own framing and index, the number of samples and the expected
 /// size.
-fn check_framing(plan: &GeneratePlan, index: u64, file: &FoundFile) -> Result<u64, String> {
-    let FoundFile { name, bytes } = file;
-    let layout = inventory::inspect(&*plan.storage, &plan.folder, &plan.dataset, file)
+pub(super) fn check_framing(
+    plan: &GeneratePlan,
+    index: u64,
+    name: &str,
+    bytes: u64,
+) -> Result<u64, String> {
+    let file = FoundFile {
+        name: name.to_string(),
+        bytes,
+    };
+    let layout = inventory::inspect(&*plan.storage, &plan.folder, &plan.dataset, &file)
         .map_err(|error| error.to_string())?;
     let samples = plan.dataset.recipe().samples_per_file;
     if layout.samples != samples {
@@ -168,7 +175,7 @@ fn check_framing(plan: &GeneratePlan, index: u64, file: &FoundFile) -> Result<u6
         ));
     }
     let expected = plan.dataset.expected_bytes(index);
-    if plan.dataset.sizes_are_exact() && *bytes != expected {
+    if plan.dataset.sizes_are_exact() && bytes != expected {
         return Err(format!(
             "{name}: it has {bytes} bytes, the workload's has {expected}"
         ));
