@@ -21,7 +21,9 @@ pub(crate) fn probe(path: &Path) -> Fact<DirectSupport> {
             return Fact::unknown(format!("stat {}: {}", path.display(), plain(&error.into())));
         }
     };
-    let attempt = match FileType::from_raw_mode(stat.st_mode) {
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    let is_folder = kind == FileType::Directory;
+    let attempt = match kind {
         FileType::Directory => scratch(path).map(|file| (file, true)),
         // To open a pipe would be to wait for whoever is at its other end.
         other if !matches!(other, FileType::RegularFile | FileType::BlockDevice) => {
