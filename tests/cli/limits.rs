@@ -202,7 +202,7 @@ fn a_failed_transfer_is_told_with_its_file_and_place() {
         ),
         (
             format!("train unet3d --generate --files 35 {SMALL} --inject-fault write:9:EIO"),
-            "npz",
+            "stormlp-data/unet3d/",
         ),
     ] {
         let output = shell(folder.path(), &format!("exec \"$0\" {words}"));

@@ -7,7 +7,6 @@
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -17,7 +16,7 @@ use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
 use stormlp_transfer::crew::guarded;
-use stormlp_transfer::storage::{Access, Kind, Storage};
+use stormlp_transfer::storage::{self, Access, Kind, Storage};
 use stormlp_transfer::timer::Waker;
 use stormlp_transfer::{
     Driver, FileId, Landed, PathSpec, Place, Slot, TransferError, TransferPath,
@@ -382,8 +381,7 @@ impl<'a> IoThread<'a> {
         };
         if self.rules.kind == PathKind::Null {
             if self.null_file.is_none() {
-                let storage = self.handles.storage();
-                let nothing = storage.open(Path::new("/dev/null"), Access::Read, false);
+                let nothing = storage::nothing();
                 let id = self.driver.attach(nothing.map_err(named)?).map_err(named)?;
                 self.null_file = Some(id);
             }

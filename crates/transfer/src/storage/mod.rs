@@ -495,6 +495,15 @@ pub fn write_atomically(path: &Path, content: &[u8]) -> Result<(), TransferError
     Disk.write(path, content, Durability::Certain)
 }
 
+/// A file in which nothing is, for a path that asks for one and touches none.
+///
+/// # Errors
+/// When the system has no such file.
+pub fn nothing() -> Result<File, TransferError> {
+    let path = Path::new("/dev/null");
+    File::open(path).map_err(|source| TransferError::file("open", path, source))
+}
+
 /// Whether an error of [`Storage::open`] means that the file system has no `O_DIRECT`.
 pub fn is_direct_refused(error: &TransferError) -> bool {
     matches!(error.errno(), Some(libc::EINVAL | libc::EOPNOTSUPP))
