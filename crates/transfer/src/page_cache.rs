@@ -80,7 +80,7 @@ struct Cachestat {
 pub fn residency(file: &File, path: &Path) -> Result<Residency, TransferError> {
     let fail = |source| TransferError::file("ask for the page cache of", path, source);
     if !may_be_told(file, path).map_err(fail)? {
-        let why = "the kernel tells it only those who own the file or may write to it";
+        let why = "the kernel tells this only to those who own the file or may write to it";
         let denied = std::io::Error::new(std::io::ErrorKind::PermissionDenied, why);
         return Err(fail(denied));
     }

@@ -122,9 +122,9 @@ fn cold(report: &TrainReport) -> Option<Warning> {
     if epochs.iter().any(|epoch| epoch.cached_share.is_none()) {
         return Some(Warning::new(
             WarningKind::CacheState,
-            "whether the page cache was empty is not known: the kernel tells it only those who own \
-             the files or may write to them",
-            "run as the owner of the dataset; bytes read from the device tell it as well",
+            "it is not known whether the page cache was empty: the kernel tells this only to those \
+             who own the files or may write to them",
+            "run as the owner of the dataset; the bytes read from the device tell it as well",
         ));
     }
     let shares = epochs.iter().filter_map(|epoch| epoch.cached_share);

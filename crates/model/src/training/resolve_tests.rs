@@ -345,10 +345,10 @@ fn checkpoints_may_not_cut_an_epoch_into_blocks_without_au() {
     };
     let refused = planned(2, 12).unwrap_err().to_string();
     assert!(refused.contains("needs 3"), "{refused}");
-    assert!(!warning_lines(&planned(4, 12).unwrap()).contains("behind its last checkpoint"));
+    assert!(!warning_lines(&planned(4, 12).unwrap()).contains("after its last checkpoint"));
     let short = warning_lines(&planned(5, 12).unwrap());
     assert!(
-        short.contains("behind its last checkpoint, has 2 steps"),
+        short.contains("after its last checkpoint, has 2 steps"),
         "{short}"
     );
 }

@@ -102,7 +102,7 @@ fn few_steps(plan: &TrainPlan, request: &TrainRequest) -> Option<Warning> {
     })
 }
 
-/// What is left of an epoch behind its last checkpoint may be too short for AU, and weighs in as
+/// What is left of an epoch after its last checkpoint may be too short for AU, and weighs in as
 /// 0 %: so every edition averages.
 fn short_last_block(plan: &TrainPlan, workload: &Workload) -> Option<Warning> {
     let between = plan.checkpoint.as_ref()?.steps_between?;
@@ -111,7 +111,7 @@ fn short_last_block(plan: &TrainPlan, workload: &Workload) -> Option<Warning> {
         Warning::new(
             WarningKind::TooShort,
             format!(
-                "the last block of an epoch, behind its last checkpoint, has {}: too few for AU, \
+                "the last block of an epoch, after its last checkpoint, has {}: too few for AU, \
                  which counts them as 0 %",
                 counted(last, "step")
             ),

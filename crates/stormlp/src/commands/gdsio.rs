@@ -54,14 +54,14 @@ Transfers:
   -i SIZE  size of a transfer, or min:max:step taken in turn (default 1M)
   -s SIZE  with -D the size of each file; with -f of the file, which the workers split
            (with -T each worker goes over all of it)
-  -o SIZE  start offset       -T SECONDS  run so long instead of one pass
+  -o SIZE  start offset       -T SECONDS  run for this long instead of one pass
   -V       verify             -k SEED     seed of random offsets
   -U       unaligned offsets  -a SIZE     alignment of random offsets
   -R       random content (always so here)   -F  made anew for every write
   -B N     entries of a batch -M PERCENT  share of reads in a batch
   -m KIND  0 device, 1 vmm, 2 pinned, 3 malloc, 4 mmap      -b  do not register buffers
   -O 1     without O_DIRECT (with -x 1, 2 and 4)            -J  a line for each job
-  -p       taken, without effect
+  -p       accepted without effect
 
 stormlp's own:
   --emulate  host memory stands in for the GPUs, so that a line runs where there are none, and is

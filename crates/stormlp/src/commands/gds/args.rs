@@ -89,15 +89,15 @@ pub(crate) struct MatrixArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "passes")]
     duration: Option<Duration>,
 
-    /// Go over the files so many times instead, all of it counted
+    /// Go over the files this many times instead; all of it counts
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     passes: Option<u32>,
 
-    /// Run each cell so long before it is measured
+    /// Run each cell for this long before it is measured
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     warmup: Option<Duration>,
 
-    /// Run each cell so often; the table shows mean ± standard deviation [default: 1]
+    /// Run each cell this many times; the table shows mean ± standard deviation [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: Option<u32>,
 
@@ -115,7 +115,7 @@ pub(crate) struct MatrixArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Files")]
 pub(crate) struct FileArgs {
-    /// Folder with a file for each thread; repeat it to deal the threads over several
+    /// Folder with a file for each thread; repeat it to spread the threads over several
     /// [default: ./stormlp-data/gds]
     #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "job"])]
     dir: Vec<PathBuf>,
@@ -135,7 +135,7 @@ pub(crate) struct FileArgs {
     #[arg(long, value_name = "SIZE")]
     file_size: Option<ByteSize>,
 
-    /// Start so far into every file
+    /// Start this far into every file
     #[arg(long, value_name = "SIZE")]
     offset: Option<ByteSize>,
 
@@ -196,7 +196,7 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "NAME")]
     engine: Option<EngineChoice>,
 
-    /// Submissions gathered before they go to the kernel [default: 4]
+    /// Transfers gathered before they go to the kernel [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     submit_batch: Option<u32>,
 
