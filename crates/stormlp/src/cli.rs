@@ -18,7 +18,7 @@ use crate::exit::Failure;
 #[derive(Debug, Parser)]
 #[command(name = "stormlp", version, max_term_width = 100, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
-    /// Show no progress on stderr; results and errors are printed as ever.
+    /// Show no progress on stderr; results and errors are still printed.
     #[arg(long, global = true)]
     pub(crate) quiet: bool,
 
@@ -93,7 +93,7 @@ impl Cli {
 pub(crate) enum Command {
     /// Compare the transfer paths between storage and accelerator memory.
     Gds(Box<gds::Args>),
-    /// The same engine behind gdsio's own arguments and job files.
+    /// Run gdsio's own arguments and job files on the same engine.
     Gdsio(gdsio::Args),
     /// Run an MLPerf Storage training workload and report accelerator utilisation.
     Train(train::Args),

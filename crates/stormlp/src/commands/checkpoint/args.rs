@@ -25,8 +25,8 @@ Examples:
   stormlp checkpoint llama3-8b --scale 1 --dir /mnt/ckpt --cold --path cpu
                                                          the full run, restored from storage
 
-Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is always saved under
-./stormlp-results; checkpoints stay until --clean or `stormlp clean` removes them.")]
+Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is saved under
+./stormlp-results (see --results-dir); checkpoints stay until --clean or `stormlp clean` removes them.")]
 pub(crate) struct Args {
     /// llama3-8b, llama3-70b, llama3-405b, llama3-1t, or a workload file with DLIO's keys
     #[arg(value_name = "MODEL|FILE.yaml")]

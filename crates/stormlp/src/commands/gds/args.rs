@@ -56,7 +56,7 @@ impl FromStr for Sizes {
 
 /// What is measured.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "The matrix (lists by commas)")]
+#[command(next_help_heading = "The matrix (commas separate the entries of a list)")]
 pub(crate) struct MatrixArgs {
     /// Paths: gds, gds-async, gds-batch, gds-batch-stream, cpu, buffered, cpu-gpu,
     /// cpu-async-gpu, page-cache, null; or `auto` (gds, cpu-gpu, page-cache), or `all`

@@ -33,8 +33,8 @@ Examples:
   stormlp gds --path gds,cpu-gpu --op read,write --io-size 4K,1M,16M --threads 1,16 \\
       --repeat 3 --baseline before/report.json
 
-Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is always saved under
-./stormlp-results; `stormlp report` shows it again.")]
+Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is saved under
+./stormlp-results (see --results-dir); `stormlp report` shows it again.")]
 pub(crate) struct Args {
     #[command(flatten)]
     matrix: args::MatrixArgs,
