@@ -6,6 +6,10 @@
 Both sides read the same file in the same minute, A B A B, so that a noisy disk or neighbour
 disturbs both alike. CPU per I/O is each side's own user and system time over its measured run.
 Nothing is asserted: the figures are for people to read.
+
+The pages under the buffers decide more than the program: so direct reads are compared at equal
+pages, once small and once huge. fio gets transparent huge pages from glibc (2.35 or later), by
+GLIBC_TUNABLES=glibc.malloc.hugetlb=1. What each side really got is read from the kernel, and said.
 """
 
 import argparse
@@ -15,22 +19,51 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
+
+# Makes glibc ask for transparent huge pages under whatever malloc maps.
+HUGE_MALLOC = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 
-def fio(file, size, seconds, *options):
-    """One fio job; IOPS, bytes/s and CPU microseconds per I/O."""
+def huge_kib(pid):
+    """KiB on transparent huge pages of a process and its children, as the kernel counts them."""
+    total = 0
+    try:
+        with open(f"/proc/{pid}/smaps_rollup") as rollup:
+            for line in rollup:
+                if line.startswith(("AnonHugePages:", "ShmemPmdMapped:")):
+                    total += int(line.split()[1])
+        with open(f"/proc/{pid}/task/{pid}/children") as children:
+            total += sum(huge_kib(child) for child in children.read().split())
+    except (OSError, ValueError):
+        pass
+    return total
+
+
+def fio(file, size, seconds, *options, pages="small"):
+    """One fio job; IOPS, bytes/s, CPU microseconds per I/O, and the pages under its memory."""
     command = ["fio", "--name=x", f"--filename={file}", f"--size={size}", "--time_based",
                f"--runtime={seconds}", "--randrepeat=0", "--norandommap", "--group_reporting",
                "--output-format=json", *options]
-    job = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["jobs"][0]
+    env = {**os.environ, **(HUGE_MALLOC if pages == "huge" else {})}
+    with tempfile.TemporaryFile() as out:
+        run = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, env=env)
+        time.sleep(seconds / 2)
+        kib = huge_kib(run.pid)
+        told = run.communicate()[1]
+        if run.returncode != 0:
+            sys.exit(f"{' '.join(command)}\nended with {run.returncode}:\n{told.decode()}")
+        out.seek(0)
+        job = json.load(out)["jobs"][0]
     read = job["read"]
     cpu_seconds = (job["usr_cpu"] + job["sys_cpu"]) / 100 * job["job_runtime"] / 1000
     return {"iops": read["iops"], "bytes": read["bw_bytes"],
-            "cpu_us": cpu_seconds * 1e6 / max(read["total_ios"], 1)}
+            "cpu_us": cpu_seconds * 1e6 / max(read["total_ios"], 1),
+            "pages": f"{kib >> 10} MiB on huge pages"}
 
 
 def stormlp(binary, cpu, *options):
-    """One cell; IOPS, bytes/s and CPU microseconds per I/O."""
+    """One cell; IOPS, bytes/s, CPU microseconds per I/O, and the pages under its buffers."""
     pin = ["taskset", "-c", str(cpu)] if cpu is not None else []
     with tempfile.TemporaryDirectory() as results:
         command = [*pin, binary, "gds", "--format", "json", "--results-dir", results, *options]
@@ -40,7 +73,7 @@ def stormlp(binary, cpu, *options):
     cell = json.loads(run.stdout)["cells"][0]
     cpu_seconds = cell["cpu_user_seconds"] + cell["cpu_system_seconds"]
     return {"iops": cell["iops"], "bytes": cell["throughput_bytes_per_second"],
-            "cpu_us": cpu_seconds * 1e6 / cell["operations"]}
+            "cpu_us": cpu_seconds * 1e6 / cell["operations"], "pages": cell["buffers_backing"]}
 
 
 def warm(file):
@@ -58,7 +91,8 @@ def compare(title, pairs, ours, theirs, before=None):
             if before:
                 before()
             runs.append(side())
-    print(f"\n{title}")
+    seen = [sorted({run["pages"] for run in runs}) for runs in (mine, others)]
+    print(f"\n{title}\n  {'pages':>15}: stormlp {', '.join(seen[0])}; fio {', '.join(seen[1])}")
     for key, unit, scale in (("iops", "IOPS", 1), ("bytes", "MiB/s", 1 << 20),
                              ("cpu_us", "us CPU per I/O", 1)):
         a = [run[key] / scale for run in mine]
@@ -112,8 +146,8 @@ def main():
                                "--threads", str(threads), "--queue-depth", str(depth),
                                "--duration", str(args.seconds), "--file", args.file, *more)
 
-    def theirs(*options):
-        return lambda: fio(args.file, args.size, args.seconds, *options)
+    def theirs(*options, pages="small"):
+        return lambda: fio(args.file, args.size, args.seconds, *options, pages=pages)
 
     def heat():
         warm(args.file)
@@ -127,12 +161,16 @@ def main():
             args.pairs, hot_ours, theirs(*hot), heat)
     compare("the same; fio submitting in batches of 8", args.pairs, hot_ours,
             theirs(*hot, "--iodepth_batch_submit=8", "--iodepth_batch_complete_max=32"), heat)
-    compare("4 KiB random read, O_DIRECT, one thread, depth 32; fio with registered buffers and files",
-            args.pairs, ours(None, "cpu", "randread", "4K", 1, 32),
-            theirs("--rw=randread", "--bs=4k", "--iodepth=32", "--direct=1", *uring, *fixed))
-    compare("1 MiB sequential read, O_DIRECT, one thread, depth 8; fio as users run it",
-            args.pairs, ours(None, "cpu", "read", "1M", 1, 8),
-            theirs("--rw=read", "--bs=1M", "--iodepth=8", "--direct=1", *uring))
+    for pages in ("small", "huge"):
+        compare(f"4 KiB random read, O_DIRECT, one thread, depth 32, {pages} pages; fio with "
+                "registered buffers and files", args.pairs,
+                ours(None, "cpu", "randread", "4K", 1, 32, "--pages", pages),
+                theirs("--rw=randread", "--bs=4k", "--iodepth=32", "--direct=1", *uring, *fixed,
+                       pages=pages))
+        compare(f"1 MiB sequential read, O_DIRECT, one thread, depth 8, {pages} pages; fio as users "
+                "run it", args.pairs,
+                ours(None, "cpu", "read", "1M", 1, 8, "--pages", pages),
+                theirs("--rw=read", "--bs=1M", "--iodepth=8", "--direct=1", *uring, pages=pages))
     compare("1 MiB sequential read, page cache warm, two threads; fio's two psync jobs",
             args.pairs, ours(None, "buffered", "read", "1M", 2, 1, "--cache", "as-is"),
             theirs("--rw=read", "--bs=1M", "--direct=0", "--invalidate=0", "--ioengine=psync",

@@ -112,8 +112,13 @@ fn the_keys_that_scripts_rely_on_are_there_in_stdout_and_in_the_saved_report() {
             assert!(cell.as_object().unwrap().contains_key(key), "{key}: {cell}");
         }
         if cell["status"] == "ok" {
-            for key in ["mean", "min", "p50", "p90", "p99", "p999", "max"] {
+            for key in ["mean", "min", "max"] {
                 assert!(cell["latency_us"][key].as_f64().unwrap() > 0.0, "{key}");
+            }
+            let transfers = cell["operations"].as_u64().unwrap();
+            for (key, fewest) in [("p50", 2), ("p90", 10), ("p99", 100), ("p999", 1000)] {
+                let percentile = cell["latency_us"].as_object().unwrap()[key].as_f64();
+                assert_eq!(percentile.is_some(), transfers >= fewest, "{key}: {cell}");
             }
             let bytes =
                 cell["operations"].as_u64().unwrap() * cell["io_size_bytes"].as_u64().unwrap();
@@ -234,7 +239,9 @@ fn exports_are_told_by_extension_and_csv_grows() {
     let csv = fs::read_to_string(folder.path().join("a.csv")).unwrap();
     assert_eq!(csv.lines().count(), 3, "{csv}");
     let markdown = fs::read_to_string(folder.path().join("a.md")).unwrap();
-    assert!(markdown.starts_with("### buffered moved "), "{markdown}");
+    let headline = markdown.lines().next().unwrap();
+    assert!(headline.starts_with("### buffered"), "{markdown}");
+    assert!(headline.contains(" moved "), "{markdown}");
     assert_eq!(read_json(&folder.path().join("a.json"))["kind"], "gds");
 }
 

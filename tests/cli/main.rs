@@ -11,6 +11,7 @@ mod devices;
 mod doctor;
 mod frame;
 mod gds;
+mod gds_honest;
 mod gds_saved;
 mod gds_trouble;
 mod gdsio;

@@ -25,20 +25,24 @@ pub struct LatencyHistogram {
 }
 
 /// A summary of latencies in microseconds.
+///
+/// A percentile is left out where fewer latencies than it takes for one to lie beyond it were
+/// recorded: 2 for the median, 10, 100 and 1000 for the others. It would be the maximum, or lie
+/// between two latencies by chance.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyUs {
     /// Exact arithmetic mean.
     pub mean: f64,
     /// Exact minimum.
     pub min: f64,
-    /// Median, within 1 %.
-    pub p50: f64,
-    /// 90th percentile, within 1 %.
-    pub p90: f64,
-    /// 99th percentile, within 1 %.
-    pub p99: f64,
-    /// 99.9th percentile, within 1 %.
-    pub p999: f64,
+    /// Median, within 1 %; `None` below 2 latencies.
+    pub p50: Option<f64>,
+    /// 90th percentile, within 1 %; `None` below 10 latencies.
+    pub p90: Option<f64>,
+    /// 99th percentile, within 1 %; `None` below 100 latencies.
+    pub p99: Option<f64>,
+    /// 99.9th percentile, within 1 %; `None` below 1000 latencies.
+    pub p999: Option<f64>,
     /// Exact maximum.
     pub max: f64,
 }
@@ -119,19 +123,22 @@ impl LatencyHistogram {
             .clamp(self.min_ns.min(self.max_ns), self.max_ns)
     }
 
-    /// Mean, extremes and percentiles; `None` when nothing was recorded.
+    /// Mean, extremes and those percentiles that enough latencies stand behind; `None` when nothing
+    /// was recorded.
     pub fn summary(&self) -> Option<LatencyUs> {
         if self.is_empty() {
             return None;
         }
-        let quantile_us = |quantile| self.quantile_ns(quantile) as f64 / 1e3;
+        let percentile_us = |quantile, fewest| {
+            (self.len() >= fewest).then(|| self.quantile_ns(quantile) as f64 / 1e3)
+        };
         Some(LatencyUs {
             mean: self.sum_ns as f64 / self.len() as f64 / 1e3,
             min: self.min_ns as f64 / 1e3,
-            p50: quantile_us(0.5),
-            p90: quantile_us(0.9),
-            p99: quantile_us(0.99),
-            p999: quantile_us(0.999),
+            p50: percentile_us(0.5, 2),
+            p90: percentile_us(0.9, 10),
+            p99: percentile_us(0.99, 100),
+            p999: percentile_us(0.999, 1000),
             max: self.max_ns as f64 / 1e3,
         })
     }
@@ -168,10 +175,29 @@ mod tests {
         assert!(LatencyHistogram::new().summary().is_none());
     }
 
+    #[test]
+    fn a_percentile_needs_a_latency_beyond_it() {
+        let mut histogram = LatencyHistogram::new();
+        let mut there = Vec::new();
+        for count in 1..=1000u64 {
+            histogram.record_ns(count * 1000);
+            let us = histogram.summary().unwrap();
+            let known = [us.p50, us.p90, us.p99, us.p999];
+            let known = known
+                .iter()
+                .filter(|percentile| percentile.is_some())
+                .count();
+            if there.last().is_none_or(|(_, last)| *last != known) {
+                there.push((count, known));
+            }
+        }
+        assert_eq!(there, [(1, 0), (2, 1), (10, 2), (100, 3), (1000, 4)]);
+    }
+
     proptest! {
         #[test]
         fn percentiles_are_within_one_percent_and_ordered(
-            samples in prop::collection::vec(1u64..10_000_000_000, 1..300)
+            samples in prop::collection::vec(1u64..10_000_000_000, 1000..1300)
         ) {
             let mut histogram = LatencyHistogram::new();
             samples.iter().for_each(|ns| histogram.record_ns(*ns));
@@ -179,11 +205,12 @@ mod tests {
             sorted.sort_unstable();
             let summary = histogram.summary().unwrap();
             let exact = sorted[(sorted.len() - 1) / 2] as f64 / 1e3;
-            prop_assert!((summary.p50 - exact).abs() <= exact * 0.011 + 0.001);
+            let percentiles = [summary.p50, summary.p90, summary.p99, summary.p999];
+            let [p50, p90, p99, p999] = percentiles.map(Option::unwrap);
+            prop_assert!((p50 - exact).abs() <= exact * 0.011 + 0.001);
             prop_assert_eq!(summary.min, sorted[0] as f64 / 1e3);
             prop_assert_eq!(summary.max, sorted[sorted.len() - 1] as f64 / 1e3);
-            prop_assert!(summary.p50 <= summary.p90 && summary.p90 <= summary.p99);
-            prop_assert!(summary.p999 <= summary.max);
+            prop_assert!(p50 <= p90 && p90 <= p99 && p99 <= p999 && p999 <= summary.max);
         }
 
         #[test]

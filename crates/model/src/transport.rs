@@ -42,6 +42,9 @@ pub struct Transport {
     pub window: usize,
     /// Submissions gathered before they go to the kernel.
     pub submit_batch: usize,
+    /// What pages the host's buffers are to lie on.
+    #[serde(default)]
+    pub pages: Pages,
     /// Whether buffers are registered with cuFile.
     pub register_buffers: bool,
     /// Files that each thread holds open from one transfer to the next.
@@ -71,6 +74,7 @@ impl Transport {
             chunk_bytes: 0,
             window: 1,
             submit_batch: 1,
+            pages: Pages::Huge,
             register_buffers: true,
             streams: 1,
         }
@@ -113,6 +117,7 @@ impl Transport {
             chunk_bytes: 64 << 10,
             window: 1,
             submit_batch: 5,
+            pages: Pages::Huge,
             register_buffers: true,
             streams: 24,
         }
@@ -220,6 +225,39 @@ pub fn emulated_warning() -> Warning {
          within host memory",
         "run on a machine with a GPU to measure transfers to one",
     )
+}
+
+/// What pages the buffers in host memory are to lie on.
+///
+/// A large direct transfer is one segment on a huge page and hundreds on small ones, which costs the
+/// CPU more, and on some devices bandwidth. Ordinary programs have small pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[derive(EnumString, IntoStaticStr, VariantArray, VariantNames)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+pub enum Pages {
+    /// Huge pages where the kernel has them: reserved ones, else transparent ones.
+    #[default]
+    Huge,
+    /// Small pages, never huge ones.
+    Small,
+}
+
+impl Named for Pages {
+    const WHAT: &'static str = "a size of pages";
+}
+
+impl Pages {
+    /// As it is typed.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// What a header says of buffers that are not on the usual pages.
+    pub fn remark(self) -> Option<&'static str> {
+        (self == Self::Small).then_some("on small pages, as asked for")
+    }
 }
 
 /// Which engine to drive the CPU's paths with.

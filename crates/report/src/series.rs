@@ -32,8 +32,8 @@ pub struct Distribution {
     pub name: String,
     /// The unit of the values.
     pub unit: &'static str,
-    /// Mean, percentiles and maximum by their names.
-    pub percentiles: [(&'static str, f64); 6],
+    /// Mean, percentiles and maximum by their names; `None` where too few times stand behind one.
+    pub percentiles: [(&'static str, Option<f64>); 6],
 }
 
 impl Series {
@@ -81,12 +81,12 @@ impl Distribution {
             name: name.into(),
             unit: "µs",
             percentiles: [
-                ("mean", us.mean),
+                ("mean", Some(us.mean)),
                 ("p50", us.p50),
                 ("p90", us.p90),
                 ("p99", us.p99),
                 ("p99.9", us.p999),
-                ("max", us.max),
+                ("max", Some(us.max)),
             ],
         }
     }
@@ -124,7 +124,10 @@ impl Table {
         let mut table = Self::new([Column::words("time", 0)].into_iter().chain(numbers));
         for one in distributions {
             let values = one.percentiles.iter();
-            let values = values.map(|(_, value)| Quantity::lower(*value, one.unit).into());
+            let values = values.map(|(_, value)| match value {
+                Some(value) => Quantity::lower(*value, one.unit).into(),
+                None => "".into(),
+            });
             let name = [one.name.clone().into()];
             table.row(one.name.clone(), name.into_iter().chain(values).collect());
         }

@@ -17,8 +17,9 @@ pub(crate) fn of_matrix(report: &MatrixReport) -> Facts {
     settings.add("page cache", plan.cache.name());
     settings.add("engine", plan.engine().1);
     settings.add("memory", matrix::memory_words(report));
+    settings.add("pages", plan.pages().name());
     settings.add("verify", switch(plan.verify));
-    settings.add("fsync", switch(plan.fsync));
+    settings.add("fsync", matrix::fsync_setting(plan));
     of_all(report, settings)
 }
 
@@ -31,6 +32,7 @@ pub(crate) fn of_training(report: &TrainReport) -> Facts {
     settings.add("accelerators", plan.accelerators);
     settings.add("profile", plan.profile);
     settings.add("path", plan.transport.path);
+    settings.add("pages", plan.transport.pages.name());
     settings.add(
         "storage",
         match plan.storage {
@@ -52,6 +54,7 @@ pub(crate) fn of_checkpoint(report: &CheckpointReport) -> Facts {
     settings.add("ranks", plan.ranks.len());
     settings.add("scale", plan.scaling.shown());
     settings.add("path", plan.path());
+    settings.add("pages", plan.save.pages.name());
     settings.add("fsync", plan.fsync);
     settings.add("cold", switch(plan.cold));
     of_all(report, settings)

@@ -5,13 +5,13 @@
 //! That matters more than the choice of engine, so every buffer is carved from here.
 
 use std::fs;
-use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use serde::{Deserialize, Serialize};
+use stormlp_model::transport::Pages;
 
 use crate::error::TransferError;
 
@@ -28,6 +28,8 @@ pub enum Backing {
     TransparentHuge,
     /// Small pages, for the most part.
     SmallPages,
+    /// The kernel does not say.
+    Unknown,
 }
 
 /// The mapping itself; unmapped when the last buffer is gone.
@@ -63,17 +65,28 @@ pub struct Region {
 }
 
 impl Region {
-    /// Maps at least `bytes` and touches every page, so that no page fault is left for later.
+    /// Maps at least `bytes`, on huge pages where they are to be had, and touches every page, so
+    /// that no page fault is left for later.
     ///
     /// # Errors
     /// When the memory cannot be mapped.
     pub fn new(bytes: usize) -> Result<Self, TransferError> {
+        Self::on(bytes, Pages::Huge)
+    }
+
+    /// The same on pages of a chosen size.
+    ///
+    /// # Errors
+    /// When the memory cannot be mapped.
+    pub fn on(bytes: usize, pages: Pages) -> Result<Self, TransferError> {
         let bytes = bytes.max(1).next_multiple_of(HUGE_PAGE_BYTES);
         let memory = |source: rustix::io::Errno| TransferError::Memory {
             bytes,
             source: source.into(),
         };
-        if let Ok(mapping) = Mapping::huge_tlb(bytes) {
+        if pages == Pages::Huge
+            && let Ok(mapping) = Mapping::huge_tlb(bytes)
+        {
             return Ok(Self {
                 mapping: Arc::new(mapping),
                 bytes,
@@ -81,12 +94,11 @@ impl Region {
                 backing: Backing::HugeTlb,
             });
         }
-        let mapping = Mapping::transparent(bytes).map_err(memory)?;
-        let huge_bytes = anonymous_huge_bytes(mapping.base.as_ptr() as usize).unwrap_or(0);
-        let backing = if huge_bytes * 10 >= bytes * 9 {
-            Backing::TransparentHuge
-        } else {
-            Backing::SmallPages
+        let mapping = Mapping::ordinary(bytes, pages).map_err(memory)?;
+        let backing = match anonymous_huge_bytes(mapping.base.as_ptr() as usize) {
+            Some(huge_bytes) if huge_bytes * 10 >= bytes * 9 => Backing::TransparentHuge,
+            Some(_) => Backing::SmallPages,
+            None => Backing::Unknown,
         };
         Ok(Self {
             mapping: Arc::new(mapping),
@@ -152,8 +164,9 @@ impl Mapping {
         })
     }
 
-    /// Maps ordinary memory, aligned so that the kernel can put huge pages under it.
-    fn transparent(bytes: usize) -> rustix::io::Result<Self> {
+    /// Maps ordinary memory, aligned so that the kernel can put huge pages under it, and asks for
+    /// such pages or for none.
+    fn ordinary(bytes: usize, pages: Pages) -> rustix::io::Result<Self> {
         let mapped_bytes = bytes + HUGE_PAGE_BYTES;
         // SAFETY: a fresh anonymous mapping aliases nothing.
         let mapped = unsafe {
@@ -172,10 +185,14 @@ impl Mapping {
             mapped,
             mapped_bytes,
         };
+        let advice = match pages {
+            Pages::Huge => Advice::LinuxHugepage,
+            Pages::Small => Advice::LinuxNoHugepage,
+        };
         // SAFETY: the range lies inside the mapping just made. Both calls are advice: a kernel
         // without huge pages or without populate leaves small pages or faults later.
         unsafe {
-            let _ = madvise(base.as_ptr().cast(), bytes, Advice::LinuxHugepage);
+            let _ = madvise(base.as_ptr().cast(), bytes, advice);
             if madvise(base.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite).is_err() {
                 base.write_bytes(0, bytes);
             }
@@ -186,24 +203,20 @@ impl Mapping {
 
 const PROTECTION: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
-/// Bytes of the mapping that holds `address` which the kernel keeps on transparent huge pages.
-fn anonymous_huge_bytes(address: usize) -> io::Result<usize> {
-    let smaps = fs::read_to_string("/proc/self/smaps")?;
+/// Bytes of the mapping that holds `address` which the kernel keeps on transparent huge pages;
+/// `None` where it does not say.
+fn anonymous_huge_bytes(address: usize) -> Option<usize> {
+    let smaps = fs::read_to_string("/proc/self/smaps").ok()?;
     let mut inside = false;
     for line in smaps.lines() {
         if let Some((start, end)) = mapping_bounds(line) {
             inside = (start..end).contains(&address);
         } else if inside && let Some(rest) = line.strip_prefix("AnonHugePages:") {
-            let kib: usize = rest
-                .trim()
-                .trim_end_matches(" kB")
-                .trim()
-                .parse()
-                .unwrap_or(0);
-            return Ok(kib << 10);
+            let kib: usize = rest.trim().trim_end_matches(" kB").trim().parse().ok()?;
+            return Some(kib << 10);
         }
     }
-    Ok(0)
+    None
 }
 
 /// The bounds in the heading line of a mapping in smaps, `7f00-7fff rw-p …`.
@@ -314,6 +327,15 @@ mod tests {
         drop(buffer);
         assert!(region.reset());
         assert!(region.carve(HUGE_PAGE_BYTES, 1).is_some());
+    }
+
+    #[test]
+    fn small_pages_are_small_whatever_the_kernel_prefers() {
+        let region = Region::on(8 << 20, Pages::Small).unwrap();
+        assert!(matches!(
+            region.backing(),
+            Backing::SmallPages | Backing::Unknown
+        ));
     }
 
     #[test]

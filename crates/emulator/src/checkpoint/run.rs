@@ -73,7 +73,7 @@ pub(super) fn run_over(
     let _locks = folders::enter(&**storage, &plan.folders)?;
     let folders: Vec<_> = plan.folders.iter().map(Location::folder).collect();
     let devices = storage.devices(&folders);
-    let mut region = Region::new(plan.region_bytes() as usize)?;
+    let mut region = Region::on(plan.region_bytes() as usize, plan.save.pages)?;
     let mut report = Report::new(head, plan.clone(), CheckpointResults::default());
     report.warnings.clone_from(&plan.warnings);
     report.warnings.extend(debug_build(&report.head));
@@ -325,7 +325,8 @@ impl Run<'_> {
     /// Makes the region free; a phase that broke may still have buffers, then there is a new one.
     fn free(&self, region: &mut Region) -> Result<(), TransferError> {
         if !region.reset() {
-            *region = Region::new(self.stage.plan.region_bytes() as usize)?;
+            let plan = self.stage.plan;
+            *region = Region::on(plan.region_bytes() as usize, plan.save.pages)?;
         }
         Ok(())
     }

@@ -121,10 +121,7 @@ impl Bench<'_> {
             Direction::Read | Direction::Write => Access::ReadWrite,
         };
         let file = self.storage.open(path, access, cell.direct)?;
-        let writes = cell.op.direction() == Direction::Write;
-        let sync = (writes && self.plan.fsync)
-            .then(|| file.try_clone())
-            .transpose();
+        let sync = cell.fsync.then(|| file.try_clone()).transpose();
         let sync = sync.map_err(|e| TransferError::file("open", path, e))?;
         let work = self.assignment(cell, worker, index as u64, path);
         Ok(Supplies {

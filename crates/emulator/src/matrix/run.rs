@@ -85,7 +85,7 @@ pub fn run(
         return Ok(report);
     }
     let _cufile = hold_cufile(&plan)?;
-    let mut region = Region::new(plan.region_bytes as usize)?;
+    let mut region = Region::on(plan.region_bytes as usize, plan.pages())?;
     let mut matrix = Matrix {
         bench: Bench {
             plan: &plan,
@@ -107,7 +107,7 @@ pub fn run(
         }
         if !region.reset() {
             // A cell that broke kept buffers; the next one gets fresh ones.
-            region = Region::new(plan.region_bytes as usize)?;
+            region = Region::on(plan.region_bytes as usize, plan.pages())?;
         }
         let measured = matrix.cell(index, cell, &mut region);
         on_cell(&measured);
@@ -168,6 +168,7 @@ fn backing(backing: Backing) -> BufferBacking {
         Backing::HugeTlb => BufferBacking::HugeTlb,
         Backing::TransparentHuge => BufferBacking::TransparentHuge,
         Backing::SmallPages => BufferBacking::SmallPages,
+        Backing::Unknown => BufferBacking::Unknown,
     }
 }
 
@@ -502,7 +503,7 @@ fn numbers(plan: &MatrixPlan, cell: &CellPlan, measured: CellMeasurement) -> Opt
             false => "host memory".to_string(),
         },
         memory_emulated: cell.transport.emulated,
-        buffers_backing: BufferBacking::SmallPages,
+        buffers_backing: BufferBacking::Unknown,
         peak_rss_bytes: peak_rss_bytes(),
         jobs,
         interrupted: measured.interrupted,

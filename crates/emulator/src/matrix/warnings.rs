@@ -4,6 +4,9 @@ use stormlp_model::evidence::{DirectIo, Evidence};
 use stormlp_model::matrix::{BufferBacking, CacheState, CellPlan, MatrixPlan, Measurement, Span};
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
+use stormlp_model::stats::{mean, sample_deviation};
+use stormlp_model::transport::Pages;
+use stormlp_model::units::ByteSize;
 use stormlp_model::warning::{Warning, WarningKind};
 
 /// A cell shorter than this says little.
@@ -16,6 +19,10 @@ const WARM_SHARE: f64 = 0.99;
 const TAIL_RATIO: f64 = 1.2;
 /// The two halves of a run may differ by this much.
 const DRIFT: f64 = 0.08;
+/// And by so many standard errors of their difference.
+const NOISE: f64 = 3.0;
+/// Transfers that each half must hold for their throughput to mean something.
+const ENOUGH: f64 = 100.0;
 /// Above this share of its threads' time a cell is bound by the CPU.
 const CPU_SHARE: f64 = 0.95;
 
@@ -30,6 +37,8 @@ pub(crate) fn of_cell(
         path(cell, evidence),
         engine(evidence),
         cache(plan, cell, measured),
+        again(plan, cell, measured),
+        stayed(plan, cell, measured),
         length(plan, measured),
         tail(measured),
         drift(measured),
@@ -101,6 +110,71 @@ fn cache(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<W
     }
 }
 
+/// Reads that came more than once over the same bytes, which a cache may have held by then.
+fn again(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
+    let reach = plan.reach(cell, measured)?;
+    let meant = plan.cache == CacheState::Warm && reach.through_cache;
+    if reach.is_write || !reach.is_again() || meant || in_memory(plan) {
+        return None;
+    }
+    let devices = measured.device_names.join(", ");
+    let source = match reach.device_share {
+        Some(share) => format!("{:.0} % of its bytes came from {devices}", 100.0 * share),
+        None => "no block device tells what came from storage".to_string(),
+    };
+    let doubt = match reach.through_cache {
+        true => "",
+        false => ", where a cache below the page cache may have held them",
+    };
+    Some(Warning::new(
+        WarningKind::CacheState,
+        format!(
+            "it went over its files {:.1} times: {source}{doubt}",
+            reach.rounds
+        ),
+        "use --passes 1, or a larger --file-size, to read everything once",
+    ))
+}
+
+/// Writes that storage had not got when the time was over.
+fn stayed(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
+    let reach = plan.reach(cell, measured)?;
+    if !reach.is_write || !reach.through_cache || in_memory(plan) {
+        return None;
+    }
+    let wrote = ByteSize(measured.bytes);
+    let devices = measured.device_names.join(", ");
+    let (fact, advice) = match (reach.device_bytes, reach.synced) {
+        (Some(_), _) if !reach.is_mostly_memory() => return None,
+        (Some(reached), false) => (
+            format!(
+                "{} of the {wrote} that it wrote had reached {devices} when it ended, the rest \
+                 was in the page cache",
+                ByteSize(reached)
+            ),
+            "`stormlp gds --fsync end` has the time of storage",
+        ),
+        (Some(reached), true) => (
+            format!(
+                "{} of the {wrote} that it wrote reached {devices}: it went over its files {:.1} \
+                 times, and later writes took the place of earlier ones in the page cache",
+                ByteSize(reached),
+                reach.rounds
+            ),
+            "use --passes 1, or a larger --file-size, to write everything once",
+        ),
+        (None, false) => (
+            format!(
+                "it wrote {wrote} to the page cache and did not sync: nothing tells how much of it \
+                 reached storage"
+            ),
+            "`stormlp gds --fsync end` has the time of storage",
+        ),
+        (None, true) => return None,
+    };
+    Some(Warning::new(WarningKind::CacheState, fact, advice))
+}
+
 /// Whether files of the matrix lie on a file system without storage behind it.
 fn in_memory(plan: &MatrixPlan) -> bool {
     let mut files = plan.files.iter();
@@ -135,24 +209,35 @@ fn tail(measured: &Measurement) -> Option<Warning> {
     })
 }
 
-/// Throughput that changed over the run.
+/// Throughput that changed over the run: by more than the intervals differ among themselves, and
+/// over enough transfers that it is not the rhythm of a few large ones.
 fn drift(measured: &Measurement) -> Option<Warning> {
-    // The last interval is seldom whole, and the first holds the start.
-    let whole = measured.series.interval_bytes.len().saturating_sub(1);
-    let series = measured
-        .series
-        .interval_bytes
-        .get(1..whole)
-        .filter(|series| series.len() >= 10)?;
-    let (first, second) = series.split_at(series.len() / 2);
-    let mean = |part: &[u64]| part.iter().sum::<u64>() as f64 / part.len() as f64;
-    let change = mean(second) / mean(first).max(1.0) - 1.0;
-    (change.abs() > DRIFT).then(|| {
+    let series = &measured.series;
+    let moving_seconds = measured.duration_seconds - measured.fsync_seconds.unwrap_or(0.0);
+    let moving = (moving_seconds / series.interval_seconds.max(1e-9)) as usize;
+    // The last interval is seldom whole, the first holds the start, and nothing is transferred
+    // while files are synced.
+    let whole = moving.min(series.interval_bytes.len().saturating_sub(1));
+    let intervals = series.interval_bytes.get(1..whole)?;
+    if intervals.len() < 10 {
+        return None;
+    }
+    let bytes: Vec<f64> = intervals.iter().map(|bytes| *bytes as f64).collect();
+    let (first, second) = bytes.split_at(bytes.len() / 2);
+    let transfer_bytes = measured.bytes as f64 / measured.operations.max(1) as f64;
+    let enough = |part: &[f64]| part.iter().sum::<f64>() >= ENOUGH * transfer_bytes;
+    if !enough(first) || !enough(second) {
+        return None;
+    }
+    let error = |part: &[f64]| sample_deviation(part) / (part.len() as f64).sqrt();
+    let noise = error(first).hypot(error(second)) / mean(first);
+    let change = mean(second) / mean(first) - 1.0;
+    (change.abs() > DRIFT.max(NOISE * noise)).then(|| {
         let verb = if change < 0.0 { "fell" } else { "rose" };
         Warning::new(
             WarningKind::NoSteadyState,
             format!(
-                "throughput {verb} by {:.0} % over the run",
+                "throughput {verb} by {:.0} % from the first half of the run to the second",
                 change.abs() * 100.0
             ),
             "use a longer --warmup; a device cache may be full or another program busy",
@@ -176,11 +261,71 @@ fn cpu(cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
 /// Small pages under buffers large enough to suffer from them.
 fn buffers(cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
     let large = cell.transport.chunk_bytes >= 128 << 10;
-    (large && measured.buffers_backing == BufferBacking::SmallPages).then(|| {
+    let meant = cell.transport.pages == Pages::Small;
+    let small = measured.buffers_backing == BufferBacking::SmallPages;
+    (large && small && !meant).then(|| {
         Warning::new(
             WarningKind::Buffers,
             "the buffers lie on 4 KiB pages, so large transfers are split",
             "set transparent_hugepage/enabled to madvise or always, or reserve vm.nr_hugepages",
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use stormlp_model::report::Series;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// What is said of a cell that moved so many MiB in each tenth of a second, in transfers of
+    /// one MiB.
+    fn drift_of(mib: impl IntoIterator<Item = u64>, fsync_seconds: Option<f64>) -> Option<Warning> {
+        let interval_bytes: Vec<u64> = mib.into_iter().map(|mib| mib * MIB).collect();
+        let bytes: u64 = interval_bytes.iter().sum();
+        drift(&Measurement {
+            bytes,
+            operations: bytes / MIB,
+            duration_seconds: interval_bytes.len() as f64 / 10.0,
+            fsync_seconds,
+            series: Series {
+                interval_seconds: 0.1,
+                interval_bytes,
+                ..Series::default()
+            },
+            ..Measurement::fixture()
+        })
+    }
+
+    #[test]
+    fn a_rate_that_falls_is_told_with_how_far() {
+        let halves = (0..40).map(|i| if i < 20 { 100 + i % 3 } else { 70 + i % 3 });
+        let warning = drift_of(halves, None).map(|warning| warning.fact);
+        let told = "throughput fell by 30 % from the first half of the run to the second";
+        assert_eq!(warning.as_deref(), Some(told));
+    }
+
+    #[test]
+    fn a_few_large_transfers_are_no_drift() {
+        let late = (0..40).map(|i| if i < 20 { 0 } else { 30 });
+        assert_eq!(drift_of(late, None), None, "the first half holds nothing");
+        let few = (0..40).map(|i| u64::from(i % 8 == 0) * if i < 20 { 20 } else { 30 });
+        assert_eq!(drift_of(few, None), None, "40 transfers, then 60");
+    }
+
+    #[test]
+    fn a_change_within_what_intervals_differ_by_is_no_drift() {
+        // Bursts of 32 at a time: one more of them in a half is 25 %.
+        let bursts = (0..40).map(|i| if i % 5 == 0 || i == 38 { 320 } else { 0 });
+        assert_eq!(drift_of(bursts, None), None);
+    }
+
+    #[test]
+    fn the_time_of_a_sync_is_not_part_of_the_course() {
+        let written = (0..40).map(|i| if i < 25 { 100 + i % 3 } else { 0 });
+        assert!(drift_of(written.clone(), None).is_some());
+        assert_eq!(drift_of(written, Some(1.5)), None);
+    }
 }

@@ -133,7 +133,7 @@ fn allocate(spec: &CrewSpec) -> Result<(Region, Vec<PathBuffers>), TransferError
     let emulated = spec.accelerator.is_emulated();
     let carved = host + if emulated { accelerator } else { 0 };
     let bytes = carved * transport.threads * chunk_bytes;
-    let mut region = Region::new(bytes)?;
+    let mut region = Region::on(bytes, transport.pages)?;
     let mut allocate = |_| {
         PathBuffers::allocate(
             transport.path,

@@ -3,6 +3,7 @@
 use stormlp_model::evidence::DirectIo;
 use stormlp_model::training::report::TrainReport;
 use stormlp_model::training::request::StorageKind;
+use stormlp_model::transport::Pages;
 use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::Backing;
 
@@ -41,7 +42,8 @@ pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
             "",
         ));
     }
-    if pages.contains(&Backing::SmallPages) {
+    let meant = report.plan.transport.pages == Pages::Small;
+    if pages.contains(&Backing::SmallPages) && !meant {
         warnings.push(Warning::new(
             WarningKind::Buffers,
             "buffers lie on small pages: large direct reads are split and cost more CPU",
@@ -61,14 +63,19 @@ pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
 fn pacing(report: &TrainReport) -> Option<Warning> {
     let overshoot = report.results.latency.compute_overshoot_us?;
     let step_us = report.plan.compute.mean_seconds() * 1e6;
-    (step_us > 0.0 && overshoot.p99 > PACING_SHARE * step_us).then(|| {
+    // Of few steps the latest one has to stand for all.
+    let (late_us, which) = match overshoot.p99 {
+        Some(p99) => (p99, "p99"),
+        None => (overshoot.max, "the latest step"),
+    };
+    (step_us > 0.0 && late_us > PACING_SHARE * step_us).then(|| {
         Warning::new(
             WarningKind::Pacing,
             format!(
-                "compute ended up to {:.0} µs late (p99; {:.0} µs at p50), {:.1} % of a step",
-                overshoot.p99,
-                overshoot.p50,
-                100.0 * overshoot.p99 / step_us
+                "compute ended up to {late_us:.0} µs late ({which}; {:.0} µs on average), {:.1} % \
+                 of a step",
+                overshoot.mean,
+                100.0 * late_us / step_us
             ),
             "leave a CPU free, or emulate fewer accelerators on this host",
         )

@@ -7,7 +7,7 @@ use super::workload::{CheckpointWorkload, Mode};
 use crate::location::Location;
 use crate::path::PathKind;
 use crate::shell::shell_word;
-use crate::transport::{DeviceId, EngineChoice};
+use crate::transport::{DeviceId, EngineChoice, Pages};
 
 /// What was asked of a checkpoint run. `None` leaves a value to the workload, then to the
 /// default.
@@ -43,6 +43,8 @@ pub struct CheckpointRequest {
     pub engine: EngineChoice,
     /// The accelerator of the paths that end in one; `None` takes the first, else the stand-in.
     pub device: Option<DeviceId>,
+    /// What pages buffers in host memory are to lie on.
+    pub pages: Pages,
     /// Streams of each rank; `None` takes the profile's.
     pub streams: Option<u32>,
     /// Bytes of one transfer.
@@ -97,6 +99,8 @@ impl CheckpointRequest {
         let engine = (self.engine != EngineChoice::Auto).then(|| self.engine.name().to_string());
         option("engine", engine);
         option("device", self.device.map(|device| device.to_string()));
+        let pages = (self.pages != Pages::Huge).then(|| self.pages.name().to_string());
+        option("pages", pages);
         option("streams", self.streams.map(|count| count.to_string()));
         option(
             "chunk-size",
@@ -137,6 +141,7 @@ impl CheckpointRequest {
             path: PathKind::Buffered,
             engine: EngineChoice::Auto,
             device: None,
+            pages: Pages::Huge,
             streams: None,
             chunk_bytes: None,
             overlap_step_seconds: None,

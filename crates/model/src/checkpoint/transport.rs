@@ -72,6 +72,7 @@ pub(super) fn decide(
             queue_depth: queue_depth.max(1),
             chunk_bytes,
             window,
+            pages: request.pages,
             // Each rank has one file open.
             streams: ranks.div_ceil(threads),
             ..bare.clone()

@@ -3,14 +3,14 @@
 //! The paths are the innermost axis and repetitions come next, so that what is compared runs in
 //! turn and a machine that drifts does so under all of them.
 
-use super::choice::{IoSize, Span};
+use super::choice::{Fsync, IoSize, Span};
 use super::files::FileTable;
 use super::inventory::TargetInventory;
 use super::plan::{CellPlan, Crew};
 use super::request::MatrixRequest;
 use super::resolve::{ASSUMED_BYTES_PER_SECOND, requested_bytes, worker_io_size};
 use crate::facts::{Availability, HostFacts};
-use crate::operation::Operation;
+use crate::operation::{Direction, Operation};
 use crate::path::{EngineKind, MemoryKind, PathKind, buffers_needed};
 use crate::problem::Problems;
 use crate::transport::{DeviceId, Transport};
@@ -103,6 +103,7 @@ impl Context<'_> {
         let crew = &self.crews[shape.crew];
         let requested_bytes = requested_bytes(self.request.span, crew);
         let transport = self.transport(path, shape, crew);
+        let direct = path.wants_direct() && self.refuses_direct(crew).is_none();
         CellPlan {
             estimated_seconds: self.estimated_seconds(&transport, requested_bytes),
             transport,
@@ -111,7 +112,8 @@ impl Context<'_> {
             repeat: shape.repeat,
             crew: shape.crew,
             availability: self.availability(path, crew),
-            direct: path.wants_direct() && self.refuses_direct(crew).is_none(),
+            direct,
+            fsync: self.syncs(path, shape.op, direct),
             requested_bytes,
         }
     }
@@ -132,6 +134,18 @@ impl Context<'_> {
         self.request.warmup_seconds + measured + CELL_OVERHEAD_SECONDS
     }
 
+    /// Whether a cell ends with a sync: without one, writes through the page cache measure memory.
+    fn syncs(&self, path: PathKind, op: Operation, direct: bool) -> bool {
+        let writes = op.direction() == Direction::Write || self.request.read_percent.is_some();
+        writes
+            && path != PathKind::Null
+            && match self.request.fsync {
+                Fsync::Auto => !direct,
+                Fsync::None => false,
+                Fsync::End => true,
+            }
+    }
+
     /// How a crew moves transfers of this size.
     fn transport(&self, path: PathKind, shape: Shape, crew: &Crew) -> Transport {
         let request = self.request;
@@ -149,6 +163,7 @@ impl Context<'_> {
             queue_depth: shape.depth as usize,
             chunk_bytes: largest.next_multiple_of(PAGE_BYTES),
             submit_batch: request.submit_batch as usize,
+            pages: request.pages,
             register_buffers: request.register,
             ..Transport::bare(path, self.engine, request.engine, device)
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use crate::names::{Named, unknown};
@@ -94,6 +94,48 @@ impl Fill {
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         self.into()
+    }
+}
+
+/// When the files of a writing cell are synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[derive(EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+pub enum Fsync {
+    /// At the end where writes go through the page cache, so that the time is that of storage; not
+    /// where they go around it.
+    #[default]
+    Auto,
+    /// Never.
+    None,
+    /// At the end of every writing cell, within the measured time.
+    End,
+}
+
+impl Named for Fsync {
+    const WHAT: &'static str = "a way to sync";
+}
+
+impl Fsync {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// Reads a saved choice; reports of before say `true` for the end and `false` for never.
+    pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Saved {
+            Flag(bool),
+            Choice(Fsync),
+        }
+        Ok(match Saved::deserialize(deserializer)? {
+            Saved::Flag(true) => Self::End,
+            Saved::Flag(false) => Self::None,
+            Saved::Choice(choice) => choice,
+        })
     }
 }
 
@@ -192,6 +234,8 @@ pub enum BufferBacking {
     TransparentHuge,
     /// Small pages, for the most part.
     SmallPages,
+    /// The kernel does not say.
+    Unknown,
 }
 
 impl BufferBacking {
@@ -201,6 +245,7 @@ impl BufferBacking {
             Self::HugeTlb => "reserved huge pages",
             Self::TransparentHuge => "transparent huge pages",
             Self::SmallPages => "small pages",
+            Self::Unknown => "pages of unknown size",
         }
     }
 }
@@ -220,5 +265,20 @@ mod tests {
         for bad in ["0", "4M:1M:1M", "1M:4M", "1M:4M:0", "x"] {
             assert!(IoSize::parse_mix(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_way_to_sync_is_read_from_reports_of_before() {
+        #[derive(Deserialize)]
+        struct Plan(#[serde(deserialize_with = "Fsync::read")] Fsync);
+        for (text, fsync) in [
+            ("true", Fsync::End),
+            ("false", Fsync::None),
+            ("\"auto\"", Fsync::Auto),
+            ("\"none\"", Fsync::None),
+        ] {
+            assert_eq!(serde_json::from_str::<Plan>(text).unwrap().0, fsync);
+        }
+        assert!(serde_json::from_str::<Plan>("\"often\"").is_err());
     }
 }

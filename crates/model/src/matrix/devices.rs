@@ -11,30 +11,33 @@ use crate::problem::Problems;
 /// who means another device loses it.
 pub(super) fn check(request: &MatrixRequest, facts: &FileFacts, problems: &mut Problems) {
     let path = facts.path.display();
-    let unexamined = match &facts.claims {
-        None => Some("it was not looked at"),
-        Some(claims) => claims.unexamined.as_deref(),
+    if let Some(claims) = facts
+        .claims
+        .as_ref()
+        .filter(|claims| !claims.users.is_empty())
+    {
+        let users = claims.users.join("; ");
+        problems.machine(
+            format!("{path} is in use, so it is not written over: {users}"),
+            "no option overrides this: stop what uses it first, or name another device",
+        );
+        return;
+    }
+    let (claims, reason) = match &facts.claims {
+        None => (None, Some("it was not looked at")),
+        Some(claims) => (Some(claims), claims.unexamined.as_deref()),
     };
-    if let Some(reason) = unexamined {
+    if let Some(reason) = reason {
         problems.machine(
             format!("whether {path} is in use cannot be told, so it is not written over: {reason}"),
             "name another device, or run as a user who may read it, where /sys and /proc are \
              mounted",
         );
+        return;
     }
-    let Some(claims) = &facts.claims else {
+    let Some(claims) = claims else {
         return;
     };
-    if !claims.users.is_empty() {
-        problems.machine(
-            format!(
-                "{path} is in use, so it is not written over: {}",
-                claims.users.join("; ")
-            ),
-            "no option overrides this: stop what uses it first, or name another device",
-        );
-        return;
-    }
     let missing: Vec<&str> = (claims.names().into_iter())
         .filter(|name| {
             !request
@@ -68,11 +71,16 @@ pub(super) fn check_named(
     inventory: &TargetInventory,
     problems: &mut Problems,
 ) {
+    // What is in use or cannot be read has been refused for that.
+    let refused = |claims: &DeviceClaims| !claims.users.is_empty() || claims.unexamined.is_some();
     let claims: Vec<&DeviceClaims> = inventory
         .files
         .iter()
         .filter_map(|f| f.claims.as_ref())
         .collect();
+    if claims.iter().any(|claims| refused(claims)) {
+        return;
+    }
     let has = |named: &String| {
         claims
             .iter()

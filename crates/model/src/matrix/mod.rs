@@ -16,6 +16,7 @@ mod manifest;
 mod plan;
 mod plan_warnings;
 mod preset;
+mod reach;
 mod report;
 mod request;
 mod resolve;
@@ -26,11 +27,12 @@ mod space;
 #[allow(clippy::unwrap_used)]
 mod tests;
 
-pub use choice::{BufferBacking, CacheState, Fill, IoSize, PathChoice, Span};
+pub use choice::{BufferBacking, CacheState, Fill, Fsync, IoSize, PathChoice, Span};
 pub use inventory::{FileFacts, FileKind, FolderFacts, TargetInventory};
 pub use manifest::{ContentState, DataManifest, MANIFEST_NAME, ManifestError, ManifestFile};
 pub use plan::{CellPlan, Crew, FileAction, FilePlan, FolderPlan, MatrixPlan, WorkerPlan};
 pub use preset::{PresetError, apply_preset, apply_text, preset_names};
+pub use reach::Reach;
 pub use report::{
     CellReport, CellStatus, JobReport, MatrixReport, MatrixResults, Measurement, Mismatch,
     Verification,

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::choice::{CacheState, Fill, IoSize, PathChoice, Span};
+use super::choice::{CacheState, Fill, Fsync, IoSize, PathChoice, Span};
 use super::manifest::ContentState;
 use crate::facts::Availability;
 use crate::location::Location;
 use crate::operation::{Direction, Operation};
 use crate::path::{EngineKind, PathKind};
-use crate::transport::{DeviceId, EngineChoice, Transport};
+use crate::transport::{DeviceId, EngineChoice, Pages, Transport};
 use crate::warning::Warning;
 
 /// What is to be done about a file before the first cell.
@@ -112,6 +112,9 @@ pub struct CellPlan {
     /// Whether files are opened with `O_DIRECT`. `false` on a path that wants it says that the
     /// file system refuses it, which the evidence must show.
     pub direct: bool,
+    /// Whether its files are synced at its end, within the measured time.
+    #[serde(default)]
+    pub fsync: bool,
     /// Bytes asked for: every worker's part times the passes; what gdsio prints after the slash.
     pub requested_bytes: u64,
     /// How long it is thought to take, in seconds.
@@ -143,8 +146,9 @@ pub struct MatrixPlan {
     pub random_alignment_bytes: u64,
     /// What write buffers hold, unless `verify` asks for the pattern.
     pub fill: Fill,
-    /// Whether files are synced at the end of a writing cell, within the measured time.
-    pub fsync: bool,
+    /// When the files of a writing cell are synced, as it was asked for.
+    #[serde(deserialize_with = "Fsync::read")]
+    pub fsync: Fsync,
     /// Whether files that were made stay.
     pub keep: bool,
     /// Whether a `gds` path that falls back is an error.
@@ -182,16 +186,47 @@ impl MatrixPlan {
         self.cells.first().map_or(none, of)
     }
 
+    /// The pages that buffers are to lie on: the same in all cells.
+    pub fn pages(&self) -> Pages {
+        (self.cells.first()).map_or(Pages::default(), |cell| cell.transport.pages)
+    }
+
     /// Whether a cell that can run writes.
     pub fn writes(&self) -> bool {
-        let writes = |cell: &CellPlan| {
-            cell.op.direction() == Direction::Write || self.read_percent.is_some()
+        self.writing_cells().next().is_some()
+    }
+
+    /// The cells that can run and write.
+    pub fn writing_cells(&self) -> impl Iterator<Item = &CellPlan> {
+        let mixed = self.read_percent.is_some();
+        let writes = move |cell: &&CellPlan| {
+            let some = cell.op.direction() == Direction::Write || mixed;
+            some && cell.transport.path != PathKind::Null
         };
-        let mut runnable = self
-            .cells
-            .iter()
-            .filter(|cell| cell.availability.is_available());
-        runnable.any(|cell| writes(cell) && cell.transport.path != PathKind::Null)
+        let runnable = (self.cells.iter()).filter(|cell| cell.availability.is_available());
+        runnable.filter(writes)
+    }
+
+    /// How many different bytes of its files a cell goes over: workers may share them.
+    pub fn covered_bytes(&self, cell: &CellPlan) -> u64 {
+        let workers = (self.crews.get(cell.crew)).map_or(&[][..], |crew| &crew.workers);
+        let part = |worker: &WorkerPlan| {
+            let end = worker.start_bytes.saturating_add(worker.length_bytes);
+            (worker.file, worker.start_bytes, end)
+        };
+        let mut parts: Vec<(usize, u64, u64)> = workers.iter().map(part).collect();
+        parts.sort_unstable();
+        let (mut sum, mut last) = (0u64, (usize::MAX, 0));
+        for (file, start, end) in parts {
+            let from = if last.0 == file {
+                start.max(last.1)
+            } else {
+                start
+            };
+            sum = sum.saturating_add(end.saturating_sub(from));
+            last = (file, end.max(from));
+        }
+        sum
     }
 
     /// The cells that can run on this machine.

@@ -116,7 +116,7 @@ pub struct Measurement {
     pub page_cache_share_after: Option<f64>,
     /// How the shares were found: `cachestat` or `mincore`.
     pub page_cache_method: Option<String>,
-    /// Time spent in fsync at the end, within the duration; `None` when not asked for.
+    /// Time spent in fsync at the end, within the duration; `None` where files were not synced.
     pub fsync_seconds: Option<f64>,
     /// The engine that drove the path, for the CPU's paths.
     pub engine: Option<EngineKind>,
@@ -132,6 +132,45 @@ pub struct Measurement {
     pub jobs: Vec<JobReport>,
     /// Whether the user stopped the run during this cell: it is shorter than planned.
     pub interrupted: bool,
+}
+
+/// For tests, of this crate and of others.
+#[cfg(any(test, feature = "fixtures"))]
+impl Measurement {
+    /// A GiB read in a second, in transfers of a MiB, all of it from the device.
+    #[must_use]
+    pub fn fixture() -> Self {
+        Self {
+            throughput_bytes_per_second: 1e9,
+            iops: 1024.0,
+            latency_us: LatencyUs::default(),
+            latency_histogram: String::new(),
+            operations: 1024,
+            bytes: 1 << 30,
+            duration_seconds: 1.0,
+            first_done_seconds: 1.0,
+            last_done_seconds: 1.0,
+            last_done_thread: Some(0),
+            cpu_user_seconds: 0.1,
+            cpu_system_seconds: 0.1,
+            cpu_seconds_per_gib: 0.2,
+            series: Series::default(),
+            device_names: vec!["nvme0n1".to_string()],
+            device_read_bytes: Some(1 << 30),
+            device_written_bytes: Some(0),
+            page_cache_share: Some(0.0),
+            page_cache_share_after: Some(0.0),
+            page_cache_method: Some("cachestat".to_string()),
+            fsync_seconds: None,
+            engine: Some(EngineKind::Uring),
+            memory: "host memory".to_string(),
+            memory_emulated: false,
+            buffers_backing: BufferBacking::TransparentHuge,
+            peak_rss_bytes: 1 << 20,
+            jobs: Vec::new(),
+            interrupted: false,
+        }
+    }
 }
 
 /// The keys of [`Measurement`] that scripts may rely on; `null` in a cell that did not run.
@@ -320,6 +359,7 @@ mod tests {
             crew: 0,
             availability: Availability::unavailable("no libcufile", "install it"),
             direct: true,
+            fsync: false,
             requested_bytes: 1 << 30,
             estimated_seconds: 5.0,
         }

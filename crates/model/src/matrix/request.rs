@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::choice::{CacheState, Fill, IoSize, PathChoice, Span};
+use super::choice::{CacheState, Fill, Fsync, IoSize, PathChoice, Span};
 use crate::operation::Operation;
 use crate::path::MemoryKind;
-use crate::transport::{DeviceId, EngineChoice};
+use crate::transport::{DeviceId, EngineChoice, Pages};
 use crate::units::ByteSize;
 
 /// Where the bytes of a job lie.
@@ -164,6 +164,8 @@ pub struct MatrixRequest {
     pub devices: Vec<DeviceId>,
     /// What kind of memory transfers end in.
     pub memory: MemoryKind,
+    /// What pages buffers in host memory are to lie on.
+    pub pages: Pages,
     /// Whether buffers are registered with cuFile.
     pub register: bool,
     /// Whether what is read is compared with the pattern.
@@ -176,8 +178,8 @@ pub struct MatrixRequest {
     pub random_alignment_bytes: u64,
     /// What write buffers hold.
     pub fill: Fill,
-    /// Whether files are synced at the end of a writing cell, within the measured time.
-    pub fsync: bool,
+    /// When the files of a writing cell are synced.
+    pub fsync: Fsync,
     /// Whether files that were laid out stay for the next run.
     pub keep: bool,
     /// The engine of the CPU's paths.
@@ -219,13 +221,14 @@ impl MatrixRequest {
             cache: CacheState::Cold,
             devices: Vec::new(),
             memory: MemoryKind::Device,
+            pages: Pages::Huge,
             register: true,
             verify: false,
             seed: 0,
             unaligned: false,
             random_alignment_bytes: 4096,
             fill: Fill::Once,
-            fsync: false,
+            fsync: Fsync::Auto,
             keep: true,
             engine: EngineChoice::Auto,
             submit_batch: 4,

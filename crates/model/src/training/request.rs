@@ -7,7 +7,7 @@ use super::distribution::Distribution;
 use super::profile::Profile;
 use crate::location::Location;
 use crate::path::PathKind;
-use crate::transport::{DeviceId, EngineChoice};
+use crate::transport::{DeviceId, EngineChoice, Pages};
 
 /// Reading workers that one accelerator may have: more than any host has CPUs for.
 pub const MAX_READ_THREADS: u32 = 1024;
@@ -68,6 +68,8 @@ pub struct TrainRequest {
     pub engine: EngineChoice,
     /// `--device`; `None` takes the first accelerator, else the stand-in.
     pub device: Option<DeviceId>,
+    /// `--pages`.
+    pub pages: Pages,
     /// `--cold`.
     pub cold: bool,
     /// `--storage`.

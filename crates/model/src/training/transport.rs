@@ -41,6 +41,7 @@ pub(super) fn decide(
     let streams = loader.streams() * accelerators as usize;
     sizes.within(Transport {
         streams: streams.clamp(1, room.max(1)),
+        pages: request.pages,
         ..bare
     })
 }

@@ -81,6 +81,9 @@ pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
             plan.pause_seconds
         ),
     );
+    if let Some(remark) = plan.save.pages.remark() {
+        facts.add("buffers", remark);
+    }
     let peak = gib(plan.peak_bytes);
     facts.add(
         "space",

@@ -1,7 +1,6 @@
 //! Which path was faster.
 
-use stormlp_model::matrix::{CacheState, MatrixPlan, Measurement};
-use stormlp_model::operation::Direction;
+use stormlp_model::matrix::{CacheState, CellReport, MatrixPlan, Measurement, Reach};
 use stormlp_model::path::PathKind;
 
 use super::group::{Combination, Group};
@@ -9,14 +8,16 @@ use crate::document::Estimate;
 
 /// `A ran 1.24 ± 0.01 times faster than B`, when two or more paths were measured alike.
 ///
-/// With `--verify` nothing is said: the rates are those of checking the pattern.
-pub(super) fn verdict(plan: &MatrixPlan, groups: &[Group<'_>]) -> Option<String> {
+/// With `--verify` nothing is said: the rates are those of checking the pattern. Neither is a path
+/// that wrote to the page cache and did not sync held against one whose bytes reached storage.
+pub(super) fn verdict(plan: &MatrixPlan, all: &[Group<'_>]) -> Option<String> {
     if plan.verify {
         return None;
     }
+    let groups = &without_unsynced(plan, all);
     let mut combinations: Vec<Combination> = Vec::new();
     let mut paths: Vec<PathKind> = Vec::new();
-    for group in comparable(groups) {
+    for group in comparable(groups.iter().copied()) {
         if !combinations.contains(&group.key.combination) {
             combinations.push(group.key.combination);
         }
@@ -57,43 +58,103 @@ pub(super) fn verdict(plan: &MatrixPlan, groups: &[Group<'_>]) -> Option<String>
         several => format!("geometric mean of {} combinations", several.len()),
     };
     Some(format!(
-        "{} ran {} ({over})",
+        "{} ran {} ({over}){}",
         words(plan, groups, fastest),
-        others.join(" and ")
+        others.join(" and "),
+        left_out(all, groups)
     ))
 }
 
 /// The groups that moved bytes and have numbers.
-fn comparable<'a, 'b>(groups: &'a [Group<'b>]) -> impl Iterator<Item = &'a Group<'b>> {
-    groups
-        .iter()
+fn comparable<'a, 'b: 'a>(
+    groups: impl IntoIterator<Item = &'a Group<'b>>,
+) -> impl Iterator<Item = &'a Group<'b>> {
+    (groups.into_iter())
         .filter(|group| group.key.path != PathKind::Null && group.throughput().is_some())
 }
 
-/// A path as the table names it, with what ran; and when the page cache, not the storage, gave
-/// most of its bytes, that too.
-fn words(plan: &MatrixPlan, groups: &[Group<'_>], path: PathKind) -> String {
-    let of_path = || comparable(groups).filter(|group| group.key.path == path);
-    let name = of_path()
-        .next()
-        .map_or_else(|| path.to_string(), Group::path_words);
-    let mostly = of_path()
-        .filter(|group| group.key.combination.op.direction() == Direction::Read)
-        .flat_map(Group::results)
-        .any(|numbers| from_memory(plan, path, numbers));
-    match mostly {
-        true => format!("{name} (mostly read from memory)"),
-        false => name,
+/// All groups but those whose writes stayed in the page cache where others of the same combination
+/// reached storage.
+fn without_unsynced<'a, 'b>(plan: &MatrixPlan, groups: &'a [Group<'b>]) -> Vec<&'a Group<'b>> {
+    let unsynced = |group: &Group<'_>| {
+        let mut reaches = reaches(plan, group);
+        reaches.any(|(_, _, reach)| reach.is_unsynced_write())
+    };
+    let beside_storage = |group: &Group<'_>| {
+        let mut others = comparable(groups);
+        others.any(|other| other.key.combination == group.key.combination && !unsynced(other))
+    };
+    let fair = |group: &&Group<'_>| !(unsynced(group) && beside_storage(group));
+    groups.iter().filter(fair).collect()
+}
+
+/// The paths that are in none of the compared groups, and why.
+fn left_out(all: &[Group<'_>], compared: &[&Group<'_>]) -> String {
+    let mut paths: Vec<String> = Vec::new();
+    for group in comparable(all) {
+        let path = group.key.path;
+        if !compared.iter().any(|other| other.key == group.key)
+            && !paths.contains(&path.to_string())
+        {
+            paths.push(path.to_string());
+        }
+    }
+    match paths.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; writes by {} are left out: they were not synced",
+            paths.join(", ")
+        ),
     }
 }
 
-/// Whether most of what a cell read came from memory: by what the block device did, and where
-/// there is none (tmpfs, network file systems) by what lay in the page cache before the cell. A
-/// path that goes around the cache counts only when dropping the files left them there, as on a
-/// file system that lives in memory.
-fn from_memory(plan: &MatrixPlan, path: PathKind, numbers: &Measurement) -> bool {
-    match (numbers.device_read_bytes, numbers.page_cache_share) {
-        (Some(device), _) => device < numbers.bytes / 2,
+/// The cells of a group that count, with what is known of storage in each.
+pub(super) fn reaches<'a>(
+    plan: &'a MatrixPlan,
+    group: &'a Group<'_>,
+) -> impl Iterator<Item = (&'a CellReport, &'a Measurement, Reach)> {
+    group.cells.iter().filter_map(|cell| {
+        let numbers = cell.result()?;
+        let reach = plan.reach(plan.cells.get(cell.cell)?, numbers)?;
+        Some((*cell, numbers, reach))
+    })
+}
+
+/// A path as the table names it, with what ran; and when the page cache, not the storage, gave or
+/// took most of its bytes, that too.
+fn words(plan: &MatrixPlan, groups: &[&Group<'_>], path: PathKind) -> String {
+    let of_path = || comparable(groups.iter().copied()).filter(|group| group.key.path == path);
+    let name = of_path()
+        .next()
+        .map_or_else(|| path.to_string(), Group::path_words);
+    let is = |writes: bool| {
+        let mut cells = of_path().flat_map(|group| reaches(plan, group));
+        cells.any(|(_, numbers, reach)| {
+            reach.is_write == writes && in_memory(plan, path, numbers, reach)
+        })
+    };
+    match (is(false), is(true)) {
+        (false, false) => name,
+        (true, false) => format!("{name} (mostly read from memory)"),
+        (false, true) => format!("{name} (mostly written to memory)"),
+        (true, true) => format!("{name} (mostly read from and written to memory)"),
+    }
+}
+
+/// The group in the words of [`words`].
+pub(super) fn group_words(plan: &MatrixPlan, group: &Group<'_>) -> String {
+    words(plan, &[group], group.key.path)
+}
+
+/// Whether most of a cell's bytes came from memory or stayed there: by what the block device did,
+/// and where there is none (tmpfs, network file systems) by what lay in the page cache before it
+/// read, or that it did not sync what it wrote. A path that goes around the cache counts only when
+/// dropping the files left them there, as on a file system that lives in memory.
+fn in_memory(plan: &MatrixPlan, path: PathKind, numbers: &Measurement, reach: Reach) -> bool {
+    match (reach.device_share, numbers.page_cache_share) {
+        (Some(_), _) if reach.is_write => reach.through_cache && reach.is_mostly_memory(),
+        (None, _) if reach.is_write => reach.is_unsynced_write(),
+        (Some(_), _) => reach.is_mostly_memory(),
         (None, Some(share)) => {
             share > 0.5 && (path.uses_page_cache() || plan.cache == CacheState::Cold)
         }
@@ -102,16 +163,17 @@ fn from_memory(plan: &MatrixPlan, path: PathKind, numbers: &Measurement) -> bool
 }
 
 fn find<'a, 'b>(
-    groups: &'a [Group<'b>],
+    groups: &[&'a Group<'b>],
     path: PathKind,
     combination: &Combination,
 ) -> Option<&'a Group<'b>> {
-    comparable(groups).find(|g| g.key.path == path && g.key.combination == *combination)
+    let mut groups = comparable(groups.iter().copied());
+    groups.find(|g| g.key.path == path && g.key.combination == *combination)
 }
 
 /// Geometric mean of the ratios of two paths; its spread is known for a single combination.
 fn mean_ratio(
-    groups: &[Group<'_>],
+    groups: &[&Group<'_>],
     a: PathKind,
     b: PathKind,
     combinations: &[Combination],

@@ -72,6 +72,14 @@ impl<'a> Group<'a> {
         })
     }
 
+    /// Mean of a number that every repetition must have.
+    pub(super) fn known(&self, number: impl Fn(&Measurement) -> Option<f64>) -> Option<f64> {
+        let samples: Option<Vec<f64>> = self.results().into_iter().map(number).collect();
+        samples
+            .filter(|samples| !samples.is_empty())
+            .map(|samples| mean(&samples))
+    }
+
     /// Throughput in GiB/s.
     pub(super) fn throughput(&self) -> Option<Estimate> {
         self.estimate(|m| m.throughput_bytes_per_second / GIB as f64)

@@ -6,14 +6,19 @@ mod group;
 mod jobs;
 mod plan;
 mod progress;
+mod reach;
 mod run;
 mod study;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 pub(crate) mod tests;
+mod warnings;
 
 pub use gdsio::result_lines as gdsio_lines;
 pub use plan::plan;
 pub use progress::{cell_row, cell_row_head};
+pub(crate) use reach::fsync_setting;
+pub use reach::reached;
 pub use run::{Columns, document};
 pub(crate) use run::{RECORDS, memory_words};
+pub use warnings::of_cells as cell_warnings;

@@ -4,6 +4,7 @@ use stormlp_model::facts::Availability;
 use stormlp_model::matrix::{FileAction, MatrixPlan, Span};
 use stormlp_model::units::{ByteSize, format_duration};
 
+use super::reach;
 use super::run::{files_words, mix_words, planned_memory};
 use crate::document::{Column, Document, Table};
 
@@ -45,13 +46,17 @@ pub fn plan(plan: &MatrixPlan) -> Document {
     facts.add(
         "how",
         format!(
-            "engine {}, page cache {}, {span} a cell after {} of warm-up, buffers {}",
+            "engine {}, page cache {}, {span} a cell after {} of warm-up, buffers {} on {} pages",
             plan.engine().1,
             plan.cache.name(),
             format_duration(plan.warmup_seconds),
-            ByteSize(plan.region_bytes)
+            ByteSize(plan.region_bytes),
+            plan.pages().name()
         ),
     );
+    if let Some(words) = reach::fsync_words(plan) {
+        document.facts.add("fsync", words);
+    }
     document.table(cells(plan));
     document.warn(&plan.warnings);
     document

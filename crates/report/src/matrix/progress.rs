@@ -30,7 +30,7 @@ pub fn cell_row(number: u64, of: u64, cell: &CellReport) -> String {
             "{head} {:>7} {:>9} {:>8}",
             short(numbers.throughput_bytes_per_second / GIB as f64),
             thousands(numbers.iops.round() as u64),
-            short(numbers.latency_us.p99),
+            numbers.latency_us.p99.map_or(String::new(), short),
         ),
         None => {
             let word = match cell.status {

@@ -7,8 +7,7 @@ use stormlp_model::units::{ByteSize, GIB, counted, format_duration};
 
 use super::compare;
 use super::group::{Group, groups, key_of};
-use super::jobs;
-use super::study;
+use super::{jobs, reach, study, warnings};
 use crate::document::{Cell, Column, Document, Quantity, Table, ended};
 use crate::numbers::percent;
 use crate::records::Records;
@@ -91,7 +90,8 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
         document.section("Jobs", Some(table));
     }
     over_time(report, &mut document);
-    warnings(report, &mut document);
+    document.warn(&report.warnings);
+    document.warnings.extend(warnings::of_cells(report));
     document.settings = settings::of_matrix(report);
     let mut alone = report.clone();
     alone.results.cells.clear();
@@ -120,7 +120,7 @@ fn headline(report: &MatrixReport, groups: &[Group<'_>]) -> String {
         let rate = best.throughput()?.text();
         Some(format!(
             "{} moved {rate} GiB/s ({})",
-            best.path_words(),
+            compare::group_words(&report.plan, best),
             best.key.combination.words()
         ))
     });
@@ -157,6 +157,10 @@ fn facts(report: &MatrixReport, groups: &[Group<'_>], document: &mut Document) {
         facts.add("mix", mix_words(percent));
     }
     facts.add("memory", memory_words(report));
+    facts.add("buffers", buffers_words(report));
+    if let Some(words) = reach::fsync_words(plan) {
+        facts.add("fsync", words);
+    }
     for (path, summary) in evidence(groups) {
         facts.add(path, summary);
     }
@@ -221,6 +225,27 @@ pub(crate) fn memory_words(report: &MatrixReport) -> String {
     }
 }
 
+/// What pages the buffers lie on, as the kernel says, beside what was asked for.
+fn buffers_words(report: &MatrixReport) -> String {
+    let mut found: Vec<&str> = Vec::new();
+    for numbers in report
+        .results
+        .cells
+        .iter()
+        .filter_map(|cell| cell.measurement.as_ref())
+    {
+        let words = numbers.buffers_backing.words();
+        if !found.contains(&words) {
+            found.push(words);
+        }
+    }
+    let asked = report.plan.pages().name();
+    match found.is_empty() {
+        true => format!("{asked} pages asked for"),
+        false => format!("on {} ({asked} ones asked for)", found.join(", ")),
+    }
+}
+
 /// What transfers are to end in, the stand-in named as such.
 pub(super) fn planned_memory(plan: &MatrixPlan) -> String {
     if !(plan.cells.iter()).any(|cell| cell.transport.path.ends_in_accelerator()) {
@@ -250,16 +275,26 @@ fn standard(report: &MatrixReport, groups: &[Group<'_>]) -> Table {
         Column::numbers("p99.9 µs", 8),
         Column::numbers("max µs", 9),
         Column::numbers("CPU s/GiB", 1).compared(),
+        Column::words("device", 2),
         Column::words("cached", 3),
     ]);
     for group in groups {
-        let cells = row(group, report.plan.span, &mut table);
+        let cells = row(group, &report.plan, &mut table);
         table.row(group.key.name(), cells);
+    }
+    let refer = |group: &Group<'_>| !reach::remarks(&report.plan, group).is_empty();
+    if groups.iter().any(refer) {
+        // Notes say to look there.
+        let device = table
+            .columns
+            .iter_mut()
+            .filter(|column| column.name == "device");
+        device.for_each(|column| column.drop = 0);
     }
     table
 }
 
-fn row(group: &Group<'_>, span: Span, table: &mut Table) -> Vec<Cell> {
+fn row(group: &Group<'_>, plan: &MatrixPlan, table: &mut Table) -> Vec<Cell> {
     let combination = group.key.combination;
     let mut row: Vec<Cell> = vec![
         group.path_words().into(),
@@ -280,21 +315,27 @@ fn row(group: &Group<'_>, span: Span, table: &mut Table) -> Vec<Cell> {
     let cut_short = group
         .results()
         .into_iter()
-        .filter_map(|numbers| cut_short(numbers, span));
-    marks.extend(cut_short.map(|text| table.footnote(text)));
+        .filter_map(|numbers| cut_short(numbers, plan.span));
+    let notes = cut_short.chain(reach::remarks(plan, group));
+    marks.extend(notes.map(|text| table.footnote(text)));
     row.push(Cell::Number(
         Quantity::higher(throughput.value, "GiB/s").spread(throughput.spread),
         marks.join(" "),
     ));
     let mean = |number: fn(&Measurement) -> f64| group.estimate(number).map_or(0.0, |e| e.value);
     let us = |number| Cell::from(Quantity::lower(mean(number), "µs"));
+    let percentile = |number: fn(&Measurement) -> Option<f64>| match group.known(number) {
+        Some(us) => Cell::from(Quantity::lower(us, "µs")),
+        None => "".into(),
+    };
     row.push(Quantity::higher(mean(|m| m.iops), "IOPS").into());
     row.push(us(|m| m.latency_us.mean));
-    row.push(us(|m| m.latency_us.p50));
-    row.push(us(|m| m.latency_us.p99));
-    row.push(us(|m| m.latency_us.p999));
+    row.push(percentile(|m| m.latency_us.p50));
+    row.push(percentile(|m| m.latency_us.p99));
+    row.push(percentile(|m| m.latency_us.p999));
     row.push(us(|m| m.latency_us.max));
     row.push(Quantity::lower(mean(|m| m.cpu_seconds_per_gib), "s/GiB").into());
+    row.push(reach::device_share(plan, group).into());
     row.push(cached(group).into());
     row
 }
@@ -381,28 +422,5 @@ fn over_time(report: &MatrixReport, document: &mut Document) {
     let rates: Vec<Series> = rates.collect();
     if rates.len() <= AT_A_GLANCE {
         document.section("", None).series = rates;
-    }
-}
-
-/// The warnings of the report and of its cells, each fact once. Where cells differ in what the
-/// same warning says, it names their size of transfers too.
-fn warnings(report: &MatrixReport, document: &mut Document) {
-    document.warn(&report.warnings);
-    let cells = &report.results.cells;
-    for cell in cells {
-        for warning in &cell.warnings {
-            let of_same = |other: &&CellReport| {
-                (other.requested_path, other.op) == (cell.requested_path, cell.op)
-            };
-            let mut alike = cells.iter().filter(of_same).flat_map(|cell| &cell.warnings);
-            let size = match alike.any(|other| other.kind == warning.kind && other != warning) {
-                true => format!(" {}", key_of(cell).combination.io_size()),
-                false => String::new(),
-            };
-            let text = format!("{} {}{size}: {warning}", cell.requested_path, cell.op);
-            if !document.warnings.contains(&text) {
-                document.warnings.push(text);
-            }
-        }
     }
 }

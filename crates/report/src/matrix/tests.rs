@@ -1,5 +1,7 @@
 //! What readers see of a report that is made up.
 
+mod honest;
+
 use std::path::PathBuf;
 
 use stormlp_model::evidence::{DirectIo, Evidence};
@@ -66,10 +68,10 @@ fn numbers(path: PathKind, gib: f64) -> Measurement {
         latency_us: LatencyUs {
             mean: 634.547,
             min: 81.0,
-            p50: 600.5,
-            p90: 800.0,
-            p99: 1234.5,
-            p999: 2000.0,
+            p50: Some(600.5),
+            p90: Some(800.0),
+            p99: Some(1234.5),
+            p999: Some(2000.0),
             max: 3456.7,
         },
         latency_histogram: "HISTFAAA".to_string(),
@@ -255,9 +257,9 @@ fn a_cell_cut_short_is_marked_in_every_format() {
     let mut report = report(&plain(), both);
     let numbers = report.results.cells[2].measurement.as_mut().unwrap();
     (numbers.interrupted, numbers.duration_seconds) = (true, 0.93);
-    let note = "[2] cut short by the user: 0.93 of 5 s";
+    let note = "[3] cut short by the user: 0.93 of 5 s";
     for text in [table(&report), page(&report)] {
-        assert!(text.contains("5.00 [2]") && text.contains(note), "{text}");
+        assert!(text.contains("5.00 [3]") && text.contains(note), "{text}");
     }
     for columns in [Columns::StudyA, Columns::StudyB] {
         let text = text::render(&document(&report, columns), None);
@@ -463,8 +465,15 @@ fn warnings_are_printed_once_with_their_advice() {
         cell.warnings = vec![warning.clone(), warning.clone()];
     }
     let text = table(&report);
-    let line = "warning: cpu-gpu read: it ran for 0.1 s; use --duration";
-    assert_eq!(text.matches(line).count(), 1, "{text}");
+    assert_eq!(text.matches("it ran for 0.1 s").count(), 1, "{text}");
+    assert!(
+        text.contains("warning: in 3 of 3 cells (gds read of 1 MiB"),
+        "{text}"
+    );
+    assert!(
+        text.contains("): it ran for 0.1 s; use --duration"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -143,8 +143,8 @@ pub(super) fn report() -> TrainReport {
         runs: Vec::new(),
         latency: StepLatency {
             fetch_wait_us: Some(LatencyUs {
-                p50: 12.0,
-                p99: 41_000.0,
+                p50: Some(12.0),
+                p99: Some(41_000.0),
                 max: 1_300_000.0,
                 ..LatencyUs::default()
             }),

@@ -32,6 +32,9 @@ pub fn plan(plan: &TrainPlan) -> Document {
     facts.add("loader", loader(plan));
     facts.add("reads", reads(plan));
     facts.add("path", path(plan));
+    if let Some(remark) = plan.transport.pages.remark() {
+        facts.add("buffers", remark);
+    }
     facts.add("order", order(plan));
     facts.add("AU", metric(plan));
     between_epochs(plan, facts);

@@ -172,6 +172,9 @@ fn setup(report: &TrainReport, facts: &mut Facts) {
         "path",
         path.unwrap_or_else(|| plan.transport.path.to_string()),
     );
+    if let Some(remark) = plan.transport.pages.remark() {
+        facts.add("buffers", remark);
+    }
 }
 
 /// What is emulated, by which edition.

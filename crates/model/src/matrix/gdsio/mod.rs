@@ -13,7 +13,7 @@ mod tests;
 
 use std::path::PathBuf;
 
-use super::choice::{CacheState, Fill, IoSize, PathChoice, Span};
+use super::choice::{CacheState, Fill, Fsync, IoSize, PathChoice, Span};
 use super::request::{JobRequest, MatrixRequest, SharedFile, Target};
 use crate::names::VariantArray;
 use crate::operation::Operation;
@@ -237,6 +237,7 @@ impl GdsioRun {
             None => (Span::Passes(1), SharedFile::Split),
         };
         request.cache = CacheState::AsIs;
+        request.fsync = Fsync::None;
         request.register = !self.skip_register;
         request.verify = self.verify;
         request.read_percent = self.read_percent;

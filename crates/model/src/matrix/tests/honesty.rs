@@ -187,3 +187,61 @@ fn warnings_about_space_never_name_a_size_of_zero_and_count_what_is_replaced() {
     inventory.folders[0].free_bytes = 4 * GIB;
     assert!(resolve(&request, &laptop(), &inventory).is_ok());
 }
+
+#[test]
+fn writes_through_the_page_cache_end_with_a_sync_unless_it_is_declined() {
+    let synced = |fsync: Fsync, op: Operation| -> Vec<bool> {
+        let mut request = plain();
+        request.paths = PathChoice::Named(vec![PathKind::Buffered, PathKind::Cpu, PathKind::Null]);
+        request.ops = vec![op];
+        request.fsync = fsync;
+        let plan = solve(&request, &folder(100 * GIB));
+        plan.cells.iter().map(|cell| cell.fsync).collect()
+    };
+    let write = Operation::Write;
+    assert_eq!(synced(Fsync::Auto, write), [true, false, false]);
+    assert_eq!(synced(Fsync::None, write), [false, false, false]);
+    assert_eq!(synced(Fsync::End, write), [true, true, false]);
+    assert_eq!(synced(Fsync::End, Operation::Read), [false, false, false]);
+    let mut refused = plain();
+    refused.paths = PathChoice::Named(vec![PathKind::Cpu]);
+    refused.ops = vec![write];
+    let mut inventory = folder(100 * GIB);
+    inventory.folders[0].direct = Availability::unavailable("EINVAL", "use xfs");
+    let cell = &solve(&refused, &inventory).cells[0];
+    assert!(
+        cell.fsync && !cell.direct,
+        "without O_DIRECT it is the page cache as well"
+    );
+}
+
+#[test]
+fn how_often_a_cell_goes_over_its_files_counts_shared_bytes_once() {
+    let mut request = on_file();
+    request.threads = vec![4];
+    let inventory = given(FileKind::Regular, GIB);
+    for (shared, offset) in [
+        (SharedFile::Split, 0),
+        (SharedFile::Whole, 0),
+        (SharedFile::Whole, MIB),
+    ] {
+        request.shared_file = shared;
+        request.offset_bytes = offset;
+        let plan = solve(&request, &inventory);
+        assert_eq!(
+            plan.covered_bytes(&plan.cells[0]),
+            GIB - offset,
+            "{shared:?}"
+        );
+    }
+    let numbers = Measurement {
+        bytes: 4 * GIB,
+        device_read_bytes: Some(GIB),
+        ..Measurement::fixture()
+    };
+    request.offset_bytes = 0;
+    let plan = solve(&request, &inventory);
+    let reach = plan.reach(&plan.cells[0], &numbers).unwrap();
+    assert_eq!((reach.rounds, reach.device_share), (4.0, Some(0.25)));
+    assert!(reach.is_again() && reach.is_mostly_memory() && !reach.is_unsynced_write());
+}

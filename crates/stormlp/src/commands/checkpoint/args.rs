@@ -10,7 +10,7 @@ use stormlp_model::checkpoint::{
     builtin, parse,
 };
 use stormlp_model::path::PathKind;
-use stormlp_model::transport::{DeviceId, EngineChoice};
+use stormlp_model::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_model::units::{ByteSize, parse_duration};
 
 use crate::commands::deliver::OutputArgs;
@@ -187,6 +187,11 @@ struct TransferArgs {
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceId>,
 
+    /// Pages that buffers in host memory lie on: huge (where the kernel has them), or small, as in
+    /// ordinary programs
+    #[arg(long, value_name = "SIZE", default_value = "huge")]
+    pages: Pages,
+
     /// Transfers of each rank in flight [default: 1; 4 for reads with --profile v3]
     #[arg(long, value_name = "N")]
     streams: Option<u32>,
@@ -262,6 +267,7 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
         path: args.transfers.path,
         engine: args.transfers.engine,
         device: args.transfers.device,
+        pages: args.transfers.pages,
         streams: args.transfers.streams,
         chunk_bytes: args.transfers.chunk_size.map(ByteSize::bytes),
         overlap_step_seconds: args.order.overlap,

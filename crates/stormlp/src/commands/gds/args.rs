@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use clap::Args;
 use stormlp_model::matrix::{
-    CacheState, Fill, IoSize, JobRequest, MatrixRequest, PathChoice, Span, Target, apply_preset,
+    CacheState, Fill, Fsync, IoSize, JobRequest, MatrixRequest, PathChoice, Span, Target,
+    apply_preset,
 };
 use stormlp_model::operation::Operation;
 use stormlp_model::path::{MemoryKind, PathKind};
-use stormlp_model::transport::{DeviceId, EngineChoice};
+use stormlp_model::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_model::units::{ByteSize, parse_duration, parse_size_sweep};
 
 use crate::exit::{Code, Failure, Page};
@@ -148,9 +149,10 @@ pub(crate) struct FileArgs {
     #[arg(long)]
     verify: bool,
 
-    /// Sync the files at the end of a writing cell, within the measured time
-    #[arg(long)]
-    fsync: bool,
+    /// When writing cells sync their files: end (within the measured time), none, or auto, which
+    /// is end through the page cache and none around it [default: auto; end without a value]
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, default_missing_value = "end")]
+    fsync: Option<Fsync>,
 
     /// Remove the files that were made when the run is over
     #[arg(long, overrides_with = "keep")]
@@ -187,6 +189,11 @@ pub(crate) struct DeviceArgs {
     /// Memory transfers end in: device, vmm, pinned, host, mmap (gdsio's -m) [default: device]
     #[arg(long, value_name = "KIND")]
     memory: Option<MemoryKind>,
+
+    /// Pages that buffers in host memory lie on: huge (where the kernel has them), or small, as in
+    /// ordinary programs [default: huge]
+    #[arg(long, value_name = "SIZE")]
+    pages: Option<Pages>,
 
     /// Do not register buffers with cuFile
     #[arg(long)]
@@ -304,7 +311,7 @@ fn take_files(args: FileArgs, request: &mut MatrixRequest) {
     replace(&mut request.offset_bytes, args.offset.map(ByteSize::bytes));
     replace(&mut request.fill, args.fill);
     request.verify = args.verify;
-    request.fsync = args.fsync;
+    replace(&mut request.fsync, args.fsync);
     request.keep = args.keep || !args.remove;
     request.overwrite_block_devices = args.destroy_data_on_block_devices;
     request.overwrite_signatures = args.overwrite_signature;
@@ -313,6 +320,7 @@ fn take_files(args: FileArgs, request: &mut MatrixRequest) {
 fn take_devices(args: DeviceArgs, request: &mut MatrixRequest) {
     request.devices = args.device;
     replace(&mut request.memory, args.memory);
+    replace(&mut request.pages, args.pages);
     request.register = !args.no_register;
     replace(&mut request.engine, args.engine);
     replace(&mut request.submit_batch, args.submit_batch);

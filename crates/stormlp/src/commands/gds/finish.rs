@@ -6,6 +6,7 @@ use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport};
 use stormlp_model::report::Ending;
 use stormlp_model::shell::shell_word;
 use stormlp_model::units::{ByteSize, format_duration};
+use stormlp_report::matrix as matrix_report;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
 
@@ -122,10 +123,13 @@ fn explain(report: &MatrixReport) {
     for warning in &report.warnings {
         say(format!("warning: {warning}"));
     }
+    for line in matrix_report::reached(report) {
+        say(format!("note: {line}"));
+    }
+    for warning in matrix_report::cell_warnings(report) {
+        say(format!("warning: {warning}"));
+    }
     for cell in &report.results.cells {
-        for warning in &cell.warnings {
-            say(format!("warning: {}: {warning}", cell.requested_path));
-        }
         if cell.status != CellStatus::Ok {
             say(format!("note: {}", not_measured(cell)));
         }

@@ -15,7 +15,7 @@ use stormlp_model::training::request::{
     MAX_EPOCHS, MAX_PREFETCH, MAX_READ_THREADS, MAX_RUNS, StorageKind, TrainRequest,
 };
 use stormlp_model::training::workload::Workload;
-use stormlp_model::transport::{DeviceId, EngineChoice};
+use stormlp_model::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_model::units::{ByteSize, parse_duration};
 
 use crate::commands::workloads::{self, parse_folder, parse_some_bytes};
@@ -150,6 +150,11 @@ pub(crate) struct ReadArgs {
     #[arg(long, value_name = "NAME", default_value = "auto")]
     engine: EngineChoice,
 
+    /// Pages that buffers in host memory lie on: huge (where the kernel has them), or small, as in
+    /// ordinary programs [default: huge]
+    #[arg(long, value_name = "SIZE")]
+    pages: Option<Pages>,
+
     /// I/O threads of this process [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
@@ -171,6 +176,7 @@ impl ReadArgs {
             _ if self.engine != EngineChoice::Auto => "--engine".to_string(),
             _ if self.transfer_size.is_some() => "--transfer-size".to_string(),
             _ if self.device.is_some() => "--device".to_string(),
+            _ if self.pages.is_some() => "--pages".to_string(),
             _ if self.cold => "--cold".to_string(),
             _ if data.data_dir.is_some() => "--data-dir".to_string(),
             _ if data.generate => "--generate".to_string(),
@@ -256,6 +262,7 @@ pub(crate) fn request(
         path: read.path,
         engine: read.engine,
         device: read.device,
+        pages: read.pages.unwrap_or_default(),
         cold: read.cold,
         storage: match read.storage {
             Storage::Real => StorageKind::Real,

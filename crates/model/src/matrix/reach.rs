@@ -1,0 +1,71 @@
+//! How much of what a cell moved came from storage or reached it, as far as that is known.
+
+use super::plan::{CellPlan, MatrixPlan};
+use super::report::Measurement;
+use crate::operation::Direction;
+use crate::path::PathKind;
+
+/// A cell whose devices moved a smaller share of its bytes moved most of them within memory.
+const MOSTLY: f64 = 0.5;
+/// Transfers that do not divide a file make a pass a little more or less than one.
+const ONE_ROUND: f64 = 1.01;
+
+/// What is known of a cell and storage.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reach {
+    /// Bytes that the block devices moved in the cell's direction; `None` without a block device.
+    /// Other processes' bytes are among them.
+    pub device_bytes: Option<u64>,
+    /// The same as a share of the cell's bytes.
+    pub device_share: Option<f64>,
+    /// How often the cell went over the part of its files that it uses.
+    pub rounds: f64,
+    /// Whether its bytes passed through the page cache.
+    pub through_cache: bool,
+    /// Whether it wrote, and nothing but wrote.
+    pub is_write: bool,
+    /// Whether its files were synced within the measured time.
+    pub synced: bool,
+}
+
+impl MatrixPlan {
+    /// What is known of storage in a cell of this plan; `None` for one that touches none.
+    pub fn reach(&self, cell: &CellPlan, numbers: &Measurement) -> Option<Reach> {
+        if cell.transport.path == PathKind::Null {
+            return None;
+        }
+        let (read, written) = (numbers.device_read_bytes, numbers.device_written_bytes);
+        let is_write = cell.op.direction() == Direction::Write && self.read_percent.is_none();
+        let device_bytes = match (self.read_percent, is_write) {
+            (Some(_), _) => read.zip(written).map(|(read, written)| read + written),
+            (None, true) => written,
+            (None, false) => read,
+        };
+        let bytes = numbers.bytes.max(1) as f64;
+        Some(Reach {
+            device_bytes,
+            device_share: device_bytes.map(|moved| moved as f64 / bytes),
+            rounds: numbers.bytes as f64 / self.covered_bytes(cell).max(1) as f64,
+            through_cache: !cell.direct,
+            is_write,
+            synced: numbers.fsync_seconds.is_some(),
+        })
+    }
+}
+
+impl Reach {
+    /// Whether it went over its files more than once, so that a cache may have served it.
+    pub fn is_again(&self) -> bool {
+        self.rounds > ONE_ROUND
+    }
+
+    /// Whether the devices are known to have moved less than half of its bytes.
+    pub fn is_mostly_memory(&self) -> bool {
+        self.device_share.is_some_and(|share| share < MOSTLY)
+    }
+
+    /// Whether it wrote to the page cache and was over before storage had it: a rate of memory.
+    pub fn is_unsynced_write(&self) -> bool {
+        self.is_write && self.through_cache && !self.synced
+    }
+}

@@ -1,0 +1,145 @@
+//! What `stormlp gds` says of its own numbers: what storage had, what the buffers lay on, which
+//! cells a warning is about, and what too few transfers tell nothing about.
+
+use serde_json::Value;
+
+use crate::gds::{folder, gds};
+use crate::{stderr, stdout, stormlp};
+
+/// The cells of a quick matrix with these options.
+fn cells(words: &str) -> Vec<Value> {
+    let folder = folder();
+    let words = format!("--file-size 4M --threads 2 --passes 1 --format json {words}");
+    let json = stdout(gds(folder.path(), &words).assert().success());
+    let report: Value = serde_json::from_str(&json).unwrap();
+    report["cells"].as_array().unwrap().clone()
+}
+
+/// Whether each of these cells was synced.
+fn synced(cells: &[Value]) -> Vec<bool> {
+    cells
+        .iter()
+        .map(|cell| cell["fsync_seconds"].is_f64())
+        .collect()
+}
+
+#[test]
+fn writes_through_the_page_cache_are_synced_unless_that_is_declined() {
+    let words = "--path buffered,page-cache,cpu --op write,read";
+    let first = [true, true, false, false, false, false];
+    assert_eq!(synced(&cells(words)), first);
+    assert_eq!(synced(&cells(&format!("{words} --fsync none"))), [false; 6]);
+    let all = [true, true, true, false, false, false];
+    assert_eq!(synced(&cells(&format!("{words} --fsync end"))), all);
+    assert_eq!(synced(&cells(&format!("{words} --fsync"))), all);
+}
+
+#[test]
+fn the_header_says_when_files_are_synced_and_a_wrong_word_is_answered() {
+    let folder = folder();
+    let words = "--file-size 4M --threads 1 --passes 1 --path buffered,cpu --op write";
+    let told = stdout(gds(folder.path(), words).assert().success());
+    assert!(
+        told.contains("writes through the page cache end with one"),
+        "{told}"
+    );
+    let plan = stdout(
+        gds(folder.path(), &format!("{words} --fsync none --dry-run"))
+            .assert()
+            .success(),
+    );
+    assert!(
+        plan.contains("what was written may not have reached storage"),
+        "{plan}"
+    );
+    let wrong = stderr(gds(folder.path(), "--fsync always").assert().code(2));
+    assert!(
+        wrong.contains("auto") && wrong.contains("none") && wrong.contains("end"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn a_buffered_write_without_a_sync_wins_no_comparison() {
+    let folder = folder();
+    let words = "--file-size 4M --threads 1 --passes 1 --path buffered,cpu --op write --fsync none";
+    let told = stdout(gds(folder.path(), words).assert().success());
+    assert!(!told.contains("times faster"), "{told}");
+}
+
+#[test]
+fn gdsio_does_not_sync_and_says_what_reached_storage() {
+    let folder = folder();
+    let words = "gdsio -D d -w 2 -s 1M -i 64K -x 4 -I 1";
+    let assert = stormlp()
+        .current_dir(folder.path())
+        .args(words.split_whitespace())
+        .assert();
+    let assert = assert.success();
+    let told = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(
+        told.contains("note: page-cache write of 64 KiB, 2 threads: "),
+        "{told}"
+    );
+    assert!(told.contains("2 MiB written"), "{told}");
+    assert!(stdout(assert).starts_with("IoType: WRITE XferType: CPU_CACHED_GPU "));
+}
+
+#[test]
+fn pages_are_as_asked_for_and_said() {
+    let small = cells("--path cpu --pages small");
+    assert_eq!(small[0]["buffers_backing"], "small_pages");
+    let folder = folder();
+    let words = "--file-size 4M --threads 1 --passes 1 --path cpu --pages small";
+    let told = stdout(gds(folder.path(), words).assert().success());
+    assert!(
+        told.contains("on small pages (small ones asked for)"),
+        "{told}"
+    );
+    assert!(
+        !told.contains("transparent_hugepage/enabled"),
+        "no advice against it: {told}"
+    );
+    let wrong = stderr(gds(folder.path(), "--pages tiny").assert().code(2));
+    assert!(wrong.contains("huge") && wrong.contains("small"), "{wrong}");
+}
+
+#[test]
+fn percentiles_of_few_transfers_are_blank() {
+    let cell = &cells("--path cpu --io-size 1M")[0];
+    assert_eq!(cell["operations"], 8);
+    let latency = &cell["latency_us"];
+    assert!(
+        latency["p50"].is_f64() && latency["p90"].is_null(),
+        "{latency}"
+    );
+    assert!(
+        latency["p99"].is_null() && latency["p999"].is_null(),
+        "{latency}"
+    );
+}
+
+#[test]
+fn a_timed_cell_that_came_again_says_what_the_device_gave_and_warnings_are_grouped() {
+    let folder = folder();
+    let words = "--file-size 64K --threads 1 --duration 60ms --path cpu,buffered \
+                 --io-size 4K,8K,16K,32K";
+    let told = stdout(gds(folder.path(), words).assert().success());
+    assert!(
+        told.contains("it went over its files more than once"),
+        "{told}"
+    );
+    assert!(
+        told.contains("it went over its files") && told.contains(" times: "),
+        "{told}"
+    );
+    let short = told
+        .lines()
+        .filter(|line| line.contains("the cell ran for"));
+    let short: Vec<&str> = short.collect();
+    assert_eq!(short.len(), 1, "{told}");
+    assert!(
+        short[0].contains("in 8 of 8 cells, the first cpu read of 4 KiB, 1 thread"),
+        "{told}"
+    );
+}
