@@ -71,14 +71,15 @@ pub(super) fn check_named(
     inventory: &TargetInventory,
     problems: &mut Problems,
 ) {
-    // What is in use or cannot be read has been refused for that.
+    // What is in use or cannot be read has been refused for that, and what a matrix that is resumed
+    // names may be gone by its own cells.
     let refused = |claims: &DeviceClaims| !claims.users.is_empty() || claims.unexamined.is_some();
     let claims: Vec<&DeviceClaims> = inventory
         .files
         .iter()
         .filter_map(|f| f.claims.as_ref())
         .collect();
-    if claims.iter().any(|claims| refused(claims)) {
+    if request.resumes || claims.iter().any(|claims| refused(claims)) {
         return;
     }
     let has = |named: &String| {

@@ -195,6 +195,8 @@ pub struct MatrixRequest {
     /// Names of the file systems, partition tables and memberships on block devices that may be
     /// written over, as `blkid` names them.
     pub overwrite_signatures: Vec<String>,
+    /// Whether an earlier run of this matrix may have written over them already.
+    pub resumes: bool,
     /// Share of reads in percent in a mixed run (gdsio's `-M`).
     pub read_percent: Option<u8>,
 }
@@ -236,6 +238,7 @@ impl MatrixRequest {
             require_direct: false,
             overwrite_block_devices: false,
             overwrite_signatures: Vec::new(),
+            resumes: false,
             read_percent: None,
         }
     }

@@ -88,6 +88,10 @@ fn a_name_that_no_device_carries_means_another_device() {
         found[0].message.contains("--overwrite-signature xfs"),
         "{found}"
     );
+    let mut resumed = write_over(&["xfs"]);
+    resumed.resumes = true;
+    let gone = resolve(&resumed, &laptop(), &device(&[], &[]));
+    assert!(gone.is_ok(), "its own cells wrote over it");
     let found = problems(&write_over(&["xfs"]), &device(&[], &[("ext4", "sdb")]));
     assert!(
         found

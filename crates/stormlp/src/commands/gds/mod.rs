@@ -74,7 +74,8 @@ impl Args {
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let columns = args.columns.columns;
     let saved = args.resume.as_deref().map(Saved::read).transpose()?;
-    let request = args::request(args.matrix, args.files, args.devices)?;
+    let mut request = args::request(args.matrix, args.files, args.devices)?;
+    request.resumes = saved.is_some();
     let facts = host_facts(&request, session)?;
     let plan = plan(&request, &facts)?;
     if args.dry_run {
