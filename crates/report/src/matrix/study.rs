@@ -57,6 +57,9 @@ pub(super) fn by_kind(report: &MatrixReport) -> Table {
     table
 }
 
+/// A column of shape B that stands only where its values differ, and what a cell has there.
+type Part = (&'static str, fn(&CellReport) -> String);
+
 /// Shape B: transfer type, threads, throughput and latency, the fastest first. The study has one
 /// kind and one size of I/O; with several, columns say which a row is of.
 pub(super) fn by_throughput(report: &MatrixReport) -> Table {
@@ -66,7 +69,7 @@ pub(super) fn by_throughput(report: &MatrixReport) -> Table {
         let first = values.next();
         values.any(|value| Some(value) != first)
     };
-    let parts: [(&str, fn(&CellReport) -> String); 3] = [
+    let parts: [Part; 3] = [
         ("I/O Type", |cell| io_type(cell.op)),
         ("IO Size (KiB)", size_kib),
         ("IO Depth", |cell| cell.queue_depth.to_string()),
