@@ -2,6 +2,7 @@
 
 use stormlp_model::event::Event;
 use stormlp_model::matrix::{CellPlan, MatrixReport};
+use stormlp_model::units::counted;
 
 /// The cells that a run still has before it.
 pub(crate) struct Ahead {
@@ -38,11 +39,11 @@ impl Ahead {
         self.seconds -= cell.estimated_seconds;
         Event::CellStarted {
             label: format!(
-                "{} {} {}, {} threads, depth {}",
+                "{} {} {}, {}, depth {}",
                 cell.transport.path,
                 cell.op,
                 cell.io_size,
-                cell.transport.threads,
+                counted(cell.transport.threads as u64, "thread"),
                 cell.transport.queue_depth
             ),
             number: self.begun,
