@@ -92,14 +92,14 @@ impl Phase {
     }
 }
 
-/// How a bar looks for a unit.
+/// How a bar looks for a unit; it takes what room the words leave, so that the line fits.
 fn template(bounded: bool, unit: Unit) -> &'static str {
     match (bounded, unit) {
         (true, Unit::Bytes) => {
-            "{msg} [{bar:30}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left"
+            "{msg} [{wide_bar}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left"
         }
-        (true, Unit::Milliseconds) => "{msg} [{bar:30}] {percent} %, {eta} left",
-        (true, Unit::Steps | Unit::Files) => "{msg} [{bar:30}] {pos} of {len}, {eta} left",
+        (true, Unit::Milliseconds) => "{msg} [{wide_bar}] {percent} %, {eta} left",
+        (true, Unit::Steps | Unit::Files) => "{msg} [{wide_bar}] {pos} of {len}, {eta} left",
         (false, Unit::Bytes) => "{msg} {binary_bytes}, {binary_bytes_per_sec}",
         (false, Unit::Milliseconds) => "{msg} {elapsed}",
         (false, Unit::Steps | Unit::Files) => "{msg} {pos}",
