@@ -65,10 +65,7 @@ fn a_matrix_writes_through_no_link_and_waits_for_no_pipe() {
         fs::remove_file(place.path("data/stormlp.0")).unwrap();
         pipe(&place.path("data/stormlp.0"));
         let told = stderr(place.run(&format!("{GDS} --op {op}")).code(4));
-        assert!(
-            told.contains("data/stormlp.0 is a link or something"),
-            "{told}"
-        );
+        assert!(told.contains("data/stormlp.0 is a pipe"), "{told}");
         assert!(!place.path("stormlp-results").exists());
         place.is_unharmed();
     }
@@ -85,6 +82,32 @@ fn a_matrix_writes_through_no_link_and_waits_for_no_pipe() {
     place
         .run("gds --path buffered --threads 1 --file pipe")
         .code(3);
+}
+
+#[test]
+fn a_file_in_the_place_of_a_test_file_is_neither_replaced_nor_removed() {
+    let place = Place::new();
+    place.run(GDS).success();
+    let mine = place.path("data/stormlp.0");
+    // Cut off, it is still the one that was made, and laid out anew.
+    fs::write(&mine, "short").unwrap();
+    place.run(GDS).success();
+    fs::remove_file(&mine).unwrap();
+    fs::write(&mine, "my notes").unwrap();
+    let told = stderr(place.run(GDS).code(4));
+    assert!(told.contains("is another file, of 8 bytes"), "{told}");
+    let left = stderr(place.run("clean data").success());
+    assert!(
+        left.contains("left data/stormlp.0: it is a file of 8 bytes"),
+        "{left}"
+    );
+    fs::write(&mine, vec![1; 1 << 20]).unwrap();
+    let left = stderr(place.run("clean data").success());
+    assert!(
+        left.contains("it is another file of the same size"),
+        "{left}"
+    );
+    assert_eq!(fs::read(&mine).unwrap(), vec![1; 1 << 20]);
 }
 
 #[test]

@@ -22,6 +22,16 @@ pub struct FoundFile {
     pub bytes: u64,
 }
 
+/// Which file of a file system one is, whatever it is called and holds. The time of birth tells it
+/// from a later one that was given the same inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The number of its inode.
+    pub inode: u64,
+    /// When it was made, in nanoseconds since 1970, where the file system knows.
+    pub born_ns: Option<u64>,
+}
+
 /// Whether something can be used on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "lowercase")]

@@ -65,12 +65,15 @@ impl Folders {
             return Ok(());
         };
         let name = file_name(&file.path);
+        // What is not there yet is known by its name alone.
+        let identity = self.storage.look(&file.path)?.map(|found| found.identity);
         let manifest = &mut self.manifests[folder];
         match content {
             Some(content) => manifest.set(ManifestFile {
                 name,
                 bytes: file.bytes,
                 content,
+                identity,
             }),
             None => manifest.remove(&name),
         }

@@ -284,13 +284,14 @@ impl FolderJob<'_> {
         if let Some(known) = table.files.iter().position(|file| file.path == path) {
             return Some(known);
         }
-        if self.facts.others.contains(&name) {
+        if let Some(other) = self.facts.others.iter().find(|other| other.name == name) {
             problems.machine(
                 format!(
-                    "{} is a link or something else that is no file",
-                    path.display()
+                    "{} is {}, which stormlp did not make there",
+                    path.display(),
+                    other.what
                 ),
-                "remove it, or use another --dir",
+                "move it away if it is yours, or remove it; or use another --dir",
             );
             return None;
         }

@@ -22,6 +22,16 @@ pub enum FileKind {
     Other,
 }
 
+/// Something in a data folder that no matrix may use: a link, a pipe, a folder, or a file that
+/// somebody put in the place of one of stormlp's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherFile {
+    /// Its name in the folder.
+    pub name: String,
+    /// What it is.
+    pub what: String,
+}
+
 /// A data folder, existing or about to be made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FolderFacts {
@@ -48,8 +58,8 @@ pub struct FolderFacts {
     pub manifest_problem: Option<String>,
     /// The regular files in it.
     pub files: Vec<FoundFile>,
-    /// Names in it under which something else lies: a link, a pipe, a folder.
-    pub others: Vec<String>,
+    /// What else lies in it.
+    pub others: Vec<OtherFile>,
 }
 
 /// A file or device that was named outright.

@@ -6,6 +6,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::facts::Identity;
+
 /// The name of the manifest in a data folder of the matrix.
 pub const MANIFEST_NAME: &str = ".stormlp-manifest.json";
 
@@ -36,6 +38,9 @@ pub struct ManifestFile {
     pub bytes: u64,
     /// What it holds.
     pub content: ContentState,
+    /// Which file it is, so that one that somebody put in its place is told from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
 }
 
 /// What stormlp made in a data folder.
@@ -138,6 +143,7 @@ mod tests {
                 name: "stormlp.0".to_string(),
                 bytes,
                 content: ContentState::Pattern { seed: 7 },
+                identity: None,
             });
         }
         assert_eq!(manifest.files.len(), 1);
@@ -154,6 +160,7 @@ mod tests {
                 name: name.to_string(),
                 bytes: 1,
                 content: ContentState::Other,
+                identity: None,
             });
             let error = DataManifest::parse(&manifest.to_json()).unwrap_err();
             assert_eq!(error, ManifestError::Name(name.to_string()));

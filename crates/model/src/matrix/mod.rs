@@ -28,7 +28,7 @@ mod space;
 mod tests;
 
 pub use choice::{BufferBacking, CacheState, Fill, Fsync, IoSize, PathChoice, Span};
-pub use inventory::{FileFacts, FileKind, FolderFacts, TargetInventory};
+pub use inventory::{FileFacts, FileKind, FolderFacts, OtherFile, TargetInventory};
 pub use manifest::{ContentState, DataManifest, MANIFEST_NAME, ManifestError, ManifestFile};
 pub use plan::{CellPlan, Crew, FileAction, FilePlan, FolderPlan, MatrixPlan, WorkerPlan};
 pub use preset::{PresetError, apply_preset, apply_text, preset_names};

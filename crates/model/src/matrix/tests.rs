@@ -107,6 +107,7 @@ fn laid_out(count: u32, bytes: u64, content: ContentState) -> TargetInventory {
             name,
             bytes,
             content,
+            identity: None,
         });
     }
     inventory.folders[0].manifest = Some(manifest);

@@ -11,7 +11,9 @@ use stormlp_model::matrix::MANIFEST_NAME;
 use stormlp_model::printable::printable;
 use stormlp_model::units::ByteSize;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::storage::{Disk, FolderLock, LOCK_NAME, Left, Storage as _, temporary_name};
+use stormlp_transfer::storage::{
+    Disk, FolderLock, Identity, LOCK_NAME, Left, Storage as _, temporary_name,
+};
 
 use crate::exit::Failure;
 use crate::output;
@@ -169,8 +171,8 @@ fn locks(folder: &Path) -> Result<Vec<FolderLock>, Failure> {
 
 /// What a list says of a file.
 enum Listed {
-    /// It is whole and has so many bytes.
-    Bytes(u64),
+    /// It is whole and has so many bytes, and may be known by more than that.
+    Bytes(u64, Option<Identity>),
     /// It is a file of a dataset, which is known by more than its size.
     OfDataset(ManifestFile),
     /// It was being written under a temporary name, and may have any size.
@@ -183,7 +185,14 @@ impl Listed {
     /// What is left of it.
     fn left(&self, folder: &Path, path: &Path) -> Result<Left, TransferError> {
         match self {
-            Self::Bytes(bytes) => Disk.left(path, Some(*bytes)),
+            Self::Bytes(bytes, identity) => Ok(match Disk.left(path, Some(*bytes))? {
+                Left::Same(found)
+                    if found.bytes != 0 && identity.is_some_and(|made| made != found.identity) =>
+                {
+                    Left::Other("another file of the same size".to_string())
+                }
+                left => left,
+            }),
             Self::Temporary => Disk.left(path, None),
             Self::Unknown => Ok(match Disk.left(path, None)? {
                 Left::Same(_) => Left::Other("a file of unknown size".to_string()),
@@ -237,7 +246,7 @@ fn listed(folder: &Path) -> Result<BTreeMap<PathBuf, Listed>, Failure> {
 fn of_dataset(file: ManifestFile) -> Vec<(String, Listed)> {
     let beside = file.side_files.iter();
     let mut all: Vec<_> = beside
-        .map(|side| (side.name.clone(), Listed::Bytes(side.bytes)))
+        .map(|side| (side.name.clone(), Listed::Bytes(side.bytes, None)))
         .collect();
     all.push((file.name.clone(), Listed::OfDataset(file)));
     all
@@ -247,7 +256,9 @@ fn of_dataset(file: ManifestFile) -> Vec<(String, Listed)> {
 fn by_size(file: &Value) -> Option<(String, Listed)> {
     let name = file["name"].as_str()?.to_string();
     let bytes = file["bytes"].as_u64();
-    Some((name, bytes.map_or(Listed::Unknown, Listed::Bytes)))
+    let identity = serde_json::from_value(file["identity"].clone()).ok();
+    let listed = |bytes| Listed::Bytes(bytes, identity);
+    Some((name, bytes.map_or(Listed::Unknown, listed)))
 }
 
 /// A listed name as a path, if it stays in the folder.

@@ -18,7 +18,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use stormlp_model::impairment::{Fault, Throttle};
 use stormlp_model::warning::Warning;
 
@@ -26,6 +25,8 @@ use crate::error::TransferError;
 use crate::page_cache::Residency;
 use crate::paths::{PathSpec, TransferPath};
 use crate::telemetry::BlockDevices;
+
+pub use stormlp_model::facts::Identity;
 
 pub use disk::Disk;
 pub use failing::Failing;
@@ -78,16 +79,6 @@ pub struct Facts {
     pub link: bool,
     /// Which file system it is on: equal for all that share its space.
     pub file_system_id: u64,
-}
-
-/// Which file of a file system one is, whatever it is called and holds. The time of birth tells it
-/// from a later one that was given the same inode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
-    /// The number of its inode.
-    pub inode: u64,
-    /// When it was made, in nanoseconds since 1970, where the file system knows.
-    pub born_ns: Option<u64>,
 }
 
 /// What is left of a file that a list tells of.

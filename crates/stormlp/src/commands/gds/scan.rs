@@ -5,10 +5,11 @@ use std::path::Path;
 use stormlp_model::facts::{Availability, FoundFile};
 use stormlp_model::machine::{DirectSupport, Fact};
 use stormlp_model::matrix::{
-    DataManifest, FileFacts, FileKind, FolderFacts, MANIFEST_NAME, Target, TargetInventory,
+    DataManifest, FileFacts, FileKind, FolderFacts, MANIFEST_NAME, ManifestFile, OtherFile, Target,
+    TargetInventory,
 };
 use stormlp_transfer::probe;
-use stormlp_transfer::storage::{Access, Disk, Kind, Storage as _};
+use stormlp_transfer::storage::{Access, Disk, Facts, Kind, Storage as _};
 
 /// What `O_DIRECT` asks of offsets where the file system does not say: a sector.
 const USUAL_ALIGNMENT_BYTES: u64 = 512;
@@ -62,7 +63,7 @@ fn folder(path: &Path) -> FolderFacts {
         (true, Fact::Known(_)) => Availability::Available,
     };
     let (direct, direct_alignment_bytes) = direct_facts(direct);
-    let (files, others) = entries(path);
+    let (files, others) = entries(path, manifest.as_ref());
     FolderFacts {
         path: path.to_path_buf(),
         exists,
@@ -105,19 +106,38 @@ fn manifest(folder: &Path) -> (Option<DataManifest>, Option<String>) {
     }
 }
 
-/// The regular files of a folder, and the names of what else lies there.
-fn entries(folder: &Path) -> (Vec<FoundFile>, Vec<String>) {
+/// The regular files of a folder, and what else lies there.
+fn entries(folder: &Path, made: Option<&DataManifest>) -> (Vec<FoundFile>, Vec<OtherFile>) {
     let (mut files, mut others) = (Vec::new(), Vec::new());
     for entry in Disk.list(folder).unwrap_or_default() {
-        let (regular, bytes) = (entry.is_file(), entry.facts.bytes);
-        match entry.name.into_string() {
-            Ok(name) if regular => files.push(FoundFile { name, bytes }),
-            Ok(name) => others.push(name),
-            // No file of a matrix has such a name.
-            Err(_) => {}
+        let (regular, facts) = (entry.is_file(), entry.facts);
+        // No file of a matrix has a name that is no text.
+        let Ok(name) = entry.name.into_string() else {
+            continue;
+        };
+        let listed = made.and_then(|made| made.file(&name));
+        let bytes = facts.bytes;
+        if !regular {
+            let what = facts.what().to_string();
+            others.push(OtherFile { name, what });
+        } else if listed.is_some_and(|listed| is_another(listed, &facts)) {
+            let what = format!("another file, of {bytes} bytes");
+            others.push(OtherFile { name, what });
+        } else {
+            files.push(FoundFile { name, bytes });
         }
     }
     (files, others)
+}
+
+/// Whether somebody put a file in the place of a listed one. One of the same size is taken for a
+/// copy of it, and one that was cut off is still the one that was made.
+fn is_another(listed: &ManifestFile, found: &Facts) -> bool {
+    let other_size = found.bytes != listed.bytes && found.bytes != 0;
+    other_size
+        && listed
+            .identity
+            .is_some_and(|identity| identity != found.identity)
 }
 
 fn file(path: &Path) -> FileFacts {
