@@ -1,6 +1,8 @@
 //! Writing over block devices, tried on loop devices. Where those cannot be made (no root, no
 //! `losetup`), the tests say so and pass.
 
+#![allow(clippy::print_stderr)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,7 +39,7 @@ impl Loop {
         fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
         let device = ran("losetup", &["--find", "--show", image.to_str().unwrap()]);
         let Some(device) = device else {
-            println!("skipped: no loop device can be made here");
+            eprintln!("skipped: no loop device can be made here");
             return None;
         };
         Some(Self {
@@ -52,7 +54,7 @@ impl Loop {
     fn format(&self) -> bool {
         let made = ran("mkfs.ext4", &["-q", "-F", &self.device]).is_some();
         if !made {
-            println!("skipped: there is no mkfs.ext4");
+            eprintln!("skipped: there is no mkfs.ext4");
         }
         made
     }
@@ -63,7 +65,7 @@ impl Loop {
         fs::create_dir(&place).unwrap();
         self.mounted = ran("mount", &[&self.device, place.to_str().unwrap()]).is_some();
         if !self.mounted {
-            println!("skipped: nothing can be mounted here");
+            eprintln!("skipped: nothing can be mounted here");
         }
         self.mounted
     }
