@@ -252,7 +252,11 @@ fn a_file_cut_off_in_the_middle_ends_the_run_and_saves_it() {
         .unwrap();
     let words = format!("unet3d --data-dir data --files 28 --epochs 3 --compute-time 1ms {SMALL}");
     let name = bad.file_name().unwrap().to_str().unwrap();
-    let expected = [name, "the zip end record", "what was measured is saved"];
+    let expected = [
+        name,
+        "expected member `x.npy`",
+        "what was measured is saved",
+    ];
     check(folder.path(), &words, 5, &expected);
     let report = saved(folder.path());
     assert_eq!(report["ending"]["status"], "failed");

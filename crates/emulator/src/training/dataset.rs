@@ -12,10 +12,8 @@ use stormlp_transfer::storage::Storage;
 
 use super::error::TrainError;
 use super::machine::{Cursor, Landed, ReadRequest, Unit};
+use super::requests::Requests;
 use super::source::{self, DataFile, Extents, ReadPlan, Reads, Source};
-
-/// The directory of a zip is found from its end; a reader looks there before it reads on.
-const ZIP_TAIL_BYTES: u64 = 4096;
 
 /// An epoch's order: which file a loader's next read is of.
 pub trait EpochIndex: Send + Sync {
@@ -29,13 +27,13 @@ pub trait EpochIndex: Send + Sync {
 /// How bytes are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pattern {
-    /// The whole file for each sample.
-    WholeFile {
+    /// The file for each sample.
+    File {
+        /// In which reads.
+        requests: Requests,
         /// The headers that every file has.
         framing: Option<source::Framing>,
     },
-    /// As `np.load` reads a zip: its end first, then all of it.
-    NumpyLoad,
     /// One sample of a file with an index beside it.
     Indexed,
     /// Record files, in reads of so many bytes.
@@ -77,7 +75,6 @@ pub struct DatasetSource {
     pattern: Pattern,
     index: Arc<dyn EpochIndex>,
     framing: Arc<Framing>,
-    direct: bool,
 }
 
 impl DatasetSource {
@@ -87,14 +84,12 @@ impl DatasetSource {
         pattern: Pattern,
         index: Arc<dyn EpochIndex>,
         framing: Arc<Framing>,
-        direct: bool,
     ) -> Self {
         Self {
             files,
             pattern,
             index,
             framing,
-            direct,
         }
     }
 
@@ -111,28 +106,17 @@ impl DatasetSource {
         let whole = self.whole(file);
         let mut framing = None;
         let extents = match &self.pattern {
-            Pattern::NumpyLoad => {
-                framing = Some(source::Framing::Npz);
-                let tail = whole.bytes.min(ZIP_TAIL_BYTES);
-                let tail = Span {
-                    offset: whole.bytes - tail,
-                    bytes: tail,
-                };
-                if self.direct {
-                    // DLIO's direct reader takes the file in one piece.
-                    Extents::One(whole)
-                } else {
-                    Extents::Many(vec![tail, whole])
-                }
-            }
             Pattern::Indexed => Extents::One(self.framing.sample(&self.files[file], position)?),
             Pattern::NullSamples { sample_bytes } => Extents::One(Span {
                 offset: position.saturating_mul(*sample_bytes),
                 bytes: *sample_bytes,
             }),
-            Pattern::WholeFile { framing: known } => {
+            Pattern::File {
+                requests,
+                framing: known,
+            } => {
                 framing = *known;
-                Extents::One(whole)
+                Extents::File(*requests, whole.bytes)
             }
             _ => Extents::One(whole),
         };
@@ -157,12 +141,8 @@ impl DatasetSource {
         let file = self.index.file(accelerator, own) as usize;
         let group = nth % groups_per_file;
         let spans = self.framing.row_group(&self.files[file], columns, group)?;
-        Ok(known(
-            file,
-            Extents::Many(spans.to_vec()),
-            Landed::default(),
-            None,
-        ))
+        let extents = Extents::Many(joined(&spans));
+        Ok(known(file, extents, Landed::default(), None))
     }
 
     fn null_group(&self) -> ReadPlan {
@@ -232,6 +212,19 @@ fn null_records(
         ended: read_to == file_bytes,
     };
     known(file, Extents::One(extent), landed, None)
+}
+
+/// Stretches with those that touch each other as one: a row group whose columns are all read is
+/// one read.
+fn joined(spans: &[Span]) -> Vec<Span> {
+    let mut joined: Vec<Span> = Vec::new();
+    for span in spans {
+        match joined.last_mut() {
+            Some(last) if last.end() == span.offset => last.bytes += span.bytes,
+            _ => joined.push(*span),
+        }
+    }
+    joined
 }
 
 fn known(
@@ -382,6 +375,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn columns_that_touch_each_other_are_one_read() {
+        let span = |offset, bytes| Span { offset, bytes };
+        let columns = [span(4, 10), span(14, 6), span(30, 5), span(35, 1)];
+        assert_eq!(joined(&columns), [span(4, 16), span(30, 6)]);
+    }
+
     proptest! {
         #[test]
         fn null_records_cover_the_file_once(
@@ -394,7 +394,7 @@ mod tests {
                 let Reads::Known { extents, landed, .. } = plan.reads else { panic!("known") };
                 prop_assert!(landed.samples > 0);
                 samples += landed.samples;
-                bytes += extents.as_slice()[0].bytes;
+                bytes += extents.nth(0).unwrap().bytes;
                 from = landed.cursor;
                 if landed.ended {
                     break;

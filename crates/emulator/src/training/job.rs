@@ -160,7 +160,7 @@ impl Job {
             return None;
         };
         loop {
-            let extent = *extents.as_slice().get(self.next_extent)?;
+            let extent = extents.nth(self.next_extent)?;
             let Span { offset, bytes } = aligned(extent, cut.direct);
             let end = offset + bytes;
             let start = offset + self.at;

@@ -18,6 +18,7 @@ pub mod order;
 mod pacer;
 pub mod prepare;
 mod records;
+mod requests;
 mod run;
 mod shared;
 pub mod source;

@@ -18,6 +18,7 @@ use super::machine::{
     Interleave, InterleaveConfig, Leftover, Loader, Pace, PhaseSpec, Share, Workers, WorkersConfig,
 };
 use super::order::{Contiguous, Resharded, Reshuffle, Strided};
+use super::requests::Requests;
 use super::source::{self, DataFile, Source};
 
 /// tf.data and DLIO read a footer or index once for each file that is open; so many stay known.
@@ -304,10 +305,25 @@ fn pattern(plan: &TrainPlan, workers: u64) -> Pattern {
             sample_bytes: data.sample_bytes as u64,
         },
         ReadPattern::IndexedSample => Pattern::Indexed,
-        ReadPattern::NumpyLoad if !null => Pattern::NumpyLoad,
-        _ => Pattern::WholeFile {
+        pattern => Pattern::File {
+            requests: if null {
+                Requests::WHOLE
+            } else {
+                requests(pattern)
+            },
             framing: framing(data.format).filter(|_| !null),
         },
+    }
+}
+
+/// The reads that `pattern` makes of a file.
+fn requests(pattern: &ReadPattern) -> Requests {
+    match pattern {
+        ReadPattern::NumpyLoad => Requests::NUMPY_LOAD,
+        ReadPattern::NumpyArray => Requests::NUMPY_ARRAY,
+        ReadPattern::PillowJpeg => Requests::PILLOW_JPEG,
+        ReadPattern::PillowPng => Requests::PILLOW_PNG,
+        _ => Requests::WHOLE,
     }
 }
 
@@ -328,7 +344,6 @@ impl Order for PlannedOrder {
             self.pattern.clone(),
             index,
             Arc::clone(&self.framing),
-            self.plan.transport.path.wants_direct(),
         );
         EpochOrder {
             source: Arc::new(source),

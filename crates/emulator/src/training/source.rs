@@ -6,6 +6,7 @@ use stormlp_dataset::format::Span;
 
 use super::error::TrainError;
 use super::machine::{Cursor, Landed, ReadRequest};
+use super::requests::Requests;
 
 /// The stretches of one read, in the order in which they are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,14 +15,17 @@ pub enum Extents {
     One(Span),
     /// Several, as the columns of a row group.
     Many(Vec<Span>),
+    /// A file of so many bytes, in the reads of a library.
+    File(Requests, u64),
 }
 
 impl Extents {
-    /// The stretches.
-    pub fn as_slice(&self) -> &[Span] {
+    /// The `nth` stretch.
+    pub fn nth(&self, nth: usize) -> Option<Span> {
         match self {
-            Self::One(extent) => std::slice::from_ref(extent),
-            Self::Many(extents) => extents,
+            Self::One(extent) => (nth == 0).then_some(*extent),
+            Self::Many(extents) => extents.get(nth).copied(),
+            Self::File(requests, file_bytes) => requests.nth(nth, *file_bytes),
         }
     }
 }

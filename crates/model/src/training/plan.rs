@@ -135,6 +135,15 @@ impl DataPlan {
     pub fn mean_file_bytes(&self) -> f64 {
         self.bytes as f64 / self.files.max(1) as f64
     }
+
+    /// Mean bytes of what `pattern` reads at a place: a row group, a sample or a file.
+    pub fn read_bytes(&self, pattern: &ReadPattern) -> f64 {
+        match pattern {
+            ReadPattern::RowGroups => self.read_sample_bytes * self.row_group_rows as f64,
+            ReadPattern::IndexedSample => self.sample_bytes,
+            _ => self.mean_file_bytes(),
+        }
+    }
 }
 
 /// The loader of one accelerator.
@@ -228,10 +237,18 @@ impl LoaderPlan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ReadPattern {
-    /// The whole file from start to end, once for each sample of it.
+    /// The whole file in one read, once for each sample of it.
     WholeFile,
+    /// The whole file in reads of the transport's chunk: cheaper than one read, but no edition's.
+    Pieces,
     /// `np.load` of a zip: directory first, then pairs of 252 KiB and 4 KiB.
     NumpyLoad,
+    /// `np.load` of an array: its header three times, then the rest in one read.
+    NumpyArray,
+    /// A JPEG file as Pillow decodes it: 4 KiB, then 64 KiB at a time.
+    PillowJpeg,
+    /// A PNG file as Pillow decodes it: 4 KiB, then pairs of 60 KiB and 4 KiB.
+    PillowPng,
     /// One sample of an indexed file: `size` bytes at its offset, the file kept open.
     IndexedSample,
     /// Record files from start to end in reads of `transfer_size` bytes.
@@ -241,6 +258,14 @@ pub enum ReadPattern {
     },
     /// Row groups, of each the columns that are read.
     RowGroups,
+}
+
+impl ReadPattern {
+    /// Whether one read takes all of a sample, however large it is.
+    pub fn is_one_read(&self) -> bool {
+        use ReadPattern::{IndexedSample, NumpyArray, RowGroups, WholeFile};
+        matches!(self, WholeFile | NumpyArray | IndexedSample | RowGroups)
+    }
 }
 
 /// What AU is measured over, and against.

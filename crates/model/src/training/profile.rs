@@ -71,8 +71,10 @@ impl Profile {
     /// When this edition's block of steps ends.
     pub fn block_end(self) -> BlockEnd {
         match self {
-            Self::V1 | Self::Native => BlockEnd::AfterLastBarrier,
-            Self::V2 | Self::V3 => BlockEnd::AfterNextFetch,
+            // v2.0's tool pins a commit that looks for the last step before it fetches again; the
+            // release after it, and v3.0, look after the fetch.
+            Self::V1 | Self::V2 | Self::Native => BlockEnd::AfterLastBarrier,
+            Self::V3 => BlockEnd::AfterNextFetch,
         }
     }
 

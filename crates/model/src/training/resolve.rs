@@ -128,14 +128,14 @@ impl Resolver<'_> {
             request.compute.unwrap_or(workload.train.computation_time),
         );
         let loader = self.loader(profile, data.format, read_threads, accelerators, data.files);
-        let transport = transport::decide(
-            request,
-            path,
-            &loader,
+        let reads = self.reads(profile, data.format, path);
+        let reader = transport::Reader {
+            loader: &loader,
             accelerators,
-            self.host,
-            &mut self.problems,
-        );
+            pattern: &reads,
+            read_bytes: data.read_bytes(&reads),
+        };
+        let transport = transport::decide(request, path, &reader, self.host, &mut self.problems);
         self.check_direct(path);
         let mut plan = TrainPlan {
             workload: workload.name.clone(),
@@ -151,7 +151,7 @@ impl Resolver<'_> {
             epochs,
             runs,
             loader,
-            reads: self.reads(profile, data.format, path),
+            reads,
             compute,
             preprocess: self.time("reader.preprocess_time", workload.reader.preprocess_time),
             block_end: profile.block_end(),
@@ -408,12 +408,8 @@ impl Resolver<'_> {
 
     fn reads(&mut self, profile: Profile, format: DataFormat, path: PathKind) -> ReadPattern {
         match format {
-            // Direct readers take the whole file in one call and parse it in memory.
-            DataFormat::Npz if !profile.reshuffles() && path.uses_page_cache() => {
-                ReadPattern::NumpyLoad
-            }
             DataFormat::Npz | DataFormat::Npy | DataFormat::Jpeg | DataFormat::Png => {
-                ReadPattern::WholeFile
+                file_reads(profile, format, path)
             }
             DataFormat::IndexedBinary => ReadPattern::IndexedSample,
             DataFormat::Parquet => ReadPattern::RowGroups,
@@ -511,6 +507,21 @@ impl Resolver<'_> {
             epochs_between: spec.epochs_between_checkpoints.max(1),
             steps_between,
         })
+    }
+}
+
+/// How an edition reads the files of `format` that are one sample or a few, each read as a whole.
+fn file_reads(profile: Profile, format: DataFormat, path: PathKind) -> ReadPattern {
+    match (profile, format) {
+        // Direct readers take the whole file in one call and parse it in memory.
+        _ if !path.uses_page_cache() => ReadPattern::WholeFile,
+        (Profile::Native, _) => ReadPattern::Pieces,
+        (Profile::V3, _) => ReadPattern::WholeFile,
+        (Profile::V1 | Profile::V2, DataFormat::Npz) => ReadPattern::NumpyLoad,
+        (Profile::V1 | Profile::V2, DataFormat::Npy) => ReadPattern::NumpyArray,
+        (Profile::V1 | Profile::V2, DataFormat::Jpeg) => ReadPattern::PillowJpeg,
+        (Profile::V1 | Profile::V2, DataFormat::Png) => ReadPattern::PillowPng,
+        (Profile::V1 | Profile::V2, _) => ReadPattern::WholeFile,
     }
 }
 

@@ -1,9 +1,12 @@
 //! Plans of the workloads that are built in, and everything that makes none.
 
 use super::*;
+use strum::VariantArray as _;
+
 use crate::facts::FoundFile;
 use crate::problem::ProblemKind;
 use crate::training::catalog;
+use crate::training::profile::BlockEnd;
 use crate::units::GIB;
 
 fn host(memory_bytes: u64) -> HostFacts {
@@ -97,6 +100,34 @@ fn each_edition_decides_what_it_decided() {
         (PathKind::Cpu, &ReadPattern::WholeFile)
     );
     assert_eq!(plan.checkpoint.unwrap().bytes, 499_153_191);
+}
+
+#[test]
+fn files_are_read_as_each_editions_libraries_read_them() {
+    use crate::training::workload::DataFormat::{Jpeg, Npy, Npz, Png};
+    let of = |profile, path| [Npz, Npy, Jpeg, Png].map(|format| file_reads(profile, format, path));
+    let (numpy, array) = (ReadPattern::NumpyLoad, ReadPattern::NumpyArray);
+    let decoded = [
+        numpy,
+        array,
+        ReadPattern::PillowJpeg,
+        ReadPattern::PillowPng,
+    ];
+    assert_eq!(of(Profile::V1, PathKind::Buffered), decoded);
+    assert_eq!(of(Profile::V2, PathKind::PageCache), decoded);
+    let whole = [(); 4].map(|()| ReadPattern::WholeFile);
+    assert_eq!(of(Profile::V3, PathKind::Buffered), whole);
+    assert_eq!(of(Profile::V2, PathKind::Cpu), whole);
+    let pieces = [(); 4].map(|()| ReadPattern::Pieces);
+    assert_eq!(of(Profile::Native, PathKind::Buffered), pieces);
+}
+
+#[test]
+fn only_v3s_block_waits_for_one_more_fetch() {
+    let ends = Profile::VARIANTS.iter().map(|profile| profile.block_end());
+    let barrier = BlockEnd::AfterLastBarrier;
+    let expected = [barrier, barrier, BlockEnd::AfterNextFetch, barrier];
+    assert_eq!(ends.collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! How a training run reads: path, engine, device, I/O threads and their buffers.
 
-use super::plan::{LoaderPlan, TrainPlan};
+use super::plan::{LoaderPlan, ReadPattern, TrainPlan};
 use super::request::TrainRequest;
 use crate::facts::HostFacts;
 use crate::path::{EngineKind, PathKind, buffers_needed};
@@ -10,6 +10,11 @@ use crate::transport::{self, Transport};
 /// A buffer that stays in a core's cache makes reads from the page cache a third cheaper than
 /// one that does not, and is as large as the kernel's readahead.
 const CACHED_CHUNK_BYTES: u64 = 256 << 10;
+/// Where an edition takes all of a file in one read, the kernel asks the device for as much as it
+/// lets one request have. Pieces of this size leave nearly every request as large as that.
+const ONE_READ_BYTES: u64 = 16 << 20;
+/// Buffers of such reads come in multiples of this.
+const ONE_READ_STEP_BYTES: u64 = 64 << 10;
 /// Direct reads want few, large requests.
 const DIRECT_CHUNK_BYTES: u64 = 1 << 20;
 /// Chunks of one file in flight under direct I/O: a reader's one large `readv` is many requests
@@ -22,23 +27,68 @@ const BLOCKING_THREADS: usize = 64;
 /// Open files of a thread beside its reads and streams.
 const OTHER_FILES: usize = 8;
 
-/// Decides how `accelerators` loaders read by `path`, and finds what this host cannot do.
+/// Who reads, and what.
+pub(super) struct Reader<'a> {
+    /// Of each accelerator.
+    pub(super) loader: &'a LoaderPlan,
+    pub(super) accelerators: u32,
+    pub(super) pattern: &'a ReadPattern,
+    /// Mean bytes of what the pattern reads at a place.
+    pub(super) read_bytes: f64,
+}
+
+impl Reader<'_> {
+    /// Reads in flight at most.
+    fn reads(&self) -> usize {
+        (self.loader.concurrent_reads() * self.accelerators as usize).max(1)
+    }
+
+    /// Bytes of one read by `path`.
+    fn chunk_bytes(&self, path: PathKind) -> u64 {
+        if path.wants_direct() {
+            return DIRECT_CHUNK_BYTES;
+        }
+        if !path.uses_page_cache() || !self.pattern.is_one_read() {
+            return CACHED_CHUNK_BYTES;
+        }
+        // Files differ in size; twice the mean holds nearly all of them.
+        let wanted = (2.0 * self.read_bytes) as u64;
+        let share = POOL_BYTES / (self.reads() * buffers_of_slot(path)) as u64;
+        let most = ONE_READ_BYTES.min(share).max(CACHED_CHUNK_BYTES);
+        let bytes = wanted.clamp(CACHED_CHUNK_BYTES, most);
+        bytes / ONE_READ_STEP_BYTES * ONE_READ_STEP_BYTES
+    }
+}
+
+/// Buffers that a transfer of `path` needs, in host and accelerator memory together.
+fn buffers_of_slot(path: PathKind) -> usize {
+    let (host, accelerator) = buffers_needed(path, 1);
+    (host + accelerator).max(1)
+}
+
+/// Decides how `reader` reads by `path`, and finds what this host cannot do.
 pub(super) fn decide(
     request: &TrainRequest,
     path: PathKind,
-    loader: &LoaderPlan,
-    accelerators: u32,
+    reader: &Reader<'_>,
     host: &HostFacts,
     problems: &mut Problems,
 ) -> Transport {
     let bare = transport::decide(path, request.engine, request.device, host, problems);
-    let reads = (loader.concurrent_reads() * accelerators as usize).max(1);
     let threads = request.threads.map(|threads| threads.max(1) as usize);
-    let sizes = Sizes::of(path, bare.engine, reads, threads, host);
+    let chunk_bytes = reader.chunk_bytes(path);
+    let sizes = Sizes::of(
+        path,
+        bare.engine,
+        chunk_bytes,
+        reader.reads(),
+        threads,
+        host,
+    );
     // A thread attaches its streams beside the files it reads whole.
     let open_files = usize::try_from(host.open_files_limit).unwrap_or(usize::MAX);
     let room = (open_files / 2 / sizes.threads).saturating_sub(sizes.queue_depth + OTHER_FILES);
-    let streams = loader.streams() * accelerators as usize;
+    let streams = reader.loader.streams() * reader.accelerators as usize;
     sizes.within(Transport {
         streams: streams.clamp(1, room.max(1)),
         pages: request.pages,
@@ -50,7 +100,15 @@ impl TrainPlan {
     /// How the same loaders read on `host` from storage that takes no time.
     pub fn transport_without_storage(&self, host: &HostFacts) -> Transport {
         let reads = self.loader.concurrent_reads() * self.accelerators as usize;
-        let sizes = Sizes::of(PathKind::Null, self.transport.engine, reads, None, host);
+        let engine = self.transport.engine;
+        let sizes = Sizes::of(
+            PathKind::Null,
+            engine,
+            CACHED_CHUNK_BYTES,
+            reads,
+            None,
+            host,
+        );
         sizes.within(Transport {
             path: PathKind::Null,
             device: None,
@@ -73,17 +131,12 @@ impl Sizes {
     fn of(
         path: PathKind,
         engine: EngineKind,
+        chunk_bytes: u64,
         reads: usize,
         threads: Option<usize>,
         host: &HostFacts,
     ) -> Self {
         let reads = reads.max(1);
-        let direct = path.wants_direct();
-        let chunk_bytes = if direct {
-            DIRECT_CHUNK_BYTES
-        } else {
-            CACHED_CHUNK_BYTES
-        };
         if path.needs_cufile() || (engine == EngineKind::Psync && path != PathKind::Null) {
             return Self {
                 threads: threads.unwrap_or(reads.min(BLOCKING_THREADS)),
@@ -93,9 +146,12 @@ impl Sizes {
             };
         }
         let threads = threads.unwrap_or(reads.min(host.cpus.max(1) as usize));
-        let window = if direct { DIRECT_WINDOW } else { 1 };
-        let (host, accelerator) = buffers_needed(path, 1);
-        let slot_bytes = chunk_bytes * (host + accelerator).max(1) as u64;
+        let window = if path.wants_direct() {
+            DIRECT_WINDOW
+        } else {
+            1
+        };
+        let slot_bytes = chunk_bytes * buffers_of_slot(path) as u64;
         let most = ((POOL_BYTES / slot_bytes) as usize / threads).max(2);
         Self {
             threads,
@@ -136,10 +192,48 @@ mod tests {
         }
     }
 
+    fn reader<'a>(loader: &'a LoaderPlan, pattern: &'a ReadPattern) -> Reader<'a> {
+        Reader {
+            loader,
+            accelerators: 128,
+            pattern,
+            read_bytes: 146_600_628.0,
+        }
+    }
+
     fn decided(request: &TrainRequest, path: PathKind, host: &HostFacts) -> (Transport, Problems) {
         let mut problems = Problems::default();
-        let transport = decide(request, path, &loader(8), 128, host, &mut problems);
+        let loader = loader(8);
+        let reader = reader(&loader, &ReadPattern::NumpyLoad);
+        let transport = decide(request, path, &reader, host, &mut problems);
         (transport, problems)
+    }
+
+    #[test]
+    fn one_read_takes_all_of_a_file_as_far_as_memory_goes() {
+        let loader = loader(8);
+        let of = |accelerators, read_bytes, pattern: &ReadPattern, path| {
+            let reader = Reader {
+                accelerators,
+                read_bytes,
+                ..reader(&loader, pattern)
+            };
+            reader.chunk_bytes(path)
+        };
+        let (small, large) = (322_957.0, 146_600_628.0);
+        let whole = &ReadPattern::WholeFile;
+        assert_eq!(of(1, small, whole, PathKind::Buffered), 9 << 16);
+        assert_eq!(of(1, large, whole, PathKind::Buffered), ONE_READ_BYTES);
+        assert_eq!(of(1, large, whole, PathKind::Cpu), DIRECT_CHUNK_BYTES);
+        assert_eq!(
+            of(1, large, &ReadPattern::Pieces, PathKind::Buffered),
+            CACHED_CHUNK_BYTES
+        );
+        // 100 accelerators with 8 workers each, and two buffers for each of their reads.
+        assert_eq!(
+            of(100, large, whole, PathKind::PageCache),
+            CACHED_CHUNK_BYTES
+        );
     }
 
     #[test]
@@ -164,8 +258,10 @@ mod tests {
         let got = decide(
             &request,
             PathKind::Buffered,
-            &loader(4),
-            1,
+            &Reader {
+                accelerators: 1,
+                ..reader(&loader(4), &ReadPattern::NumpyLoad)
+            },
             &host,
             &mut problems,
         );
@@ -187,14 +283,11 @@ mod tests {
         };
         let mut problems = Problems::default();
         let request = TrainRequest::default();
-        let got = decide(
-            &request,
-            PathKind::Buffered,
-            &loader,
-            8,
-            &host,
-            &mut problems,
-        );
+        let reader = Reader {
+            accelerators: 8,
+            ..reader(&loader, &ReadPattern::NumpyLoad)
+        };
+        let got = decide(&request, PathKind::Buffered, &reader, &host, &mut problems);
         assert!(got.streams > 100, "{got:?}");
         assert!(
             got.threads * (got.streams + got.queue_depth) < 1024,

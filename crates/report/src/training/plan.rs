@@ -107,11 +107,32 @@ fn loader(plan: &TrainPlan) -> String {
     }
 }
 
+/// What one read of the application's is, where no buffer may be large enough for it.
+fn one_read(what: &str, plan: &TrainPlan) -> String {
+    format!(
+        "{what}, up to {} a read",
+        ByteSize(plan.transport.chunk_bytes)
+    )
+}
+
 fn reads(plan: &TrainPlan) -> String {
     match &plan.reads {
-        ReadPattern::WholeFile => "whole files, start to end".to_string(),
+        ReadPattern::WholeFile => one_read("whole files", plan),
+        ReadPattern::Pieces => {
+            format!(
+                "whole files, {} a read",
+                ByteSize(plan.transport.chunk_bytes)
+            )
+        }
         ReadPattern::NumpyLoad => "as np.load reads a zip: 252 KiB and 4 KiB in turn".to_string(),
-        ReadPattern::IndexedSample => "one sample at its offset".to_string(),
+        ReadPattern::NumpyArray => {
+            one_read("as np.load reads an array: its header, then the rest", plan)
+        }
+        ReadPattern::PillowJpeg => "as Pillow reads a JPEG file: 64 KiB at a time".to_string(),
+        ReadPattern::PillowPng => {
+            "as Pillow reads a PNG file: 60 KiB and 4 KiB in turn".to_string()
+        }
+        ReadPattern::IndexedSample => one_read("one sample at its offset", plan),
         ReadPattern::Records { transfer_size } => {
             format!(
                 "record files start to end, {} a read",

@@ -1,0 +1,255 @@
+//! The reads that a library makes of one file, one system call after the other.
+//!
+//! Storage that is limited by requests or by latency, and the kernel's read-ahead, see how large
+//! each read is and where it begins, not only how many bytes there are. The sequences were taken
+//! from system-call traces of numpy 2.4 and Pillow under Python 3.11. Python's buffered files read
+//! whole multiples of their buffer past it, and then fill it once more.
+
+use stormlp_dataset::format::Span;
+
+/// Python's buffer of a file.
+const BUFFER_BYTES: u64 = 4 << 10;
+/// `np.load` takes a zip's member in pieces of this size.
+const NUMPY_PIECE_BYTES: u64 = 256 << 10;
+/// Pillow decodes in pieces of this size.
+const PILLOW_PIECE_BYTES: u64 = 64 << 10;
+
+/// How a library reads one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Requests {
+    /// Reads before the body.
+    head: &'static [Read],
+    body: Body,
+}
+
+/// A read at a known place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Read {
+    /// So many bytes from the start of the file.
+    First(u64),
+    /// The second buffer of the file.
+    Second,
+    /// So many bytes before its end.
+    Last(u64),
+}
+
+/// The rest of the file, piece by piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Body {
+    /// Where it begins.
+    start: u64,
+    /// Bytes of the first piece.
+    first_bytes: u64,
+    /// Bytes of the others.
+    piece_bytes: u64,
+    /// Whether the end of a piece comes by filling the buffer once more.
+    fills_buffer: bool,
+}
+
+impl Requests {
+    /// All of the file in one read.
+    pub const WHOLE: Self = Self {
+        head: &[],
+        body: Body {
+            start: 0,
+            first_bytes: u64::MAX,
+            piece_bytes: u64::MAX,
+            fills_buffer: false,
+        },
+    };
+
+    /// `np.load` of a zip's first member: the magic, the end record, the place of its 64-bit form
+    /// before it, the directory of two members, the member's headers, then the data. The headers
+    /// took a buffer of the first piece.
+    pub const NUMPY_LOAD: Self = Self {
+        head: &[
+            Read::First(BUFFER_BYTES),
+            Read::Last(22),
+            Read::Last(42),
+            Read::Last(124),
+            Read::First(BUFFER_BYTES),
+            Read::Second,
+        ],
+        body: Body {
+            start: 2 * BUFFER_BYTES,
+            first_bytes: NUMPY_PIECE_BYTES - BUFFER_BYTES,
+            piece_bytes: NUMPY_PIECE_BYTES,
+            fills_buffer: true,
+        },
+    };
+
+    /// `np.load` of an array: its magic, its header, then all of it through C's buffered file.
+    pub const NUMPY_ARRAY: Self = Self {
+        head: &[
+            Read::First(BUFFER_BYTES),
+            Read::First(128),
+            Read::First(BUFFER_BYTES),
+        ],
+        body: Body {
+            start: BUFFER_BYTES,
+            first_bytes: u64::MAX,
+            piece_bytes: u64::MAX,
+            fills_buffer: true,
+        },
+    };
+
+    /// Pillow's decoder of JPEG.
+    pub const PILLOW_JPEG: Self = Self {
+        head: &[Read::First(BUFFER_BYTES)],
+        body: Body {
+            start: BUFFER_BYTES,
+            first_bytes: PILLOW_PIECE_BYTES - BUFFER_BYTES,
+            piece_bytes: PILLOW_PIECE_BYTES,
+            fills_buffer: false,
+        },
+    };
+
+    /// Pillow's decoder of PNG: its data begins in the middle of a buffer.
+    pub const PILLOW_PNG: Self = Self {
+        head: &[Read::First(BUFFER_BYTES)],
+        body: Body {
+            start: BUFFER_BYTES,
+            first_bytes: PILLOW_PIECE_BYTES,
+            piece_bytes: PILLOW_PIECE_BYTES,
+            fills_buffer: true,
+        },
+    };
+
+    /// The `nth` read of a file of `file_bytes`, without bytes where the file is too short for it;
+    /// `None` after the last.
+    pub fn nth(&self, nth: usize, file_bytes: u64) -> Option<Span> {
+        let (offset, bytes) = match nth.checked_sub(self.head.len()) {
+            None => match self.head[nth] {
+                Read::First(bytes) => (0, bytes),
+                Read::Second => (BUFFER_BYTES, BUFFER_BYTES),
+                Read::Last(bytes) => (file_bytes.saturating_sub(bytes), bytes),
+            },
+            Some(nth) => self.body.nth(nth as u64, file_bytes)?,
+        };
+        let bytes = bytes.min(file_bytes.saturating_sub(offset));
+        Some(Span { offset, bytes })
+    }
+}
+
+impl Body {
+    /// Offset and length of the `nth` read.
+    fn nth(&self, nth: u64, file_bytes: u64) -> Option<(u64, u64)> {
+        let (piece, fills) = match self.fills_buffer {
+            true => (nth / 2, nth % 2 == 1),
+            false => (nth, false),
+        };
+        let (offset, bytes) = match piece.checked_sub(1) {
+            None => (self.start, self.first_bytes),
+            Some(before) => {
+                let others = before.checked_mul(self.piece_bytes)?;
+                let before = self.first_bytes.checked_add(others)?;
+                (self.start.checked_add(before)?, self.piece_bytes)
+            }
+        };
+        let bytes = bytes.min(file_bytes.checked_sub(offset).filter(|left| *left > 0)?);
+        // A full piece leaves its last buffer to be filled, the last one what is no full buffer.
+        let whole = match self.fills_buffer {
+            true if offset + bytes < file_bytes => bytes - BUFFER_BYTES,
+            true => bytes / BUFFER_BYTES * BUFFER_BYTES,
+            false => bytes,
+        };
+        Some(match fills {
+            true => (offset + whole, bytes - whole),
+            false => (offset, whole),
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ALL: [Requests; 5] = [
+        Requests::WHOLE,
+        Requests::NUMPY_LOAD,
+        Requests::NUMPY_ARRAY,
+        Requests::PILLOW_JPEG,
+        Requests::PILLOW_PNG,
+    ];
+
+    fn reads(requests: Requests, file_bytes: u64) -> Vec<(u64, u64)> {
+        let reads = (0..).map_while(|nth| requests.nth(nth, file_bytes));
+        reads
+            .map(|extent| (extent.offset, extent.bytes))
+            .filter(|(_, bytes)| *bytes > 0)
+            .collect()
+    }
+
+    /// `read` calls of `np.load("a.npz")["x"]`, traced.
+    #[test]
+    fn numpy_load_of_a_zip_reads_as_traced() {
+        let end = 2_250_498;
+        let mut traced = vec![
+            (0, 4096),
+            (end - 22, 22),
+            (end - 42, 42),
+            (end - 124, 124),
+            (0, 4096),
+            (4096, 4096),
+            (8192, 253_952),
+            (262_144, 4096),
+        ];
+        for offset in [
+            266_240, 528_384, 790_528, 1_052_672, 1_314_816, 1_576_960, 1_839_104,
+        ] {
+            traced.extend([(offset, 258_048), (offset + 258_048, 4096)]);
+        }
+        traced.extend([(2_101_248, 147_456), (2_248_704, 1794)]);
+        assert_eq!(reads(Requests::NUMPY_LOAD, end), traced);
+    }
+
+    /// `np.load("a.npy")`, traced.
+    #[test]
+    fn numpy_load_of_an_array_reads_as_traced() {
+        let traced = [
+            (0, 4096),
+            (0, 128),
+            (0, 4096),
+            (4096, 2_244_608),
+            (2_248_704, 1424),
+        ];
+        assert_eq!(reads(Requests::NUMPY_ARRAY, 2_250_128), traced);
+    }
+
+    /// `Image.open` and decoding of a JPEG and of a PNG file, traced.
+    #[test]
+    fn pillow_reads_as_traced() {
+        let traced = [
+            (0, 4096),
+            (4096, 61_440),
+            (65_536, 65_536),
+            (131_072, 48_350),
+        ];
+        assert_eq!(reads(Requests::PILLOW_JPEG, 179_422), traced);
+        let mut traced = vec![(0, 4096)];
+        for offset in [4096, 69_632, 135_168, 200_704] {
+            traced.extend([(offset, 61_440), (offset + 61_440, 4096)]);
+        }
+        traced.extend([(266_240, 57_344), (323_584, 45)]);
+        assert_eq!(reads(Requests::PILLOW_PNG, 323_629), traced);
+    }
+
+    proptest! {
+        #[test]
+        fn every_sequence_ends_and_covers_the_file(file_bytes in 1u64..2_000_000) {
+            for requests in ALL {
+                let mut reads = reads(requests, file_bytes);
+                prop_assert!(reads.len() < 100);
+                reads.sort_unstable();
+                let mut covered = 0;
+                for (offset, bytes) in reads {
+                    prop_assert!(offset <= covered && offset + bytes <= file_bytes);
+                    covered = covered.max(offset + bytes);
+                }
+                prop_assert_eq!(covered, file_bytes);
+            }
+        }
+    }
+}
