@@ -12,7 +12,8 @@ use stormlp_dataset::sizes::{SizeDraw, SizeRule};
 use stormlp_emulator::checkpoint::CheckpointContent;
 use stormlp_emulator::training::machine::drive::{self, DeviceModel, ModelledDevice, VirtualClock};
 use stormlp_emulator::training::machine::{
-    Landed, Leftover, Loader, Machine, Pace, PhaseSpec, ReadRequest, Share, Workers, WorkersConfig,
+    ClientWork, Landed, Leftover, Loader, Machine, Pace, PhaseSpec, ReadRequest, Share, Workers,
+    WorkersConfig,
 };
 use stormlp_model::checkpoint::ContentFacts;
 use stormlp_model::histogram::LatencyHistogram;
@@ -204,6 +205,7 @@ fn drive_machine() -> u64 {
         checkpoint_steps: None,
         compute: Pace::Constant(323_000_000),
         preprocess: Pace::Constant(0),
+        client: ClientWork::default(),
         shares: vec![share; ACCELERATORS],
     };
     let mut clock = VirtualClock::default();

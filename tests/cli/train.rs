@@ -74,6 +74,30 @@ fn a_starter_set_is_made_once_and_read_every_epoch() {
 }
 
 #[test]
+fn the_official_clients_cost_is_in_au_and_in_the_report() {
+    let folder = folder();
+    let words = "unet3d --storage null --steps 10 --epochs 1 --compute-time 10ms --client dlio \
+                 --client-step 10ms --client-cpu-per-gib 0s --params metric.au=0.001";
+    let report = report(folder.path(), words);
+    let au = report["au_percent"]["profile"].as_f64().unwrap();
+    assert!(au > 0.0 && au < 60.0, "{au}");
+    let client = &report["plan"]["client"];
+    assert_eq!(client["step_seconds"], 0.01);
+    assert_eq!(client["estimated"], false);
+    let said = stdout(train(folder.path(), words).assert());
+    assert!(
+        said.contains("DLIO's own work: 10.00 ms a step, 0.00 CPU s/GiB"),
+        "{said}"
+    );
+    let alone = "unet3d --storage null --steps 10 --client-step 1ms";
+    let refused = stderr(train(folder.path(), alone).assert().code(2));
+    assert!(
+        refused.contains("no effect without --client dlio"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn a_saved_report_is_the_printed_one() {
     let folder = folder();
     let words = format!("cosmoflow --steps 4 --epochs 1 --compute-time 1ms {SMALL}");

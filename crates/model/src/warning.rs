@@ -51,6 +51,8 @@ pub enum WarningKind {
     Impaired,
     /// The kernel, a driver or a library is known to behave badly here.
     KnownIssue,
+    /// The official tool's figure may be lower: what its client costs is not in this one.
+    UpperBound,
     /// A rule of a benchmark suite is not met, so the result is not comparable.
     NotComparable,
 }

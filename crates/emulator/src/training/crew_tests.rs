@@ -15,8 +15,8 @@ use stormlp_transfer::{HostStandIn, engine};
 use super::crew::{Crew, CrewSpec, CrewTally};
 use super::error::TrainError;
 use super::machine::{
-    BlockTally, Halt, Interleave, InterleaveConfig, Landed, Leftover, Loader, Pace, PhaseSpec,
-    ReadRequest, Share, Unit, Workers, WorkersConfig,
+    BlockTally, ClientWork, Halt, Interleave, InterleaveConfig, Landed, Leftover, Loader, Pace,
+    PhaseSpec, ReadRequest, Share, Unit, Workers, WorkersConfig,
 };
 use super::source::{DataFile, Extents, ReadPlan, Reads, Source};
 use crate::testing::{Builder, SEAMS};
@@ -108,6 +108,7 @@ fn phase(accelerators: usize, steps: u64) -> PhaseSpec {
         checkpoint_steps: None,
         compute: Pace::Constant(200_000),
         preprocess: Pace::Constant(0),
+        client: ClientWork::default(),
         shares: vec![share; accelerators],
     }
 }

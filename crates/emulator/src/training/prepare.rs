@@ -15,7 +15,8 @@ use stormlp_transfer::storage::Storage;
 use super::dataset::{DatasetSource, EpochIndex, Framing, Pattern};
 use super::draw;
 use super::machine::{
-    Interleave, InterleaveConfig, Leftover, Loader, Pace, PhaseSpec, Share, Workers, WorkersConfig,
+    ClientWork, Interleave, InterleaveConfig, Leftover, Loader, Nanos, Pace, PhaseSpec, Share,
+    Workers, WorkersConfig,
 };
 use super::order::{Contiguous, Resharded, Reshuffle, Strided};
 use super::requests::Requests;
@@ -142,8 +143,22 @@ pub(super) fn training(plan: &TrainPlan, epoch: u32, shares: Vec<Share>) -> Phas
         checkpoint_steps: checkpoint.and_then(|checkpoint| checkpoint.steps_between),
         compute: pace(plan.compute, seed, epoch),
         preprocess: pace(plan.preprocess, seed ^ 0x5eed, epoch),
+        client: client_work(plan),
         shares,
     }
+}
+
+/// The work of the client that the run stands for, by this host's CPUs.
+fn client_work(plan: &TrainPlan) -> ClientWork {
+    let Some(cost) = &plan.client else {
+        return ClientWork::default();
+    };
+    let sample_seconds = cost.worker_seconds(plan.data.read_sample_bytes);
+    ClientWork::new(
+        (cost.step_seconds * 1e9) as Nanos,
+        sample_seconds * 1e9,
+        cost.cpus,
+    )
 }
 
 /// The evaluation after epoch `epoch`.

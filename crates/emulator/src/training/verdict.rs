@@ -190,8 +190,12 @@ fn sentence(
     }
 }
 
-/// What a client does while nothing is read. Preprocessing is emulated: it takes time, no CPU.
+/// What a client does while nothing is read. Preprocessing and DLIO's own work are emulated: they
+/// take time, no CPU.
 fn clients_work(plan: &TrainPlan) -> String {
+    if let Some(client) = &plan.client {
+        return format!("samples waited for DLIO's own work ({client}) or were copied");
+    }
     if plan.preprocess.is_zero() {
         return "this host copied or had no CPU to spare".to_string();
     }
@@ -203,7 +207,9 @@ fn clients_work(plan: &TrainPlan) -> String {
 
 /// What a run that this host holds back can do.
 fn spare_the_host(plan: &TrainPlan) -> &'static str {
-    if !plan.preprocess.is_zero() {
+    if plan.client.is_some() {
+        "the official tool would be held back as well: try more --read-threads or fewer accelerators"
+    } else if !plan.preprocess.is_zero() {
         "try more --read-threads, which preprocess at the same time"
     } else if plan.accelerators > 1 {
         "try fewer accelerators, or more CPUs"

@@ -1,6 +1,8 @@
 //! What only the run itself can tell of how far its numbers are to be trusted.
 
 use stormlp_model::evidence::DirectIo;
+use stormlp_model::training::client::ClientCost;
+use stormlp_model::training::profile::Profile;
 use stormlp_model::training::report::TrainReport;
 use stormlp_model::training::request::StorageKind;
 use stormlp_model::transport::Pages;
@@ -23,6 +25,7 @@ pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
     warnings.extend(over_full(report));
     warnings.extend(read_ahead(report));
     warnings.extend(cold(report));
+    warnings.extend(upper_bound(report));
     let evidence = report.evidence_of("reads");
     if evidence.is_some_and(|evidence| evidence.direct_io == DirectIo::Refused) {
         warnings.push(Warning::new(
@@ -144,6 +147,29 @@ fn cold(report: &TrainReport) -> Option<Warning> {
                 100.0 * most
             ),
             "this run was not cold: another process holds these files, or they lie in memory (tmpfs)",
+        )
+    })
+}
+/// A run that meets its threshold where DLIO, with its own work, might not.
+fn upper_bound(report: &TrainReport) -> Option<Warning> {
+    let plan = &report.plan;
+    let measured = plan.client.is_none() && plan.storage == StorageKind::Real;
+    if !measured || plan.profile == Profile::Native {
+        return None;
+    }
+    let au = report.results.mean.au_percent.profile;
+    let threshold = plan.metric.threshold_percent;
+    let dlio = ClientCost::dlio(report.head.host.cpus as usize);
+    let official = dlio.bound_percent(plan, au);
+    (au >= threshold && official < threshold).then(|| {
+        Warning::new(
+            WarningKind::UpperBound,
+            format!(
+                "AU is an upper bound: DLIO's own cost is not in it; with {dlio} the official tool \
+                 would reach about {official:.1} %, below {threshold} %"
+            ),
+            "run again with --client dlio, with the figures of your host \
+             (--client-step, --client-cpu-per-gib)",
         )
     })
 }

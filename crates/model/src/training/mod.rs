@@ -4,6 +4,7 @@
 //! folder; `TrainPlan` decides every number, and `TrainReport` holds what was measured.
 
 pub mod catalog;
+pub mod client;
 pub mod datasize;
 pub mod distribution;
 pub mod edition;

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::client::ClientCost;
 use super::distribution::Distribution;
 use super::inventory::Inventory;
 use super::profile::{BlockEnd, Profile};
@@ -43,6 +44,9 @@ pub struct TrainPlan {
     pub compute: Distribution,
     /// Preprocessing of a sample in the worker that read it.
     pub preprocess: Distribution,
+    /// What the official client's own work adds; `None` when it is left out.
+    #[serde(default)]
+    pub client: Option<ClientCost>,
     /// When a block of steps ends.
     pub block_end: BlockEnd,
     /// Whether a first batch is read and thrown away before each epoch (v3.0's loader start).

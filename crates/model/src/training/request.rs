@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::client::ClientCost;
 use super::distribution::Distribution;
 use super::profile::Profile;
 use crate::location::Location;
@@ -54,6 +55,8 @@ pub struct TrainRequest {
     pub samples_per_file: Option<u64>,
     /// `--compute-time`.
     pub compute: Option<Distribution>,
+    /// `--client`: what the official client adds; `None` adds nothing.
+    pub client: Option<ClientCost>,
     /// Name of an accelerator profile, which names the accelerator in the report.
     pub accelerator: Option<String>,
     /// `--seed`.

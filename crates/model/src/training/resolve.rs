@@ -2,6 +2,7 @@
 
 mod data;
 
+use super::client::ClientCost;
 use super::distribution::Distribution;
 use super::inventory::Inventory;
 use super::memory;
@@ -154,6 +155,10 @@ impl Resolver<'_> {
             reads,
             compute,
             preprocess: self.time("reader.preprocess_time", workload.reader.preprocess_time),
+            client: request.client.map(|client| ClientCost {
+                cpus: self.host.cpus.max(1) as usize,
+                ..client
+            }),
             block_end: profile.block_end(),
             prewarm: profile == Profile::V3 && data.format != DataFormat::Tfrecord,
             metric: self.metric(),

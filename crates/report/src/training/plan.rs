@@ -29,6 +29,9 @@ pub fn plan(plan: &TrainPlan) -> Document {
     if !plan.preprocess.is_zero() {
         facts.add("preprocess", format!("{} a sample", plan.preprocess));
     }
+    if let Some(client) = &plan.client {
+        facts.add("client", format!("DLIO's own work: {client}"));
+    }
     facts.add("loader", loader(plan));
     facts.add("reads", reads(plan));
     facts.add("path", path(plan));

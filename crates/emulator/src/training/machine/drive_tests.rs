@@ -110,6 +110,7 @@ fn phase(accelerators: usize, steps: u64, compute: Nanos) -> PhaseSpec {
         checkpoint_steps: None,
         compute: Pace::Constant(compute),
         preprocess: Pace::Constant(0),
+        client: ClientWork::default(),
         shares: vec![
             Share {
                 batches: steps,
@@ -158,6 +159,33 @@ fn a_single_worker_gives_compute_over_read_time() {
     let window = 48 * 20 + 10 + 10;
     assert!((au(&block) - 100.0 * 490.0 / f64::from(window)).abs() < 1e-9);
     assert_eq!(machine.waits(clock.now).reading_ns, 49 * 10 * MS);
+}
+
+#[test]
+fn the_clients_own_time_is_in_every_step() {
+    let mut machine = Machine::new(vec![workers(4, 2, 2)], false);
+    let mut clock = VirtualClock::default();
+    let spec = PhaseSpec {
+        client: ClientWork::new(MS, 0.0, 1),
+        ..phase(1, 20, 10 * MS)
+    };
+    run(&mut machine, &mut constant(64, MS), spec, &mut clock);
+    assert!((au(&machine.blocks()[0][0]) - 100.0 * 10.0 / 11.0).abs() < 1e-9);
+}
+
+#[test]
+fn workers_go_no_faster_than_the_clients_cpus() {
+    for (cpus, expected) in [(1, 25.0), (2, 50.0), (8, 100.0)] {
+        let mut machine = Machine::new(vec![workers(8, 8, 2)], false);
+        let mut clock = VirtualClock::default();
+        let spec = PhaseSpec {
+            client: ClientWork::new(0, 20.0 * MS as f64, cpus),
+            ..phase(1, 1000, 10 * MS)
+        };
+        run(&mut machine, &mut constant(64, MS), spec, &mut clock);
+        let got = au(&machine.blocks()[0][0]);
+        assert!((got - expected).abs() < 1.0, "{cpus}: {got}");
+    }
 }
 
 #[test]

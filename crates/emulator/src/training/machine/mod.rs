@@ -11,6 +11,7 @@
 //! while its loaders read on.
 
 mod accelerator;
+mod client;
 pub mod drive;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -23,6 +24,7 @@ mod workers;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+pub use client::ClientWork;
 pub use interleave::{Interleave, InterleaveConfig};
 pub use loader::{Cursor, Fetch, Landed, LaneRead, Loader, Share, Unit};
 pub use tally::{BlockTally, StepHistograms, StepTimes, Waits};
@@ -89,6 +91,8 @@ pub struct PhaseSpec {
     pub compute: Pace,
     /// Preprocessing of each sample in the reading worker.
     pub preprocess: Pace,
+    /// What the official client does with samples and steps.
+    pub client: ClientWork,
     /// What each accelerator's loader has to go through.
     pub shares: Vec<Share>,
 }
@@ -275,11 +279,13 @@ impl Machine {
                 .landed(request.read, landed, false, &mut self.scratch);
             return self.queue_reads(request.accelerator);
         }
+        let samples = self.samples_of(&request, landed);
+        let mut ready = self.spec.client.sample_ready(samples, now);
         if let Unit::Sample(_) = request.read.unit {
-            let pause = self.spec.preprocess.draw();
-            if pause > 0 {
-                return self.preprocess(request, landed, now + pause);
-            }
+            ready += self.spec.preprocess.draw();
+        }
+        if ready > now {
+            return self.preprocess(request, landed, ready);
         }
         self.deliver(request, landed);
         self.settle(now);
@@ -383,17 +389,16 @@ impl Machine {
 
     fn begin_compute(&mut self, index: u32, fetch_since: Nanos, now: Nanos) {
         let compute = self.spec.compute.draw();
+        // The client hands the batch over before it computes.
+        let since = now + self.spec.client.step_ns;
         let accelerator = &mut self.accelerators[index as usize];
-        let deadline = now + compute;
-        accelerator.fetch_ns = now - fetch_since;
+        let deadline = since + compute;
+        accelerator.fetch_ns = since - fetch_since;
         if accelerator.step > 0 {
             self.histograms.fetch.record_ns(now - fetch_since);
         }
-        accelerator.state = State::Computing {
-            since: now,
-            deadline,
-        };
-        if compute == 0 {
+        accelerator.state = State::Computing { since, deadline };
+        if deadline == now {
             self.end_compute(index, now);
         } else {
             self.deadlines
@@ -579,6 +584,7 @@ impl PhaseSpec {
             checkpoint_steps: None,
             compute: Pace::Constant(0),
             preprocess: Pace::Constant(0),
+            client: ClientWork::default(),
             shares: Vec::new(),
         }
     }

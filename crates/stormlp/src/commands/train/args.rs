@@ -9,6 +9,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use stormlp_model::path::PathKind;
+use stormlp_model::training::client::{Client, ClientCost};
 use stormlp_model::training::distribution::Distribution;
 use stormlp_model::training::profile::Profile;
 use stormlp_model::training::request::{
@@ -47,6 +48,19 @@ pub(crate) struct WorkloadArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_compute)]
     compute_time: Option<Distribution>,
 
+    /// Adds what the official client costs, so that AU foretells its figure: dlio, or none
+    #[arg(long, value_name = "dlio|none", default_value = "none")]
+    client: Client,
+
+    /// Time of DLIO's own in each step [default: 1.25ms, an estimate from another host]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    client_step: Option<Duration>,
+
+    /// CPU time that DLIO's workers spend on each GiB [default: 0.9s, an estimate from another
+    /// host]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    client_cpu_per_gib: Option<Duration>,
+
     /// A file that describes an accelerator: name, computation_time, batch_size
     #[arg(long, value_name = "FILE", conflicts_with = "accelerator")]
     accelerator_profile: Option<PathBuf>,
@@ -77,6 +91,26 @@ pub(crate) struct WorkloadArgs {
 }
 
 impl WorkloadArgs {
+    /// What the client that was asked for costs.
+    fn client_cost(&self) -> Result<Option<ClientCost>, Failure> {
+        let (step, cpu) = (self.client_step, self.client_cpu_per_gib);
+        if self.client == Client::None {
+            return match step.or(cpu) {
+                None => Ok(None),
+                Some(_) => Err(Failure::usage(
+                    "--client-step and --client-cpu-per-gib have no effect without --client dlio",
+                )),
+            };
+        }
+        let usual = ClientCost::dlio(1);
+        Ok(Some(ClientCost {
+            step_seconds: step.map_or(usual.step_seconds, |step| step.as_secs_f64()),
+            cpu_seconds_per_gib: cpu.map_or(usual.cpu_seconds_per_gib, |cpu| cpu.as_secs_f64()),
+            estimated: step.is_none() || cpu.is_none(),
+            ..usual
+        }))
+    }
+
     /// Whether `--params` sets the key `path`.
     pub(crate) fn sets(&self, path: &str) -> bool {
         workloads::sets(&self.params, path)
@@ -255,6 +289,7 @@ pub(crate) fn request(
         files: data.files,
         samples_per_file: data.samples_per_file,
         compute: workload.compute_time,
+        client: workload.client_cost()?,
         seed: workload.seed,
         // 32 bits, which every reader of JSON keeps exactly.
         drawn_seed: RandomState::new().build_hasher().finish() >> 32,

@@ -1,0 +1,60 @@
+//! The official client's own work, on the machine's clock: it takes time, no CPU of this host.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::Nanos;
+
+/// What the client does with the samples and steps of a phase. Workers share a host's CPUs: a
+/// sample waits for the CPU that is free first.
+#[derive(Debug, Default)]
+pub struct ClientWork {
+    /// Time of each step that is neither loading nor compute.
+    pub(super) step_ns: Nanos,
+    /// CPU time of each sample.
+    sample_ns: f64,
+    /// Until when each CPU is busy.
+    cpus: BinaryHeap<Reverse<Nanos>>,
+}
+
+impl ClientWork {
+    /// Work of `step_ns` in each step and of `sample_ns` on each sample, by so many CPUs.
+    pub fn new(step_ns: Nanos, sample_ns: f64, cpus: usize) -> Self {
+        Self {
+            step_ns,
+            sample_ns,
+            cpus: vec![Reverse(0); cpus.max(1)].into(),
+        }
+    }
+
+    /// When samples that were read at `now` can be handed on.
+    pub(super) fn sample_ready(&mut self, samples: u64, now: Nanos) -> Nanos {
+        let work = (self.sample_ns * samples as f64) as Nanos;
+        if work == 0 {
+            return now;
+        }
+        let Some(mut first) = self.cpus.peek_mut() else {
+            return now;
+        };
+        first.0 = first.0.max(now) + work;
+        first.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_wait_for_a_free_cpu() {
+        let mut work = ClientWork::new(0, 100.0, 2);
+        let ready: Vec<_> = (0..5).map(|_| work.sample_ready(1, 1000)).collect();
+        assert_eq!(ready, [1100, 1100, 1200, 1200, 1300]);
+        assert_eq!(work.sample_ready(3, 5000), 5300);
+        assert_eq!(
+            ClientWork::default().sample_ready(7, 10),
+            10,
+            "no work takes no time"
+        );
+    }
+}
