@@ -159,7 +159,7 @@ fn upper_bound(report: &TrainReport) -> Option<Warning> {
     }
     let au = report.results.mean.au_percent.profile;
     let threshold = plan.metric.threshold_percent;
-    let dlio = ClientCost::dlio(report.head.host.cpus as usize);
+    let dlio = ClientCost::DLIO.on(report.head.host.cpus);
     let official = dlio.bound_percent(plan, au);
     (au >= threshold && official < threshold).then(|| {
         Warning::new(

@@ -2,7 +2,6 @@
 
 mod data;
 
-use super::client::ClientCost;
 use super::distribution::Distribution;
 use super::inventory::Inventory;
 use super::memory;
@@ -155,10 +154,7 @@ impl Resolver<'_> {
             reads,
             compute,
             preprocess: self.time("reader.preprocess_time", workload.reader.preprocess_time),
-            client: request.client.map(|client| ClientCost {
-                cpus: self.host.cpus.max(1) as usize,
-                ..client
-            }),
+            client: request.client.map(|client| client.on(self.host.cpus)),
             block_end: profile.block_end(),
             prewarm: profile == Profile::V3 && data.format != DataFormat::Tfrecord,
             metric: self.metric(),

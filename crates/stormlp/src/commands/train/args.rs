@@ -102,7 +102,7 @@ impl WorkloadArgs {
                 )),
             };
         }
-        let usual = ClientCost::dlio(1);
+        let usual = ClientCost::DLIO;
         Ok(Some(ClientCost {
             step_seconds: step.map_or(usual.step_seconds, |step| step.as_secs_f64()),
             cpu_seconds_per_gib: cpu.map_or(usual.cpu_seconds_per_gib, |cpu| cpu.as_secs_f64()),
