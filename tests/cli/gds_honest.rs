@@ -138,8 +138,5 @@ fn a_timed_cell_that_came_again_says_what_the_device_gave_and_warnings_are_group
         .filter(|line| line.contains("the cell ran for"));
     let short: Vec<&str> = short.collect();
     assert_eq!(short.len(), 1, "{told}");
-    assert!(
-        short[0].contains("in 8 of 8 cells, the first cpu read of 4 KiB, 1 thread"),
-        "{told}"
-    );
+    assert!(short[0].contains("in 8 of 8 cells"), "{told}");
 }

@@ -119,6 +119,9 @@ fn again(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<W
     }
     let devices = measured.device_names.join(", ");
     let source = match reach.device_share {
+        Some(share) if share > 1.05 => format!(
+            "{devices} moved more than it read, for others too, so its own share is not known"
+        ),
         Some(share) => format!("{:.0} % of its bytes came from {devices}", 100.0 * share),
         None => "no block device tells what came from storage".to_string(),
     };

@@ -165,6 +165,9 @@ fn setup(report: &TrainReport, facts: &mut Facts) {
             plan.compute
         ),
     );
+    if let Some(client) = &plan.client {
+        facts.add("client", format!("DLIO's own work: {client}"));
+    }
     let path = report
         .evidence_of("reads")
         .map(|evidence| evidence.summary.clone());

@@ -291,7 +291,9 @@ fn unlink(path: &Path, flags: AtFlags) -> Result<(), Errno> {
 /// since it may have other names too.
 fn create(path: &Path, flags: OFlags) -> Result<(OwnedFd, bool), Errno> {
     let spot = Spot::of(path)?;
-    let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+    // Exclusive creation follows no link either. O_NOFOLLOW would stay on the file, and cuFile
+    // refuses files with flags that it does not know.
+    let flags = flags | OFlags::CREATE | OFlags::EXCL;
     let mode = Mode::from_raw_mode(0o666);
     loop {
         match rustix::fs::openat(spot.folder(), &spot.name, flags, mode) {
@@ -481,9 +483,12 @@ mod tests {
         }
         let file = folder.path().join("file");
         fs::write(&file, "x").unwrap();
-        let file = Disk.open(&file, Access::Read, false).unwrap();
-        let flags = rustix::fs::fcntl_getfl(&file).unwrap();
-        assert!(!flags.contains(OFlags::NONBLOCK), "{flags:?}");
+        for access in [Access::Read, Access::ReadWrite, Access::Create] {
+            let file = Disk.open(&file, access, false).unwrap();
+            let flags = rustix::fs::fcntl_getfl(&file).unwrap();
+            let left_over = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+            assert!(!flags.intersects(left_over), "{access:?}: {flags:?}");
+        }
     }
 
     #[test]

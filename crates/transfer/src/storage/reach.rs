@@ -4,7 +4,7 @@
 //! folder itself, and files that are named outright, may be links: that is their user's choice.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
@@ -257,10 +257,17 @@ fn open_stepwise(
         let from = at.as_ref().map_or(folder.as_fd(), AsFd::as_fd);
         at = Some(match parts.peek() {
             Some(_) => next(from, part, ON_THE_WAY, Mode::empty())?,
-            None => next(from, part, flags, mode)?,
+            None => plain(next(from, part, flags, mode)?, flags),
         });
     }
     at.ok_or(Errno::XDEV)
+}
+
+/// The same file without `O_NOFOLLOW`, which would stay on it: cuFile refuses files with flags that
+/// it does not know. Without `/proc` the file stays as it is.
+fn plain(opened: OwnedFd, flags: OFlags) -> OwnedFd {
+    let itself = format!("/proc/self/fd/{}", opened.as_raw_fd());
+    rustix::fs::openat(CWD, itself, flags, Mode::empty()).unwrap_or(opened)
 }
 
 /// Opens one part of a path, which must be no link.
