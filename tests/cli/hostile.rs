@@ -111,6 +111,32 @@ fn a_file_in_the_place_of_a_test_file_is_neither_replaced_nor_removed() {
 }
 
 #[test]
+fn remove_leaves_a_file_of_the_same_size_that_stormlp_did_not_make() {
+    let place = Place::new();
+    place.run(GDS).success();
+    let mine = place.path("data/stormlp.0");
+    let bytes = fs::metadata(&mine).unwrap().len() as usize;
+    // Written beside first, so that the file cannot get the same inode.
+    fs::write(place.path("mine"), vec![1; bytes]).unwrap();
+    fs::rename(place.path("mine"), &mine).unwrap();
+    place.run(&format!("{GDS} --remove")).success();
+    assert_eq!(fs::read(&mine).unwrap(), vec![1; bytes]);
+}
+
+#[test]
+fn what_is_no_report_is_not_read_without_end() {
+    let place = Place::new();
+    let pipe_path = place.path("pipe");
+    pipe(&pipe_path);
+    for name in ["/dev/zero", pipe_path.to_str().unwrap()] {
+        let told = stderr(place.run(&format!("report {name}")).code(4));
+        assert!(told.contains("is no regular file, so no report"), "{told}");
+    }
+    let told = stderr(place.run("gdsio /dev/zero").code(3));
+    assert!(told.contains("it is larger than 16 MiB"), "{told}");
+}
+
+#[test]
 fn the_folder_itself_may_be_a_link() {
     let place = Place::new();
     fs::create_dir(place.path("disk")).unwrap();

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use stormlp_model::event::{Event, Observer};
+use stormlp_model::facts::Identity;
 use stormlp_model::matrix::{
     CacheState, ContentState, DataManifest, FileAction, FilePlan, MANIFEST_NAME, ManifestFile,
     MatrixPlan,
@@ -52,6 +53,12 @@ impl Folders {
             folders.claims.push(claim);
         }
         Ok(folders)
+    }
+
+    /// The identity that a file was noted with.
+    fn made(&self, file: &FilePlan) -> Option<Identity> {
+        let manifest = &self.manifests[file.folder?];
+        manifest.file(&file_name(&file.path))?.identity
     }
 
     /// Notes what a file of a folder holds from now on; safe against a crash.
@@ -186,7 +193,9 @@ pub(crate) fn remove_files(plan: &MatrixPlan, folders: &mut Folders) -> Result<(
         .filter(|file| file.made_here && !file.block_device)
     {
         // What somebody put in its place stays.
-        if let Left::Same(_) = folders.storage.left(&file.path, Some(file.bytes))? {
+        if let Left::Same(found) = folders.storage.left(&file.path, Some(file.bytes))?
+            && folders.made(file).is_none_or(|made| made == found.identity)
+        {
             folders.storage.remove(&file.path)?;
         }
         folders.note(plan, file, None)?;

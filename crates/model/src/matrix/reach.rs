@@ -64,6 +64,12 @@ impl Reach {
         self.device_share.is_some_and(|share| share < MOSTLY)
     }
 
+    /// Whether it wrote to the page cache and storage got little of it, or none by its end.
+    pub fn is_memorys_write(&self) -> bool {
+        let mostly = self.is_write && self.through_cache && self.is_mostly_memory();
+        mostly || self.is_unsynced_write()
+    }
+
     /// Whether it wrote to the page cache and was over before storage had it: a rate of memory.
     pub fn is_unsynced_write(&self) -> bool {
         self.is_write && self.through_cache && !self.synced

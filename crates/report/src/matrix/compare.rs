@@ -73,12 +73,12 @@ fn comparable<'a, 'b: 'a>(
         .filter(|group| group.key.path != PathKind::Null && group.throughput().is_some())
 }
 
-/// All groups but those whose writes stayed in the page cache where others of the same combination
-/// reached storage.
+/// All groups but those whose writes stayed in the page cache, most of them or until the end, where
+/// others of the same combination reached storage.
 fn without_unsynced<'a, 'b>(plan: &MatrixPlan, groups: &'a [Group<'b>]) -> Vec<&'a Group<'b>> {
     let unsynced = |group: &Group<'_>| {
         let mut reaches = reaches(plan, group);
-        reaches.any(|(_, _, reach)| reach.is_unsynced_write())
+        reaches.any(|(_, _, reach)| reach.is_memorys_write())
     };
     let beside_storage = |group: &Group<'_>| {
         let mut others = comparable(groups);
@@ -102,7 +102,7 @@ fn left_out(all: &[Group<'_>], compared: &[&Group<'_>]) -> String {
     match paths.is_empty() {
         true => String::new(),
         false => format!(
-            "; writes by {} are left out: they were not synced",
+            "; writes by {} are left out: they stayed in memory",
             paths.join(", ")
         ),
     }

@@ -1,9 +1,7 @@
 //! `stormlp gdsio …`: gdsio's own arguments and job files over the same engine.
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::Context;
 use clap::builder::FalseyValueParser;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::matrix::MatrixRequest;
@@ -12,6 +10,7 @@ use stormlp_model::transport::DeviceId;
 
 use super::deliver::Delivery;
 use super::gds;
+use crate::commands::workloads::read_text;
 use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
@@ -142,9 +141,7 @@ fn offer_emulation(failure: Failure) -> Failure {
 }
 
 fn job_file(path: &Path) -> Result<(String, GdsioRun), Failure> {
-    let text = fs::read_to_string(path)
-        .with_context(|| format!("cannot read the job file {}", path.display()))
-        .map_err(Failure::machine)?;
+    let text = read_text(path, "job file")?;
     parse_job_file(&text, &|name| std::env::var(name).ok())
         .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }

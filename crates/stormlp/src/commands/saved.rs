@@ -7,7 +7,12 @@ use anyhow::Context;
 use stormlp_model::report::{AnyReport, Ending, ReportKind};
 
 use super::deliver;
+use super::workloads::read_bounded;
 use crate::exit::Failure;
+
+/// No report is longer; a device or a dataset may be.
+const MOST_REPORT_BYTES: u64 = 1 << 30;
+const LISTING: &str = "`stormlp report DIR` lists the reports of a folder";
 
 /// The report that is meant by `place`, which may be the folder it was saved in.
 pub(crate) fn file(place: &Path) -> PathBuf {
@@ -31,11 +36,12 @@ pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
     }
     // Before the report: a run that ends now writes the report first, then removes its journal.
     let journal = deliver::journal_cells(path);
-    let text = fs::read_to_string(path)
-        .with_context(|| format!("cannot read the report {}", path.display()))
-        .map_err(|error| {
-            Failure::machine(error).with_help("`stormlp report DIR` lists the reports of a folder")
-        })?;
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        let error = anyhow::anyhow!("{} is no regular file, so no report", path.display());
+        return Err(Failure::machine(error).with_help(LISTING));
+    }
+    let text = read_bounded(path, "report", MOST_REPORT_BYTES)
+        .map_err(|failure| failure.with_help(LISTING))?;
     let mut report = AnyReport::from_json(&text)
         .with_context(|| format!("{} cannot be used", path.display()))
         .map_err(Failure::no_plan)?;

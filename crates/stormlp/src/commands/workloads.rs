@@ -111,16 +111,24 @@ fn built_in(name: &str, accelerator: Option<&str>) -> Result<&'static Entry, Fai
 /// # Errors
 /// With exit code 4 when it cannot be read, 3 when it is too large.
 pub(crate) fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
+    read_bounded(path, what, MOST_FILE_BYTES)
+}
+
+/// The text of a file of at most so many bytes.
+///
+/// # Errors
+/// With exit code 4 when it cannot be read, 3 when it is too large.
+pub(crate) fn read_bounded(path: &Path, what: &str, most_bytes: u64) -> Result<String, Failure> {
     let mut text = String::new();
     File::open(path)
-        .and_then(|file| file.take(MOST_FILE_BYTES + 1).read_to_string(&mut text))
+        .and_then(|file| file.take(most_bytes + 1).read_to_string(&mut text))
         .with_context(|| format!("cannot read the {what} {}", path.display()))
         .map_err(Failure::machine)?;
-    if text.len() as u64 > MOST_FILE_BYTES {
+    if text.len() as u64 > most_bytes {
         return Err(Failure::no_plan(anyhow::anyhow!(
             "{} is no {what}: it is larger than {}",
             path.display(),
-            ByteSize(MOST_FILE_BYTES)
+            ByteSize(most_bytes)
         )));
     }
     Ok(text)

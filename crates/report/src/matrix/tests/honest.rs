@@ -66,7 +66,7 @@ fn a_path_that_is_left_out_of_a_comparison_is_named() {
         "{headline}"
     );
     assert!(
-        headline.ends_with("; writes by buffered are left out: they were not synced"),
+        headline.ends_with("; writes by buffered are left out: they stayed in memory"),
         "{headline}"
     );
 }

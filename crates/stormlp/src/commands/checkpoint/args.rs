@@ -1,10 +1,8 @@
 //! What can be typed after `stormlp checkpoint`, and the request it makes.
 
-use std::fs;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use stormlp_model::checkpoint::{
     CheckpointProfile, CheckpointRequest, CheckpointWorkload, FsyncPolicy, Mode, ScaleChoice,
     builtin, parse,
@@ -14,6 +12,7 @@ use stormlp_model::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_model::units::{ByteSize, parse_duration};
 
 use crate::commands::deliver::OutputArgs;
+use crate::commands::workloads::read_text;
 use crate::exit::Failure;
 
 /// Arguments of `stormlp checkpoint`.
@@ -310,9 +309,7 @@ fn workload(model: &str) -> Result<CheckpointWorkload, Failure> {
             )),
         );
     }
-    let text = fs::read_to_string(path)
-        .with_context(|| format!("cannot read the workload file {model}"))
-        .map_err(Failure::machine)?;
+    let text = read_text(path, "workload file")?;
     parse(&text, model).map_err(|error| {
         Failure::no_plan(error).with_help(
             "the keys are MLPerf's and DLIO's: model, model.parallelism, model.transformer, \
