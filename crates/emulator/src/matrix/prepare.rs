@@ -194,7 +194,7 @@ pub(crate) fn remove_files(plan: &MatrixPlan, folders: &mut Folders) -> Result<(
     {
         // What somebody put in its place stays.
         if let Left::Same(found) = folders.storage.left(&file.path, Some(file.bytes))?
-            && folders.made(file).is_none_or(|made| made == found.identity)
+            && !found.is_another(folders.made(file))
         {
             folders.storage.remove(&file.path)?;
         }

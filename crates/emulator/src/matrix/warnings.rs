@@ -119,7 +119,7 @@ fn again(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<W
     }
     let devices = measured.device_names.join(", ");
     let source = match reach.device_share {
-        Some(share) if share > 1.05 => format!(
+        Some(_) if reach.is_of_others_too() => format!(
             "{devices} moved more than it read, for others too, so its own share is not known"
         ),
         Some(share) => format!("{:.0} % of its bytes came from {devices}", 100.0 * share),

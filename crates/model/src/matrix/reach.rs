@@ -7,6 +7,8 @@ use crate::path::PathKind;
 
 /// A cell whose devices moved a smaller share of its bytes moved most of them within memory.
 const MOSTLY: f64 = 0.5;
+/// File systems read and write a little more than was asked for; beyond this it was others.
+const MOST_SHARE: f64 = 1.05;
 /// Transfers that do not divide a file make a pass a little more or less than one.
 const ONE_ROUND: f64 = 1.01;
 
@@ -62,6 +64,11 @@ impl Reach {
     /// Whether the devices are known to have moved less than half of its bytes.
     pub fn is_mostly_memory(&self) -> bool {
         self.device_share.is_some_and(|share| share < MOSTLY)
+    }
+
+    /// Whether the devices moved so much that others used them too, and its own share is not known.
+    pub fn is_of_others_too(&self) -> bool {
+        self.device_share.is_some_and(|share| share > MOST_SHARE)
     }
 
     /// Whether it wrote to the page cache and storage got little of it, or none by its end.

@@ -12,9 +12,7 @@ use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 use super::plan::TrainPlan;
 use crate::names::{Named, unknown};
-
-/// Bytes of a GiB.
-const GIB: f64 = (1u64 << 30) as f64;
+use crate::units::GIB;
 
 /// Whose client a run stands for.
 #[derive(
@@ -74,7 +72,7 @@ impl ClientCost {
 
     /// Seconds that a worker spends on so many bytes.
     pub fn worker_seconds(&self, bytes: f64) -> f64 {
-        self.cpu_seconds_per_gib * bytes / GIB
+        self.cpu_seconds_per_gib * bytes / GIB as f64
     }
 
     /// AU that `plan`, which reached `au_percent` without a client, can reach with this one: the

@@ -7,9 +7,6 @@ use super::compare::reaches;
 use super::group::{Group, groups};
 use crate::numbers::percent;
 
-/// File systems read and write a little more than was asked for; beyond this it was others.
-const MOST_SHARE: f64 = 1.05;
-
 /// The share of a row's bytes that the block devices moved, over its repetitions.
 pub(super) fn device_share(plan: &MatrixPlan, group: &Group<'_>) -> String {
     let shares = reaches(plan, group).map(|(_, _, reach)| reach.device_share);
@@ -17,7 +14,9 @@ pub(super) fn device_share(plan: &MatrixPlan, group: &Group<'_>) -> String {
     match shares.as_deref() {
         None | Some([]) => "-".to_string(),
         // The devices count for everybody: others used them as well.
-        Some(shares) if shares.iter().any(|share| *share > MOST_SHARE) => "> 100 %".to_string(),
+        Some(_) if reaches(plan, group).any(|(_, _, reach)| reach.is_of_others_too()) => {
+            "> 100 %".to_string()
+        }
         Some(shares) => percent(shares.iter().sum::<f64>() / shares.len() as f64),
     }
 }

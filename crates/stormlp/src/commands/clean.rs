@@ -186,9 +186,7 @@ impl Listed {
     fn left(&self, folder: &Path, path: &Path) -> Result<Left, TransferError> {
         match self {
             Self::Bytes(bytes, identity) => Ok(match Disk.left(path, Some(*bytes))? {
-                Left::Same(found)
-                    if found.bytes != 0 && identity.is_some_and(|made| made != found.identity) =>
-                {
+                Left::Same(found) if found.bytes != 0 && found.is_another(*identity) => {
                     Left::Other("another file of the same size".to_string())
                 }
                 left => left,

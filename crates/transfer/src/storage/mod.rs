@@ -93,6 +93,11 @@ pub enum Left {
 }
 
 impl Facts {
+    /// Whether it is known to be another file than the one that was `made`.
+    pub fn is_another(&self, made: Option<Identity>) -> bool {
+        made.is_some_and(|made| made != self.identity)
+    }
+
     /// What it is, for messages.
     pub fn what(&self) -> &'static str {
         match self.kind {

@@ -134,10 +134,7 @@ fn entries(folder: &Path, made: Option<&DataManifest>) -> (Vec<FoundFile>, Vec<O
 /// copy of it, and one that was cut off is still the one that was made.
 fn is_another(listed: &ManifestFile, found: &Facts) -> bool {
     let other_size = found.bytes != listed.bytes && found.bytes != 0;
-    other_size
-        && listed
-            .identity
-            .is_some_and(|identity| identity != found.identity)
+    other_size && found.is_another(listed.identity)
 }
 
 fn file(path: &Path) -> FileFacts {
