@@ -64,6 +64,7 @@ fn null_driver<'a>(
         submit_batch: 1,
         max_files: 1,
         register_buffers: false,
+        page_aligned: false,
     };
     Ok(Driver::new(build_path(spec)?, set, 0))
 }

@@ -23,6 +23,7 @@ use stormlp_model::facts::Availability;
 use stormlp_transfer::cufile::{Driver, Settings, probe, send_log_to};
 
 fn main() -> ExitCode {
+    stormlp_transfer::cuda::number_devices_by_bus();
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == probe::ARGUMENT) {
         probe::child_main(words.next().as_deref().map(Path::new));

@@ -30,9 +30,9 @@ pub enum PathKind {
     PageCache,
     /// cuFile's stream interface.
     GdsAsync,
-    /// cuFile's batch interface.
+    /// cuFile's batch interface, batch after batch.
     GdsBatch,
-    /// Batch entries on streams.
+    /// The same, with entries replaced as they end: a stream of entries.
     GdsBatchStream,
     /// What ran when a cuFile path did not get a direct route: cuFile's compatibility mode, POSIX
     /// reads and writes inside the library. Never asked for, only found to have run.

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub enum WarningKind {
     /// A path ran otherwise than it was asked to.
     PathFellBack,
+    /// A path ran, and nothing shows by which route.
+    PathNotProven,
     /// The file system refused `O_DIRECT`.
     NotDirect,
     /// The data fit in the host's memory.

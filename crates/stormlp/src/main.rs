@@ -28,6 +28,7 @@ fn main() -> ExitCode {
     // Plans count on the files that this process may open, which may be more than it was given.
     stormlp_transfer::limits::raise_open_files();
     stormlp_transfer::limits::refuse_large_files();
+    stormlp_transfer::cuda::number_devices_by_bus();
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == probe::ARGUMENT) {
         probe::child_main(words.next().as_deref().map(Path::new));

@@ -25,6 +25,7 @@ fn null(region: &mut Region, slots: usize) -> Box<dyn TransferPath> {
         submit_batch: 1,
         max_files: 1,
         register_buffers: false,
+        page_aligned: false,
     })
     .unwrap()
 }

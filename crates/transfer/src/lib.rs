@@ -14,6 +14,7 @@ pub mod cuda;
 pub mod cufile;
 pub mod drive;
 pub mod engine;
+mod environment;
 pub mod error;
 pub mod limits;
 pub mod page_cache;

@@ -91,6 +91,7 @@ impl Way {
             submit_batch: 1,
             max_files: 1,
             register_buffers: true,
+            page_aligned: false,
         };
         let path = storage.path(spec);
         path.map_err(|error| GenerateError::setup(&error))

@@ -221,6 +221,7 @@ impl Stage<'_> {
             submit_batch: transport.submit_batch,
             max_files: transport.streams,
             register_buffers: transport.register_buffers,
+            page_aligned: transport.path.wants_direct(),
         };
         let prepare = || {
             self.accelerator.bind_thread()?;

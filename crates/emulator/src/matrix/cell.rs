@@ -178,6 +178,24 @@ impl Bench<'_> {
         }
     }
 
+    /// Whether every transfer of a worker is of whole 4 KiB blocks at multiples of 4 KiB.
+    fn is_page_aligned(&self, cell: &CellPlan, worker: &WorkerPlan) -> bool {
+        let size = worker.io_size.unwrap_or(cell.io_size);
+        let offsets = match cell.op.is_random() {
+            true => self.plan.random_alignment_bytes,
+            false => size.min_bytes,
+        };
+        let numbers = [
+            worker.start_bytes,
+            worker.length_bytes,
+            size.min_bytes,
+            size.max_bytes,
+            size.step_bytes,
+            offsets,
+        ];
+        numbers.iter().all(|bytes| bytes.is_multiple_of(4096))
+    }
+
     /// The life of one worker's thread.
     fn work(
         &self,
@@ -204,6 +222,7 @@ impl Bench<'_> {
             submit_batch: cell.transport.submit_batch,
             max_files: 1,
             register_buffers: cell.transport.register_buffers,
+            page_aligned: self.is_page_aligned(cell, worker),
         };
         let prepare = || {
             if let Some(node) = worker.numa_node {

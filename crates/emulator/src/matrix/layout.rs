@@ -148,6 +148,7 @@ fn one_file(kind: PathKind, engine: EngineKind, region: &mut Region) -> PathSpec
         submit_batch: 1,
         max_files: 1,
         register_buffers: false,
+        page_aligned: false,
     }
 }
 

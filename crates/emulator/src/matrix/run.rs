@@ -154,6 +154,7 @@ fn hold_cufile(plan: &MatrixPlan) -> Result<Option<Arc<Driver>>, TransferError> 
     }
     let settings = Settings {
         allow_compat_mode: plan.require_gds.then_some(false),
+        ..Settings::default()
     };
     match Driver::open(&settings) {
         Ok(driver) => Ok(Some(driver)),

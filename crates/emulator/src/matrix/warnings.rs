@@ -48,7 +48,7 @@ pub(crate) fn of_cell(
     checks.into_iter().flatten().collect()
 }
 
-/// Another path than the one asked for, or no `O_DIRECT`.
+/// Another path than the one asked for or none that is proven, or no `O_DIRECT`.
 fn path(cell: &CellPlan, evidence: &Evidence) -> Option<Warning> {
     if evidence.direct_io == DirectIo::Refused {
         return Some(Warning::new(
@@ -57,16 +57,7 @@ fn path(cell: &CellPlan, evidence: &Evidence) -> Option<Warning> {
             "the result includes the page cache; use --require-direct to make this an error",
         ));
     }
-    (evidence.effective_path != Some(cell.transport.path)).then(|| {
-        Warning::new(
-            WarningKind::PathFellBack,
-            format!(
-                "{} was asked for: {}",
-                cell.transport.path, evidence.summary
-            ),
-            "run `stormlp doctor`; use --require-gds to make this an error",
-        )
-    })
+    evidence.of_another_path(cell.transport.path)
 }
 
 /// An engine with less than it asked for.

@@ -364,6 +364,7 @@ mod tests {
                 submit_batch: depth,
                 max_files: 1,
                 register_buffers: false,
+                page_aligned: false,
             });
             let mut driver = Driver::new(wrap(path.unwrap()), &set, 0);
             let file = driver.attach(file).unwrap();

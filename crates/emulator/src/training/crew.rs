@@ -77,6 +77,7 @@ impl Crew {
                 submit_batch: transport.submit_batch,
                 max_files: transport.queue_depth + transport.streams + 2,
                 register_buffers: transport.register_buffers,
+                page_aligned: transport.path.wants_direct(),
             };
             let (shared, handles) = (Arc::clone(&shared), Arc::clone(&handles));
             let thread = thread::Builder::new()

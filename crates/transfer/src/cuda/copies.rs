@@ -118,7 +118,7 @@ impl Drop for CudaCopies {
     fn drop(&mut self) {
         // Before the ends of the copies are freed. A failure means that the context is broken
         // and copies no more.
-        let _ = self.context.bind_to_thread();
+        let _ = bind(&self.context);
         let _ = self.stream.synchronize();
     }
 }

@@ -9,7 +9,7 @@ use super::copies::CudaCopies;
 use super::memory::{DeviceMemory, PinnedMemory, VirtualMemory};
 use super::pins::Pins;
 use super::stream::Stream;
-use super::{absent, bind, failed, present};
+use super::{absent, bind, failed, forget_current, present};
 use crate::accelerator::{Accelerator, AcceleratorBuffer, CopyQueue, HostStandIn};
 use crate::error::TransferError;
 use crate::region::{HostBuffer, Region};
@@ -50,6 +50,8 @@ impl CudaDevice {
                 reason: failed("opening it")(error).to_string(),
                 remedy: "`stormlp doctor` lists the devices".to_string(),
             })?;
+        // Making it has made it current here.
+        forget_current();
         let name = context.name().map_err(failed("cuDeviceGetName"))?;
         let capable =
             sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED;

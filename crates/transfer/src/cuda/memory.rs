@@ -51,7 +51,7 @@ impl DeviceMemory {
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
         // A failure means that the context is broken, and its memory gone.
-        let _ = self.context.bind_to_thread();
+        let _ = bind(&self.context);
         // SAFETY: from `malloc_sync`, freed once; whoever used it asynchronously has waited.
         let _ = unsafe { result::free_sync(self.allocation) };
     }
@@ -150,7 +150,7 @@ fn properties(context: &CudaContext, direct_capable: bool) -> sys::CUmemAllocati
 impl Drop for VirtualMemory {
     fn drop(&mut self) {
         // Failures mean that the context is broken, and its memory gone.
-        let _ = self.context.bind_to_thread();
+        let _ = bind(&self.context);
         // SAFETY: each step undoes what `new` has done, in the opposite order and once; whoever
         // used the memory asynchronously has waited.
         unsafe {
@@ -235,7 +235,7 @@ impl PinnedMemory {
 
 impl Drop for PinnedMemory {
     fn drop(&mut self) {
-        let _ = self.context.bind_to_thread();
+        let _ = bind(&self.context);
         // SAFETY: from `malloc_host`, freed once.
         let _ = unsafe { result::free_host(self.start.as_ptr().cast()) };
     }

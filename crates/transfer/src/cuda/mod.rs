@@ -11,10 +11,12 @@ mod memory;
 mod pins;
 mod stream;
 
+use std::cell::Cell;
 use std::sync::OnceLock;
 
 use cudarc::driver::{CudaContext, DriverError};
 
+use crate::environment;
 use crate::error::TransferError;
 
 pub use device::CudaDevice;
@@ -39,9 +41,35 @@ fn absent() -> TransferError {
     }
 }
 
-/// Makes the device's context current on this thread.
+/// Has CUDA number the devices by their place on the PCI bus, as nvidia-smi does, unless the
+/// environment says otherwise; to be called before CUDA is used and before the first thread.
+pub fn number_devices_by_bus() {
+    const ORDER: &str = "CUDA_DEVICE_ORDER";
+    if !environment::is_set(ORDER) {
+        environment::set(ORDER, "PCI_BUS_ID");
+    }
+}
+
+thread_local! {
+    /// The context that was last made current on this thread; 0 for none.
+    static CURRENT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Makes the device's context current on this thread; without a call where it is.
 fn bind(context: &CudaContext) -> Result<(), TransferError> {
-    context.bind_to_thread().map_err(failed("cuCtxSetCurrent"))
+    let wanted = context.cu_ctx().addr();
+    if CURRENT.get() != wanted {
+        context
+            .bind_to_thread()
+            .map_err(failed("cuCtxSetCurrent"))?;
+        CURRENT.set(wanted);
+    }
+    Ok(())
+}
+
+/// Another context may be current on this thread by now.
+fn forget_current() {
+    CURRENT.set(0);
 }
 
 /// A failed call in the words of this crate.
@@ -63,6 +91,12 @@ fn failed(call: &'static str) -> impl FnOnce(DriverError) -> TransferError {
     }
 }
 
+/// CUDA's code 802: GPUs behind NVSwitch that their manager has not connected yet.
+pub(crate) const SYSTEM_NOT_READY: i32 = 802;
+/// What to do about it.
+pub(crate) const NO_FABRIC: &str = "; start the fabric manager, of the driver's version: \
+    `systemctl start nvidia-fabricmanager`";
+
 /// What to do about a failure, where there is something.
 fn advice(error: DriverError) -> &'static str {
     use cudarc::driver::sys::CUresult;
@@ -73,6 +107,7 @@ fn advice(error: DriverError) -> &'static str {
         CUresult::CUDA_ERROR_NO_DEVICE | CUresult::CUDA_ERROR_INVALID_DEVICE => {
             "; `nvidia-smi` lists the GPUs, CUDA_VISIBLE_DEVICES may hide some"
         }
+        CUresult::CUDA_ERROR_SYSTEM_NOT_READY => NO_FABRIC,
         CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH => "; reboot after a driver update",
         _ => "",
     }

@@ -13,6 +13,8 @@ use crate::region::{HostBuffer, MappingShare};
 #[derive(Debug)]
 pub struct Pins {
     pinned: Vec<(*mut c_void, MappingShare)>,
+    /// Why nothing is pinned, where pinning some of it failed.
+    shortfall: Option<String>,
     context: Arc<CudaContext>,
 }
 
@@ -20,7 +22,8 @@ pub struct Pins {
 unsafe impl Send for Pins {}
 
 impl Pins {
-    /// Pins every one of `buffers`.
+    /// Pins every one of `buffers`, or none where one shares a page with memory that is pinned
+    /// already: CUDA pins nothing of it then, on pages of 64 KiB as little as on small ones.
     ///
     /// # Errors
     /// When the kernel does not lock that much memory.
@@ -32,14 +35,23 @@ impl Pins {
         // Dropping the value unpins what has been pinned before a failure.
         let mut pins = Self {
             pinned: Vec::with_capacity(buffers.len()),
+            shortfall: None,
             context: Arc::clone(context),
         };
         for buffer in buffers.iter().filter(|buffer| !buffer.is_empty()) {
             let start: *mut c_void = buffer.as_raw().cast();
             // SAFETY: the buffer is mapped, and the share kept below lets it stay so.
             match unsafe { sys::cuMemHostRegister_v2(start, buffer.len(), 0) } {
-                // A neighbour on the same page has pinned it already.
-                sys::CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED => {}
+                sys::CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED => {
+                    pins.unpin();
+                    let page_kib = rustix::param::page_size() >> 10;
+                    pins.shortfall = Some(format!(
+                        "bounce buffers are not pinned for CUDA: one shares a page of {page_kib} \
+                         KiB with pinned memory, and the others were unpinned again; use an \
+                         --io-size in whole pages"
+                    ));
+                    break;
+                }
                 other => {
                     other.result().map_err(failed("cuMemHostRegister"))?;
                     pins.pinned.push((start, buffer.share()));
@@ -50,13 +62,25 @@ impl Pins {
     }
 }
 
-impl Drop for Pins {
-    fn drop(&mut self) {
-        let _ = self.context.bind_to_thread();
+impl Pins {
+    /// Why nothing is pinned, where pinning some of it failed.
+    pub(crate) fn shortfall(&self) -> Option<&str> {
+        self.shortfall.as_deref()
+    }
+
+    /// Unpins all of them.
+    fn unpin(&mut self) {
         for (start, _mapping) in self.pinned.drain(..) {
             // SAFETY: registered once by `new` under this address, and still mapped; copies have
             // been waited for.
             let _ = unsafe { sys::cuMemHostUnregister(start) };
         }
+    }
+}
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        let _ = bind(&self.context);
+        self.unpin();
     }
 }

@@ -110,7 +110,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         // A failure means that the context is broken, and with it everything on the stream.
-        let _ = self.context.bind_to_thread();
+        let _ = bind(&self.context);
         let _ = self.synchronize();
         // SAFETY: made once by `new`, destroyed once.
         let _ = unsafe { result::stream::destroy(self.raw) };
@@ -167,7 +167,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        let _ = self.context.bind_to_thread();
+        let _ = bind(&self.context);
         // SAFETY: made once by `new`, destroyed once; CUDA allows it at any time.
         let _ = unsafe { result::event::destroy(self.raw) };
     }

@@ -5,18 +5,23 @@
 //! hold shares of their own, are gone. Without an explicit close the library's statistics can
 //! crash at exit.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use super::count::{Count, Statistics, Switch};
 use super::error::{CuFileError, check};
+use super::kernel::no_p2pdma;
 use super::loader::Api;
-use super::stats::{Counters, RawStatistics};
+use super::stats::Counters;
 use super::sys::{self, bool_parameter, size_parameter};
+use super::tally::Tallies;
 
 /// How the driver is to be opened.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
     /// Whether cuFile may fall back to POSIX calls; `None` leaves it to cufile.json.
     pub allow_compat_mode: Option<bool>,
+    /// When it counts transfers by their routes.
+    pub statistics: Statistics,
 }
 
 /// The open driver; one for the process.
@@ -24,7 +29,10 @@ pub struct Settings {
 pub struct Driver {
     api: &'static Api,
     settings: Settings,
-    counting: bool,
+    switch: Switch,
+    tallies: Tallies,
+    /// Found out once: it takes reading the kernel's list of symbols.
+    no_p2pdma: OnceLock<Option<String>>,
 }
 
 /// What the process knows of its driver.
@@ -87,28 +95,39 @@ impl Driver {
 
     /// Sets what must be set before opening, opens, and starts counting.
     fn open_now(api: &'static Api, settings: &Settings) -> Result<Self, CuFileError> {
-        if let Some(allow) = settings.allow_compat_mode {
-            let set = api.parameters()?.set_bool;
+        if let (Some(allow), Some(parameters)) = (settings.allow_compat_mode, api.parameters) {
             // SAFETY: a call with plain values; the driver is closed, as it must be.
-            let status = unsafe { set(bool_parameter::ALLOW_COMPAT_MODE, allow) };
+            let status = unsafe { (parameters.set_bool)(bool_parameter::ALLOW_COMPAT_MODE, allow) };
             check("cuFileSetParameterBool", status)?;
         }
-        let mut counting = false;
-        if let Some(stats) = &api.stats {
-            // SAFETY: a call with a plain value; the driver is closed, as it must be.
-            counting = unsafe { (stats.set_level)(3) }.err == 0;
-        }
+        let switch = Switch::before_opening(api, settings.statistics);
         // SAFETY: no arguments; the registry's lock keeps others from opening or closing.
         check("cuFileDriverOpen", unsafe { (api.driver_open)() })?;
-        if let Some(stats) = &api.stats {
-            // SAFETY: no arguments, and the driver is open.
-            counting = counting && unsafe { (stats.start)() }.err == 0;
-        }
-        Ok(Self {
+        switch.opened();
+        let driver = Self {
             api,
             settings: settings.clone(),
-            counting,
-        })
+            switch,
+            tallies: Tallies::default(),
+            no_p2pdma: OnceLock::new(),
+        };
+        // Libraries before 1.14 heed the environment alone, which must have been set in time.
+        // Dropped again, the driver would wait for the registry, which is locked here.
+        if settings.allow_compat_mode == Some(false) && driver.compat_mode_allowed() != Some(false)
+        {
+            driver.close();
+            std::mem::forget(driver);
+            return Err(CuFileError::CompatNotForbidden(api.version()));
+        }
+        Ok(driver)
+    }
+
+    /// Ends counting and closes the library's driver.
+    fn close(&self) {
+        self.switch.stop();
+        // SAFETY: opened once by this value; every registration held a share of it, so none is
+        // left. A failure leaves nothing that could be done.
+        unsafe { (self.api.driver_close)() };
     }
 
     /// The library behind the driver.
@@ -121,13 +140,24 @@ impl Driver {
         &self.settings
     }
 
-    /// What cuFile has counted in this process; `None` where the library does not count.
+    /// What cuFile has counted in this process; `None` where it has not.
     pub fn counters(&self) -> Option<Counters> {
-        let stats = self.api.stats.as_ref().filter(|_| self.counting)?;
-        let mut raw = RawStatistics::new();
-        // SAFETY: the buffer is zeroed, aligned for words and six times the newest layout.
-        let status = unsafe { (stats.level_3)(raw.as_mut_ptr()) };
-        (status.err == 0).then(|| Counters::read(&raw, self.api.version()))
+        self.switch.counters()
+    }
+
+    /// Has cuFile count until the answer is dropped by everybody who asked.
+    pub(crate) fn count(self: &Arc<Self>) -> Count {
+        Count::new(Arc::clone(self))
+    }
+
+    /// The switch of the library's counting.
+    pub(super) fn switch(&self) -> &Switch {
+        &self.switch
+    }
+
+    /// What the paths of this process have moved.
+    pub(super) fn tallies(&self) -> &Tallies {
+        &self.tallies
     }
 
     /// What the driver says of itself.
@@ -189,6 +219,16 @@ impl Driver {
         .collect()
     }
 
+    /// Why no transfer can have gone over PCI peer-to-peer DMA, where that is certain.
+    pub(crate) fn no_p2pdma(&self) -> Option<&str> {
+        self.no_p2pdma
+            .get_or_init(|| {
+                let switched_on = self.bool_parameter(bool_parameter::USE_PCI_P2PDMA);
+                no_p2pdma(self.api.version(), switched_on)
+            })
+            .as_deref()
+    }
+
     fn bool_parameter(&self, number: i32) -> Option<bool> {
         let mut value = 0;
         // SAFETY: `value` is a place for C's one-byte bool.
@@ -207,13 +247,7 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         let mut registry = registry();
-        if let Some(stats) = self.api.stats.as_ref().filter(|_| self.counting) {
-            // SAFETY: no arguments; counting was started when the driver was opened.
-            unsafe { (stats.stop)() };
-        }
-        // SAFETY: opened once by this value; every registration held a share of it, so none is
-        // left. A failure leaves nothing that could be done.
-        unsafe { (self.api.driver_close)() };
+        self.close();
         registry.open = false;
         CLOSED.notify_all();
     }
@@ -240,6 +274,16 @@ impl Properties {
     /// The most entries a batch may have.
     pub fn max_batch_entries(&self) -> usize {
         self.raw.max_batch_io as usize
+    }
+
+    /// Whether it names a kind of storage that it has a direct route to.
+    pub(crate) fn has_direct_targets(&self) -> bool {
+        self.raw.status_flags != 0
+    }
+
+    /// Bytes of the buffer through which it moves what has no direct route.
+    pub fn per_buffer_cache_bytes(&self) -> u64 {
+        u64::from(self.raw.per_buffer_cache_kib) << 10
     }
 
     /// All of it in words, one property each.

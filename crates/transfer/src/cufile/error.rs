@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use super::log::ALLOW_COMPAT;
 use super::sys::CUfileError_t;
 use super::version::LibraryVersion;
+use crate::cuda::{NO_FABRIC, SYSTEM_NOT_READY};
 use crate::error::TransferError;
 
 /// Why cuFile cannot be used, or what it refused.
@@ -46,6 +48,21 @@ pub enum CuFileError {
         /// The first version with it.
         since: &'static str,
     },
+    /// Compatibility mode was to be forbidden, and the library does not say that it is.
+    #[error("libcufile {0} did not take that its compatibility mode is forbidden")]
+    CompatNotForbidden(LibraryVersion),
+    /// A transfer came to a stop without an error.
+    #[error("{call} moved {moved} of {len} bytes at byte {offset} and then none, without an error")]
+    NoProgress {
+        /// The function.
+        call: &'static str,
+        /// Bytes that were moved.
+        moved: usize,
+        /// Bytes that were asked for.
+        len: usize,
+        /// Where in the file they begin.
+        offset: u64,
+    },
     /// The driver is open already, with other settings.
     #[error("cuFile is already open in this process with other settings")]
     OpenOtherwise,
@@ -78,8 +95,23 @@ impl CuFileError {
                  a newer library with STORMLP_LIBCUFILE"
                 .to_string(),
             Self::NotCuFile { .. } => "check STORMLP_LIBCUFILE".to_string(),
+            Self::CompatNotForbidden(_) => format!(
+                "set properties.allow_compat_mode to false in cufile.json, or run with {ALLOW_COMPAT}=false"
+            ),
+            Self::NoProgress { call, .. } => {
+                match *call {
+                    "cuFileWrite" => "the file system may be full, or take no direct writes here",
+                    _ => "the device or the file system took back what it promised",
+                }
+                .to_string()
+                    + "; see cufile.log in the folder of the run"
+            }
             Self::OpenOtherwise => "run one configuration a process".to_string(),
             Self::WrongData { .. } => "do not use cuFile here; see cufile.log".to_string(),
+            Self::Call {
+                cuda_code: SYSTEM_NOT_READY,
+                ..
+            } => NO_FABRIC.trim_start_matches("; ").to_string(),
             Self::Call { call, code, .. } => remedy(call, *code).to_string(),
         }
     }
@@ -102,6 +134,12 @@ impl From<CuFileError> for TransferError {
                     explanation: format!("{text}; {remedy}"),
                 }
             }
+            CuFileError::NoProgress { call, .. } => Self::CuFile {
+                call,
+                code: 0,
+                cuda_code: 0,
+                explanation: format!("{error}; {remedy}"),
+            },
             other => Self::Unavailable {
                 what: "cuFile".to_string(),
                 reason: other.to_string(),
@@ -140,11 +178,8 @@ pub(crate) fn check_transfer(
 ) -> Result<usize, CuFileError> {
     match returned {
         0.. => Ok(returned as usize),
-        -1 => Err(CuFileError::Call {
-            call,
-            code: -errno().abs().max(1),
-            cuda_code: 0,
-        }),
+        // cuFile leaves codes of its own in errno too.
+        -1 => Err(negated(call, -(errno().unsigned_abs().max(1) as isize))),
         _ => Err(negated(call, returned)),
     }
 }
@@ -287,6 +322,12 @@ mod tests {
         assert_eq!(code(-5044), 5044);
         assert_eq!(code(-9), -libc::EBADF);
         assert_eq!(code(isize::MIN), i32::MAX);
+        let in_errno = |errno| match check_transfer("cuFileRead", -1, || errno) {
+            Err(CuFileError::Call { code, .. }) => code,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((in_errno(5027), in_errno(0)), (5027, -1));
+        assert!(describe(in_errno(5027), 0).contains("HANDLE_NOT_REGISTERED"));
     }
 
     #[test]

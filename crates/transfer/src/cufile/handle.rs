@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::fs::File;
+use std::io::{Seek as _, SeekFrom};
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use super::sys;
 pub(crate) struct FileHandle {
     raw: sys::CUfileHandle_t,
     driver: Arc<Driver>,
-    _file: File,
+    file: File,
 }
 
 // SAFETY: every cuFile call may be made from any thread (API reference, "thread safety"); the
@@ -40,14 +41,10 @@ impl FileHandle {
         description.handle.fd = file.as_raw_fd();
         let mut raw = std::ptr::null_mut();
         // SAFETY: both arguments are places for the call; the descriptor is open and stays so
-        // until the handle is deregistered, since `_file` lives as long as `self`.
+        // until the handle is deregistered, since `file` lives as long as `self`.
         let status = unsafe { (driver.api().handle_register)(&mut raw, &mut description) };
         check("cuFileHandleRegister", status)?;
-        Ok(Self {
-            raw,
-            driver,
-            _file: file,
-        })
+        Ok(Self { raw, driver, file })
     }
 
     /// The handle as cuFile knows it.
@@ -94,6 +91,15 @@ impl FileHandle {
                 .raw_os_error()
                 .unwrap_or(libc::EIO)
         })
+    }
+}
+
+impl FileHandle {
+    /// Whether the file (or block device) has no byte at `offset` and beyond; where that cannot be
+    /// told it is taken to end there.
+    pub(crate) fn ends_by(&self, offset: u64) -> bool {
+        let end = (&self.file).seek(SeekFrom::End(0));
+        end.map_or(true, |end| end <= offset)
     }
 }
 

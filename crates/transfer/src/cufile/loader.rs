@@ -149,15 +149,6 @@ impl Api {
             })
         }
     }
-
-    /// Parameters by number.
-    pub(super) fn parameters(&self) -> Result<ParameterApi, CuFileError> {
-        self.parameters.ok_or(CuFileError::Missing {
-            symbol: "cuFileSetParameterBool",
-            version: self.version,
-            since: "1.14",
-        })
-    }
 }
 
 /// The functions of one opened library.

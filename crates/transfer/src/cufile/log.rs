@@ -1,4 +1,4 @@
-//! Where cuFile writes its log.
+//! What cuFile takes from the environment: where it writes its log, and whether it may fall back.
 //!
 //! Without a word from us `cufile.log` appears in the current directory. The library has
 //! parameters for the log's name and folder, but 1.16 to 1.20 accept and ignore them (tried);
@@ -6,8 +6,13 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::environment;
+
 /// The variable that cuFile reads the log's path from.
 pub(super) const LOG_VARIABLE: &str = "CUFILE_LOGFILE_PATH";
+
+/// The variable by which libraries up to 1.14 take `allow_compat_mode`.
+pub(super) const ALLOW_COMPAT: &str = "CUFILE_ALLOW_COMPAT_MODE";
 
 /// What became of a wish for the log's place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,18 +34,17 @@ pub fn send_log_to(file: &Path) -> LogDestination {
     if let Some(chosen) = std::env::var_os(LOG_VARIABLE).filter(|path| !path.is_empty()) {
         return LogDestination::Chosen(chosen.into());
     }
-    if threads_of_this_process() != Some(1) {
-        return LogDestination::CurrentDirectory;
+    match environment::set(LOG_VARIABLE, file) {
+        true => LogDestination::File(file.to_path_buf()),
+        false => LogDestination::CurrentDirectory,
     }
-    // SAFETY: this is the only thread of the process, as the kernel just said, and it starts
-    // none meanwhile; so nobody reads the environment while it changes.
-    unsafe { std::env::set_var(LOG_VARIABLE, file) };
-    LogDestination::File(file.to_path_buf())
 }
 
-/// How many threads the kernel counts in this process.
-fn threads_of_this_process() -> Option<usize> {
-    Some(std::fs::read_dir("/proc/self/task").ok()?.count())
+/// Forbids compatibility mode to libraries that only the environment tells (up to 1.13); to be
+/// called like [`send_log_to`]. [`super::Driver::open`] forbids it to the others, and fails where
+/// the library does not say that it is forbidden.
+pub fn forbid_compat_mode() {
+    environment::set(ALLOW_COMPAT, "false");
 }
 
 #[cfg(test)]

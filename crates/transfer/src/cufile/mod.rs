@@ -7,24 +7,31 @@
 
 mod batch;
 mod buffer;
+mod count;
 mod driver;
 mod error;
 mod handle;
+mod kernel;
 mod loader;
 mod log;
 pub mod probe;
 mod stats;
 mod stream;
 mod sys;
+mod tally;
 mod version;
 
 pub(crate) use batch::{Batch, BatchEntry};
 pub(crate) use buffer::Registration;
+pub(crate) use count::Count;
+pub use count::Statistics;
 pub use driver::{Driver, Properties, Settings};
 pub use error::{CuFileError, describe};
 pub(crate) use handle::FileHandle;
+pub(crate) use kernel::{NvfsCounts, NvidiaFs, TO_ENABLE};
 pub use loader::{Api, LIBRARY_VARIABLE};
-pub use log::{LogDestination, send_log_to};
-pub use stats::{Counters, nvfs_driver_operations};
+pub use log::{LogDestination, forbid_compat_mode, send_log_to};
+pub use stats::Counters;
 pub(crate) use stream::FileStream;
+pub(crate) use tally::{Moved, Tally};
 pub use version::LibraryVersion;

@@ -5,6 +5,8 @@
 //! structure grew between versions (fields for vectored calls, from 1.19), so it is read as
 //! words from a buffer larger than any known layout.
 
+use derive_more::Add;
+
 use super::version::LibraryVersion;
 
 /// Bytes set aside for the statistics; the newest layout known takes 5112.
@@ -54,10 +56,8 @@ impl RawStatistics {
 }
 
 /// What cuFile has counted in this process so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Add)]
 pub struct Counters {
-    /// GPUs that cuFile keeps counters for; 0 where there is none.
-    pub gpus: u32,
     /// Reads that went well, batches left out.
     pub reads: u64,
     /// Writes that went well, batches left out.
@@ -81,13 +81,16 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Reads what the library of `version` wrote.
-    pub(super) fn read(raw: &RawStatistics, version: LibraryVersion) -> Self {
+    /// Reads what the library of `version` wrote; `None` when it is not laid out as expected.
+    pub(super) fn read(raw: &RawStatistics, version: LibraryVersion) -> Option<Self> {
         let words = &raw.0[..];
         let level_1_words = if version.counts_vectored() { 78 } else { 64 };
         let gpus_at = level_1_words + HISTOGRAM_WORDS;
         // A 32-bit count with four bytes of padding after it.
-        let gpus = (words[gpus_at] & u64::from(u32::MAX)) as u32;
+        let gpus = words[gpus_at] & u64::from(u32::MAX);
+        if gpus > MAX_GPUS as u64 {
+            return None;
+        }
         let sum = |field: usize| -> u64 {
             (0..MAX_GPUS)
                 .map(|index| gpus_at + 1 + index * GPU_WORDS + field)
@@ -99,8 +102,7 @@ impl Counters {
             level_1::BATCH_AIO,
             level_1::BATCH_URING,
         ];
-        Self {
-            gpus,
+        Some(Self {
             reads: words[level_1::READS],
             writes: words[level_1::WRITES],
             errors: words[level_1::READ_ERRORS].saturating_add(words[level_1::WRITE_ERRORS]),
@@ -114,14 +116,13 @@ impl Counters {
                 .iter()
                 .map(|word| words[*word])
                 .fold(0, u64::saturating_add),
-        }
+        })
     }
 
     /// What was counted since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
-            gpus: self.gpus,
             reads: self.reads.saturating_sub(earlier.reads),
             writes: self.writes.saturating_sub(earlier.writes),
             errors: self.errors.saturating_sub(earlier.errors),
@@ -136,34 +137,8 @@ impl Counters {
     }
 }
 
-/// Reads and writes that the nvidia-fs kernel driver has counted since it was loaded, or `None`
-/// where it is not loaded or its counting is off. Host-wide: other processes count too.
-pub fn nvfs_driver_operations() -> Option<u64> {
-    parse_nvfs(&std::fs::read_to_string("/proc/driver/nvidia-fs/stats").ok()?)
-}
-
-/// The `n=` of the lines `Reads` and `Writes` of `/proc/driver/nvidia-fs/stats`.
-fn parse_nvfs(text: &str) -> Option<u64> {
-    if text
-        .lines()
-        .any(|line| line.starts_with("IO stats: Disabled"))
-    {
-        return None;
-    }
-    let count = |name: &str| {
-        text.lines().find_map(|line| {
-            let (label, values) = line.split_once(':')?;
-            let value = values
-                .trim()
-                .strip_prefix("n=")
-                .filter(|_| label.trim() == name)?;
-            value.split_whitespace().next()?.parse::<u64>().ok()
-        })
-    };
-    count("Reads")?.checked_add(count("Writes")?)
-}
-
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -178,14 +153,22 @@ mod tests {
         for (gpu, word, value) in [(0, 7, 1), (1, 8, 2), (1, 9, 3), (1, 20, 10), (15, 22, 40)] {
             raw.0[gpus_at + 1 + gpu * 31 + word] = value;
         }
-        Counters::read(&raw, version)
+        Counters::read(&raw, version).unwrap()
+    }
+
+    #[test]
+    fn a_layout_that_cannot_be_is_not_believed() {
+        let mut raw = RawStatistics::new();
+        raw.0[142] = 17;
+        let version = LibraryVersion::from_number(1190);
+        assert_eq!(Counters::read(&raw, version), None);
     }
 
     #[test]
     fn counters_are_read_from_either_layout() {
         for number in [1150, 1190] {
             let counters = statistics(LibraryVersion::from_number(number));
-            assert_eq!((counters.gpus, counters.reads, counters.writes), (2, 5, 3));
+            assert_eq!((counters.reads, counters.writes), (5, 3));
             assert_eq!((counters.p2p, counters.nvfs, counters.posix), (11, 2, 43));
             assert_eq!(counters.batch_posix, 8);
         }
@@ -198,16 +181,5 @@ mod tests {
         later.posix += 7;
         assert_eq!(later.since(&earlier).posix, 7);
         assert_eq!(later.since(&earlier).reads, 0);
-    }
-
-    #[test]
-    fn the_kernel_drivers_counts_are_read() {
-        let text = "GDS Version: 1.7.0.149\nIO stats: Enabled, peer IO stats: Enabled\n\
-                    Reads\t\t\t: n=12 ok=12 err=0 readMiB=3\n\
-                    Reads\t\t\t: Bandwidth(MiB/s)=0 Avg-Latency(usec)=0\n\
-                    Sparse Reads\t: n=99 io=0\nWrites\t\t\t: n=4 ok=4 err=0\n";
-        assert_eq!(parse_nvfs(text), Some(16));
-        assert_eq!(parse_nvfs(&text.replace("Enabled", "Disabled")), None);
-        assert_eq!(parse_nvfs("what is this"), None);
     }
 }

@@ -5,6 +5,7 @@
 
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicIsize, Ordering};
 
 use stormlp_model::operation::Direction;
 
@@ -24,7 +25,8 @@ struct Arguments {
     len: usize,
     file_offset: i64,
     base_offset: i64,
-    moved: isize,
+    /// Bytes moved, or what failed, negated; 0 until the library writes it, from threads of its own.
+    moved: AtomicIsize,
 }
 
 /// A CUDA stream that is registered with cuFile, with one transfer on it at a time.
@@ -58,7 +60,7 @@ impl FileStream {
             len: 0,
             file_offset: 0,
             base_offset: 0,
-            moved: 0,
+            moved: AtomicIsize::new(0),
         };
         Ok(Self {
             raw,
@@ -97,7 +99,7 @@ impl FileStream {
                 len,
                 file_offset: signed(file_offset),
                 base_offset: 0,
-                moved: 0,
+                moved: AtomicIsize::new(0),
             });
             transfer(
                 file.raw(),
@@ -105,11 +107,23 @@ impl FileStream {
                 &raw mut (*arguments).len,
                 &raw mut (*arguments).file_offset,
                 &raw mut (*arguments).base_offset,
-                &raw mut (*arguments).moved,
+                (*arguments).moved.as_ptr(),
                 self.raw,
             )
         };
         check(call, status)
+    }
+
+    /// Whether the library has written how the last transfer ended. The stream may not have come
+    /// past it all the same; and one that moved nothing never shows it.
+    pub(crate) fn shows_its_end(&self) -> bool {
+        self.moved() != 0
+    }
+
+    fn moved(&self) -> isize {
+        // SAFETY: the box lives as long as `self`, and this field is an atomic, which the library
+        // writes as a word of its own.
+        unsafe { &(*self.arguments).moved }.load(Ordering::Acquire)
     }
 
     /// How the last transfer ended.
@@ -120,9 +134,7 @@ impl FileStream {
     /// # Safety
     /// The stream must have been synchronised since the transfer was handed in.
     pub(crate) unsafe fn outcome(&self) -> Result<usize, CuFileError> {
-        // SAFETY: the box lives as long as `self`; the transfer is over, so nobody writes it. The
-        // library wrote behind the compiler's back, hence the volatile read.
-        let moved = unsafe { (&raw const (*self.arguments).moved).read_volatile() };
+        let moved = self.moved();
         // The stream has no errno of its own.
         check_transfer("a stream transfer", moved, || libc::EIO)
     }

@@ -13,6 +13,11 @@ impl LibraryVersion {
     /// From here on the statistics have fields for vectored calls, which moves what follows.
     const VECTORED_STATISTICS: Self = Self(1190);
 
+    /// The first that takes PCI peer-to-peer DMA.
+    const P2PDMA: Self = Self(1130);
+    /// The first that counts transfers by their routes.
+    const ROUTE_STATISTICS: Self = Self(1150);
+
     /// The version behind the number of `cuFileGetVersion`.
     pub fn from_number(number: i32) -> Self {
         Self(number)
@@ -21,6 +26,16 @@ impl LibraryVersion {
     /// The number, 1160 for 1.16.
     pub fn number(self) -> i32 {
         self.0
+    }
+
+    /// Whether it can use PCI peer-to-peer DMA.
+    pub(crate) fn has_p2pdma(self) -> bool {
+        self >= Self::P2PDMA
+    }
+
+    /// Whether it counts transfers by their routes.
+    pub(crate) fn counts_routes(self) -> bool {
+        self >= Self::ROUTE_STATISTICS
     }
 
     /// Whether the statistics hold the fields for vectored calls.

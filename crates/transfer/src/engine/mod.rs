@@ -13,6 +13,7 @@ mod uring;
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use stormlp_model::evidence::EngineFacts;
 use stormlp_model::facts::Availability;
@@ -46,6 +47,21 @@ pub(crate) trait Engine {
     /// Flushes what was kept and waits until `min` more are over; hands back all that are. An
     /// engine that cannot look without waiting waits for one.
     fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError>;
+
+    /// The same for one more, but no longer than `limit` where the engine can be stopped waiting.
+    fn wait_briefly(
+        &mut self,
+        limit: Duration,
+        done: &mut Vec<Completion>,
+    ) -> Result<(), TransferError> {
+        let _ = limit;
+        self.wait(1, done)
+    }
+
+    /// Whether operations are done inside `wait`, so that the thread can see to nothing else.
+    fn blocks(&self) -> bool {
+        false
+    }
 
     /// Lets a write to `eventfd` end a `wait`; `false` where the engine cannot be woken: it
     /// returns when its operations do.

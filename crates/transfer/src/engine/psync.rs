@@ -82,6 +82,10 @@ impl Engine for PsyncEngine {
         Ok(())
     }
 
+    fn blocks(&self) -> bool {
+        true
+    }
+
     fn facts(&self) -> EngineFacts {
         EngineFacts {
             engine: EngineKind::Psync,

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use io_uring::{IoUring, opcode, squeue, types};
 use stormlp_model::evidence::EngineFacts;
@@ -340,6 +341,34 @@ impl Engine for UringEngine {
             }
         }
         if woken {
+            self.rearm_wake()?;
+        }
+        Ok(())
+    }
+
+    fn wait_briefly(
+        &mut self,
+        limit: Duration,
+        done: &mut Vec<Completion>,
+    ) -> Result<(), TransferError> {
+        let before = done.len();
+        self.wait(0, done)?;
+        if done.len() > before || self.flying == 0 {
+            return Ok(());
+        }
+        if !self.ring.params().is_feature_ext_arg() {
+            // Before Linux 5.11 a wait has no end of its own.
+            std::thread::sleep(limit);
+            return self.wait(0, done);
+        }
+        let limit = types::Timespec::new().nsec(limit.subsec_nanos());
+        let until = types::SubmitArgs::new().timespec(&limit);
+        let result = self.ring.submitter().submit_with_args(1, &until);
+        match result {
+            Err(error) if error.raw_os_error() == Some(libc::ETIME) => {}
+            other => self.entered(other)?,
+        }
+        if self.reap(done) {
             self.rearm_wake()?;
         }
         Ok(())

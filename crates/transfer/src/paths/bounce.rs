@@ -11,6 +11,7 @@ use stormlp_model::evidence::{DirectIo, Evidence};
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
 
+use super::idle::NAP;
 use super::{Completion, DirectWatch, FileId, PathSpec, Place, Rejected, Transfer, TransferPath};
 use crate::accelerator::{CopyQueue, QueuedCopy};
 use crate::cuda::Pins;
@@ -41,7 +42,7 @@ pub(crate) struct BouncePath {
     direct: DirectWatch,
     /// Keeps the bounce buffers pinned, where the accelerator has a use for that; last, since
     /// copies must have ended before.
-    _pins: Option<Pins>,
+    pins: Option<Pins>,
 }
 
 impl BouncePath {
@@ -74,7 +75,7 @@ impl BouncePath {
             copied: Vec::with_capacity(capacity),
             ready: Vec::with_capacity(capacity),
             direct: DirectWatch::default(),
-            _pins: pins,
+            pins,
         })
     }
 
@@ -160,22 +161,38 @@ impl BouncePath {
         self.ready.push(Completion { slot, result });
     }
 
-    /// Takes up everything that is over without waiting for more.
-    fn collect(&mut self, wait_io: usize, wait_copies: usize) -> Result<(), TransferError> {
+    /// Takes up the reads and writes that are over, waiting as `wait` says.
+    fn collect_io(&mut self, wait: IoWait) -> Result<(), TransferError> {
         let mut over = std::mem::take(&mut self.over);
-        let result = self.engine.wait(wait_io, &mut over);
+        let result = match wait {
+            IoWait::Look => self.engine.wait(0, &mut over),
+            IoWait::Briefly => self.engine.wait_briefly(NAP, &mut over),
+            IoWait::ForOne => self.engine.wait(1, &mut over),
+        };
         over.drain(..).for_each(|over| self.end_io(over));
         self.over = over;
-        result?;
+        result
+    }
+
+    /// Takes up the copies that are over, waiting for `min` of them.
+    fn collect_copies(&mut self, min: usize) {
         if let Some(queue) = &mut self.copies {
             let mut copied = std::mem::take(&mut self.copied);
-            queue.wait(wait_copies, &mut copied);
+            queue.wait(min, &mut copied);
             self.copying -= copied.len();
             copied.drain(..).for_each(|copy| self.end_copy(copy));
             self.copied = copied;
         }
-        Ok(())
     }
+}
+
+/// How long to wait for reads and writes.
+#[derive(Clone, Copy)]
+enum IoWait {
+    Look,
+    /// Until there is one, or it is time to look at the copies again.
+    Briefly,
+    ForOne,
 }
 
 impl TransferPath for BouncePath {
@@ -206,11 +223,20 @@ impl TransferPath for BouncePath {
 
     fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
         let min = min.min(self.ready.len() + self.reading + self.copying);
-        self.collect(0, 0)?;
+        self.collect_copies(0);
+        // An engine that blocks would do the next read before it lets a finished copy go.
+        if !self.engine.blocks() || self.ready.is_empty() || self.ready.len() < min {
+            self.collect_io(IoWait::Look)?;
+        }
         while self.ready.len() < min {
-            // Block on one side only: on the files while any is read, else on the copies.
-            let (io, copies) = if self.reading > 0 { (1, 0) } else { (0, 1) };
-            self.collect(io, copies)?;
+            match (self.reading, self.copying) {
+                (0, _) => self.collect_copies(1),
+                (_, 0) => self.collect_io(IoWait::ForOne)?,
+                _ => {
+                    self.collect_io(IoWait::Briefly)?;
+                    self.collect_copies(0);
+                }
+            }
         }
         done.append(&mut self.ready);
         Ok(())
@@ -234,11 +260,14 @@ impl TransferPath for BouncePath {
         } else {
             "then copied"
         };
+        let mut engine = self.engine.facts();
+        let shortfall = self.pins.as_ref().and_then(Pins::shortfall);
+        engine.fallbacks.extend(shortfall.map(str::to_string));
         Evidence {
             effective_path: Some(effective),
             summary: format!("{route}, {copy} to accelerator memory"),
             direct_io,
-            engine: Some(self.engine.facts()),
+            engine: Some(engine),
             cufile: None,
         }
     }

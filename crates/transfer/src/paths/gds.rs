@@ -29,18 +29,15 @@ impl GdsPath {
     }
 
     /// Does one transfer here and now.
-    fn run(&self, transfer: Transfer) -> Completion {
-        let Transfer { place, slot } = transfer;
-        let handle = self.common.attached(&place);
+    fn run(&mut self, transfer: Transfer) -> Completion {
+        let Transfer { place, slot } = &transfer;
+        let handle = self.common.attached(place);
         // SAFETY: the slot owns its memory and is here, so nobody else touches it during the
         // call; `accept` has checked that it holds `len` bytes; the device's context was made
         // current on this thread when the path was built.
         let result =
             unsafe { handle.transfer(place.direction, slot.start(), 0, place.len, place.offset) };
-        Completion {
-            slot,
-            result: result.map_err(TransferError::from),
-        }
+        self.common.finish(transfer, result)
     }
 }
 
@@ -71,6 +68,10 @@ impl TransferPath for GdsPath {
             done.push(self.run(transfer));
         }
         Ok(())
+    }
+
+    fn stop_counting(&mut self) {
+        self.common.stop_counting();
     }
 
     fn evidence(&self) -> Evidence {

@@ -1,18 +1,18 @@
-//! `gds-async` and `gds-batch-stream`: cuFile's stream interface.
+//! `gds-async`: cuFile's stream interface.
 //!
 //! Every slot has a stream of its own, so that a queue depth means transfers side by side: work
-//! on one stream is done in order. `gds-async` hands each transfer in as it comes and takes up
-//! whichever is over. `gds-batch-stream` keeps them until somebody waits, hands them in together
-//! and waits for all of them, as a batch does.
+//! on one stream is done in order. Transfers are taken up in the order in which they end. cuFile
+//! writes the bytes it moved to memory of ours, so that looking there shows without a call which
+//! transfer may be over, and its stream alone is asked. One that moved nothing leaves no such trace:
+//! as long as nothing shows, one stream after the other is asked.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::sync::Arc;
 
 use stormlp_model::evidence::Evidence;
-use stormlp_model::path::PathKind;
 
-use super::gds_common::{Flying, GdsCommon};
+use super::gds_common::{Flying, GdsCommon, rejected};
+use super::idle::Idle;
 use super::{Completion, FileId, PathSpec, Rejected, Transfer, TransferPath};
 use crate::cuda::Stream;
 use crate::cufile::{CuFileError, FileStream};
@@ -32,18 +32,18 @@ pub(crate) struct GdsStreamPath {
     lanes: Vec<Lane>,
     common: GdsCommon,
     flying: Flying,
-    /// Slots of transfers that have not been handed in.
-    kept: Vec<usize>,
-    /// Slots of transfers on their streams, the oldest first.
-    started: VecDeque<usize>,
-    /// Whether transfers are handed in and taken up together.
-    together: bool,
+    /// Slots of transfers on their streams.
+    started: Vec<usize>,
+    /// Which of them is asked next, when none shows that it is over.
+    turn: usize,
+    /// Whether the streams were promised whole 4 KiB blocks.
+    page_aligned: bool,
 }
 
 impl GdsStreamPath {
     /// A path over the buffers of `spec`, on streams of its accelerator.
     pub(crate) fn new(spec: PathSpec) -> Result<Self, TransferError> {
-        let together = spec.kind == PathKind::GdsBatchStream;
+        let page_aligned = spec.page_aligned;
         let accelerator = Arc::clone(&spec.accelerator);
         // Asked for first, so that a device without streams is the reason that is given.
         let streams: Vec<Stream> = (0..spec.accelerator_buffers.len())
@@ -54,10 +54,11 @@ impl GdsStreamPath {
         let mut lanes = Vec::with_capacity(capacity);
         for stream in streams {
             let driver = Arc::clone(&common.driver);
-            // Sizes and offsets of a run need not be aligned, so that is not promised.
             // SAFETY: the stream is of the context made current by `GdsCommon::new`, and the lane
-            // drops the registration first.
-            let file_stream = unsafe { FileStream::register(driver, stream.raw().cast(), false) }?;
+            // drops the registration first. What `page_aligned` says of the transfers, the lane of
+            // the run vouches for, and `submit` refuses others.
+            let file_stream =
+                unsafe { FileStream::register(driver, stream.raw().cast(), page_aligned) }?;
             lanes.push(Lane {
                 file_stream,
                 stream,
@@ -66,9 +67,9 @@ impl GdsStreamPath {
         Ok(Self {
             lanes,
             flying: Flying::new(capacity),
-            kept: Vec::with_capacity(capacity),
-            started: VecDeque::with_capacity(capacity),
-            together,
+            started: Vec::with_capacity(capacity),
+            turn: 0,
+            page_aligned,
             common,
         })
     }
@@ -90,54 +91,47 @@ impl GdsStreamPath {
                 place.offset,
             )?;
         }
-        self.started.push_back(index);
+        self.started.push(index);
         Ok(())
     }
 
-    /// Takes up the transfer of slot `index`, whose stream is idle.
-    fn land(&mut self, index: usize) -> Option<Completion> {
-        // SAFETY: the stream has been seen idle since the transfer was handed in.
-        let result = unsafe { self.lanes[index].file_stream.outcome() };
-        self.flying.land(index, result)
+    /// Takes up the transfer at `position` of those started, if its stream is idle by now; whether
+    /// it was.
+    fn take_up(
+        &mut self,
+        position: usize,
+        done: &mut Vec<Completion>,
+    ) -> Result<bool, TransferError> {
+        let index = self.started[position];
+        let lane = &self.lanes[index];
+        if !lane.stream.is_idle()? {
+            return Ok(false);
+        }
+        // SAFETY: the stream has just been seen idle, after the transfer was handed in.
+        let result = unsafe { lane.file_stream.outcome() };
+        self.started.swap_remove(position);
+        if let Some(transfer) = self.flying.take(index) {
+            done.push(self.common.finish(transfer, result));
+        }
+        Ok(true)
     }
 
-    /// Hands in what was kept; what cuFile does not take has failed.
-    fn hand_in(&mut self, done: &mut Vec<Completion>) {
-        for place in 0..self.kept.len() {
-            let index = self.kept[place];
-            if let Err(error) = self.start(index) {
-                done.extend(self.flying.land(index, Err(error)));
+    /// Takes up the transfers that show that they are over, or, where none does, the one whose turn
+    /// it is, if it is over; whether there was one.
+    fn look(&mut self, done: &mut Vec<Completion>) -> Result<bool, TransferError> {
+        let mut found = false;
+        // From the end: what is taken up is replaced by what has been looked at.
+        for position in (0..self.started.len()).rev() {
+            let lane = &self.lanes[self.started[position]];
+            if lane.file_stream.shows_its_end() {
+                found |= self.take_up(position, done)?;
             }
         }
-        self.kept.clear();
-    }
-
-    /// Takes up every transfer whose stream is idle.
-    fn poll(&mut self, done: &mut Vec<Completion>) -> Result<(), TransferError> {
-        for _ in 0..self.started.len() {
-            let Some(index) = self.started.pop_front() else {
-                break;
-            };
-            match self.lanes[index].stream.is_idle() {
-                Ok(true) => done.extend(self.land(index)),
-                Ok(false) => self.started.push_back(index),
-                Err(error) => {
-                    self.started.push_back(index);
-                    return Err(error);
-                }
-            }
+        if !found && !self.started.is_empty() {
+            self.turn = (self.turn + 1) % self.started.len();
+            found = self.take_up(self.turn, done)?;
         }
-        Ok(())
-    }
-
-    /// Waits for the oldest transfer and takes it up.
-    fn wait_for_oldest(&mut self, done: &mut Vec<Completion>) -> Result<(), TransferError> {
-        if let Some(index) = self.started.front().copied() {
-            self.lanes[index].stream.synchronize()?;
-            self.started.pop_front();
-            done.extend(self.land(index));
-        }
-        Ok(())
+        Ok(found)
     }
 }
 
@@ -156,10 +150,12 @@ impl TransferPath for GdsStreamPath {
 
     fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
         let transfer = self.common.accept(transfer)?;
+        if self.page_aligned && !transfer.place.is_page_aligned() {
+            let reason = "it is of no whole 4 KiB blocks, which its stream was promised";
+            return Err(rejected(transfer, reason));
+        }
         let index = self.flying.put(transfer)?;
-        if self.together {
-            self.kept.push(index);
-        } else if let Err(error) = self.start(index)
+        if let Err(error) = self.start(index)
             && let Some(Transfer { slot, .. }) = self.flying.take(index)
         {
             let error = error.into();
@@ -170,17 +166,21 @@ impl TransferPath for GdsStreamPath {
 
     fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
         let before = done.len();
-        self.hand_in(done);
-        let mut wanted = min;
-        if self.together && min > 0 {
-            wanted = usize::MAX;
+        let mut idle = Idle::default();
+        loop {
+            let found = self.look(done)?;
+            if done.len() - before >= min || self.started.is_empty() {
+                return Ok(());
+            }
+            match found {
+                true => idle.found(),
+                false => idle.rest(),
+            }
         }
-        self.poll(done)?;
-        while done.len() - before < wanted && !self.started.is_empty() {
-            self.wait_for_oldest(done)?;
-            self.poll(done)?;
-        }
-        Ok(())
+    }
+
+    fn stop_counting(&mut self) {
+        self.common.stop_counting();
     }
 
     fn evidence(&self) -> Evidence {

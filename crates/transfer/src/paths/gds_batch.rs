@@ -1,8 +1,13 @@
-//! `gds-batch`: cuFile's batch interface, entries handed in together as they come.
+//! `gds-batch` and `gds-batch-stream`: cuFile's batch interface.
+//!
+//! `gds-batch` hands a batch in with one call and takes up nothing before all of it is over; what
+//! is submitted meanwhile makes up the next batch. `gds-batch-stream` replaces entries as they end,
+//! so that the batch never drains.
 
 use std::fs::File;
 
 use stormlp_model::evidence::Evidence;
+use stormlp_model::path::PathKind;
 
 use super::gds_common::{Flying, GdsCommon};
 use super::{Completion, FileId, PathSpec, Rejected, Transfer, TransferPath};
@@ -10,7 +15,7 @@ use crate::cufile::{Batch, BatchEntry};
 use crate::error::TransferError;
 use crate::slot::Slot;
 
-/// Hands everything submitted since the last `wait` to cuFile in one call.
+/// Hands what was submitted since the last batch, or the last `wait`, to cuFile in one call.
 pub(crate) struct GdsBatchPath {
     // Before `common`: a batch is destroyed before its files are deregistered.
     batch: Batch,
@@ -18,11 +23,14 @@ pub(crate) struct GdsBatchPath {
     flying: Flying,
     /// Slots of transfers that have not been handed in.
     kept: Vec<usize>,
+    /// Whether a batch is handed in and taken up as a whole.
+    whole: bool,
 }
 
 impl GdsBatchPath {
     /// A path over the buffers of `spec`, one batch entry each.
     pub(crate) fn new(spec: PathSpec) -> Result<Self, TransferError> {
+        let whole = spec.kind == PathKind::GdsBatch;
         let common = GdsCommon::new(spec)?;
         let capacity = common.slot_count();
         if let Ok(properties) = common.driver.properties()
@@ -39,6 +47,7 @@ impl GdsBatchPath {
             batch: Batch::new(std::sync::Arc::clone(&common.driver), capacity.max(1))?,
             flying: Flying::new(capacity),
             kept: Vec::with_capacity(capacity),
+            whole,
             common,
         })
     }
@@ -65,7 +74,8 @@ impl GdsBatchPath {
         // checked the lengths, and the device's context is current since the path was built.
         if let Err(error) = unsafe { self.batch.submit(entries) } {
             for index in self.kept.drain(..) {
-                done.extend(self.flying.land(index, Err(error.clone())));
+                let failed = self.flying.take(index);
+                done.extend(failed.map(|failed| self.common.finish(failed, Err(error.clone()))));
             }
         }
         self.kept.clear();
@@ -94,12 +104,29 @@ impl TransferPath for GdsBatchPath {
 
     fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
         let before = done.len();
-        self.hand_in(done);
-        let min = min.saturating_sub(done.len() - before);
-        let flying = &mut self.flying;
-        self.batch
-            .wait(min, |(mark, result)| done.extend(flying.land(mark, result)))?;
-        Ok(())
+        loop {
+            if !self.whole || self.batch.in_flight() == 0 {
+                self.hand_in(done);
+            }
+            let missing = min.saturating_sub(done.len() - before);
+            let wanted = match self.whole && missing > 0 {
+                true => self.batch.in_flight(),
+                false => missing,
+            };
+            let (flying, common) = (&mut self.flying, &mut self.common);
+            self.batch.wait(wanted, |(mark, result)| {
+                let over = flying.take(mark);
+                done.extend(over.map(|over| common.finish(over, result)));
+            })?;
+            let nothing_left = self.batch.in_flight() == 0 && self.kept.is_empty();
+            if done.len() - before >= min || nothing_left {
+                return Ok(());
+            }
+        }
+    }
+
+    fn stop_counting(&mut self) {
+        self.common.stop_counting();
     }
 
     fn evidence(&self) -> Evidence {

@@ -3,16 +3,22 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use stormlp_model::evidence::{CuFileEvidence, Evidence};
+use stormlp_model::evidence::{Counted, CuFileEvidence, Evidence};
+use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
 
+use super::gds_route::{self, Operations, Seen};
 use super::{Completion, DirectWatch, FileId, PathSpec, Place, Rejected, Transfer};
 use crate::accelerator::{Accelerator, AcceleratorBuffer};
 use crate::cufile::{
-    Counters, CuFileError, Driver, FileHandle, Registration, Settings, nvfs_driver_operations,
+    Count, Counters, CuFileError, Driver, FileHandle, Moved, NvidiaFs, Registration, Settings,
+    Statistics, Tally,
 };
 use crate::error::TransferError;
 use crate::slot::{Slot, SlotMemory};
+
+/// How many transfers of a path cuFile counts by their routes, unless its lane ends that before.
+const COUNTED_AT_FIRST: u64 = 64;
 
 /// The driver, the files and the slots of one cuFile path.
 pub(super) struct GdsCommon {
@@ -24,8 +30,14 @@ pub(super) struct GdsCommon {
     /// Whether the slots are host memory, which cuFile only moves by POSIX calls.
     on_host: bool,
     direct: DirectWatch,
-    before: Option<Counters>,
-    nvfs_before: Option<u64>,
+    tally: Tally,
+    /// While it is here, cuFile counts.
+    count: Option<Count>,
+    /// Whether counting ended before the measured part.
+    stopped_in_time: bool,
+    counted_before: Counters,
+    moved_before: Moved,
+    nvfs_before: NvidiaFs,
 }
 
 impl GdsCommon {
@@ -43,14 +55,18 @@ impl GdsCommon {
             .accelerator_buffers
             .iter()
             .any(|buffer| buffer.host().is_some());
-        let mut memory = Vec::with_capacity(spec.accelerator_buffers.len());
-        for buffer in spec.accelerator_buffers {
+        let buffers = spec.accelerator_buffers.len();
+        let mut memory = Vec::with_capacity(buffers);
+        for (index, buffer) in spec.accelerator_buffers.into_iter().enumerate() {
             memory.push(SlotMemory::Accelerator(if spec.register_buffers {
-                Box::new(RegisteredMemory::new(&driver, &spec.accelerator, buffer)?)
+                // Those before it are deregistered with the error.
+                let registered = RegisteredMemory::new(&driver, &spec.accelerator, buffer);
+                Box::new(registered.map_err(|error| in_part(error, index, buffers))?)
             } else {
                 buffer
             }));
         }
+        let (count, tally) = (driver.count(), Tally::new(Arc::clone(&driver)));
         Ok(Self {
             kind: spec.kind,
             files: Vec::with_capacity(spec.max_files),
@@ -58,8 +74,12 @@ impl GdsCommon {
             registered: spec.register_buffers,
             on_host,
             direct: DirectWatch::default(),
-            before: driver.counters(),
-            nvfs_before: nvfs_driver_operations(),
+            counted_before: driver.counters().unwrap_or_default(),
+            moved_before: tally.of_all(),
+            nvfs_before: NvidiaFs::now(),
+            stopped_in_time: false,
+            count: Some(count),
+            tally,
             driver,
         })
     }
@@ -117,19 +137,13 @@ impl GdsCommon {
 
     /// A transfer that can be done: its file is attached and its slot holds `len` bytes.
     pub(super) fn accept(&self, transfer: Transfer) -> Result<Transfer, Rejected> {
-        let invalid = |reason| {
-            let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, reason);
-            TransferError::io("a cuFile transfer")(source)
-        };
-        let Transfer { place, slot } = transfer;
-        let error = if place.len > slot.len() {
-            invalid("it is longer than its slot")
-        } else if self.file(place.file).is_none() {
-            invalid("its file is not attached")
+        if transfer.place.len > transfer.slot.len() {
+            Err(rejected(transfer, "it is longer than its slot"))
+        } else if self.file(transfer.place.file).is_none() {
+            Err(rejected(transfer, "its file is not attached"))
         } else {
-            return Ok(Transfer { place, slot });
-        };
-        Err(Rejected { slot, error })
+            Ok(transfer)
+        }
     }
 
     /// Gives up the files without telling cuFile: transfers that refer to them may still run.
@@ -137,32 +151,98 @@ impl GdsCommon {
         std::mem::forget(std::mem::take(&mut self.files));
     }
 
+    /// The end of a transfer that came to `result`. What was cut short goes on here, as far as the
+    /// file has more.
+    pub(super) fn finish(
+        &mut self,
+        transfer: Transfer,
+        result: Result<usize, CuFileError>,
+    ) -> Completion {
+        let result = match result {
+            Ok(moved) if moved < transfer.place.len => self.go_on(&transfer, moved),
+            other => other,
+        };
+        self.tally.add(*result.as_ref().unwrap_or(&0));
+        if self.count.is_some() && self.tally.operations() >= COUNTED_AT_FIRST {
+            self.count = None;
+        }
+        Completion {
+            slot: transfer.slot,
+            result: result.map_err(TransferError::from),
+        }
+    }
+
+    /// Moves the rest of a transfer of which `moved` bytes are over, by blocking calls.
+    fn go_on(&self, transfer: &Transfer, mut moved: usize) -> Result<usize, CuFileError> {
+        let Transfer { place, slot } = transfer;
+        let file = self.attached(place);
+        while moved < place.len {
+            let offset = place.offset + moved as u64;
+            if place.direction == Direction::Read && file.ends_by(offset) {
+                break;
+            }
+            let left = place.len - moved;
+            // SAFETY: the slot owns its memory and its transfer is over, so nobody else touches
+            // it; `accept` has checked that it holds `len` bytes from the start on; the device's
+            // context is current on this thread.
+            let more =
+                unsafe { file.transfer(place.direction, slot.start(), moved, left, offset) }?;
+            if more == 0 {
+                return Err(no_progress(place, moved));
+            }
+            moved += more;
+        }
+        Ok(moved)
+    }
+
+    /// Ends the counting by which the evidence tells the route: nothing is in flight, and what
+    /// comes now is measured.
+    pub(super) fn stop_counting(&mut self) {
+        self.stopped_in_time = self.count.take().is_some();
+    }
+
+    /// When cuFile counted what the evidence tells.
+    fn counted(&self, counters: Option<&Counters>) -> Counted {
+        match (counters, self.driver.settings().statistics) {
+            (None, _) => Counted::Never,
+            (Some(_), Statistics::Throughout(_)) => Counted::Throughout,
+            (Some(_), Statistics::WhileAsked) if self.stopped_in_time => Counted::Beforehand,
+            (Some(_), Statistics::WhileAsked) if self.count.is_none() => Counted::AtFirst,
+            (Some(_), Statistics::WhileAsked) => Counted::Throughout,
+        }
+    }
+
     /// What ran since the path was built. cuFile counts for the whole process, so the paths of
     /// other threads are in the counts too.
     pub(super) fn evidence(&self) -> Evidence {
-        let counters = self
-            .driver
-            .counters()
-            .zip(self.before)
-            .map(|(now, before)| now.since(&before));
+        // Before the kernel's counts, which then hold all of it.
+        let moved = self.tally.of_all().since(self.moved_before);
+        let nvfs = NvidiaFs::now().since(self.nvfs_before);
+        let counters = self.driver.counters();
+        let counters = counters.map(|now| now.since(&self.counted_before));
+        let counted = self.counted(counters.as_ref());
+        let properties = self.driver.properties().ok();
         let compat_mode_allowed = self.driver.compat_mode_allowed();
         let operations =
             counters.map(|counters| Operations::of(self.kind, self.on_host, &counters));
-        let route = Route::of(operations, self.on_host, compat_mode_allowed);
-        let nvfs_driver_operations = nvfs_driver_operations()
-            .zip(self.nvfs_before)
-            .map(|(now, before)| now.saturating_sub(before));
+        let verdict = gds_route::judge(&Seen {
+            on_host: self.on_host,
+            compat_mode_allowed,
+            operations,
+            counted,
+            nvfs,
+            moved,
+            no_p2pdma: self.driver.no_p2pdma(),
+            has_direct_targets: properties.is_none_or(|known| known.has_direct_targets()),
+        });
         let (direct_io, _) = self.direct.verdict(self.kind);
-        let mut properties = self
-            .driver
-            .properties()
-            .map_or_else(|_| Vec::new(), |properties| properties.describe());
-        properties.extend(self.driver.routes());
-        properties.extend(self.driver.parameters());
-        properties.push(format!("buffers registered {}", self.registered));
+        let mut words = properties.map_or_else(Vec::new, |properties| properties.describe());
+        words.extend(self.driver.routes());
+        words.extend(self.driver.parameters());
+        words.push(format!("buffers registered {}", self.registered));
         Evidence {
-            effective_path: route.effective(self.kind),
-            summary: route.summary(operations, self.on_host),
+            effective_path: verdict.route.effective(self.kind),
+            summary: verdict.summary,
             direct_io,
             engine: None,
             cufile: Some(CuFileEvidence {
@@ -171,11 +251,55 @@ impl GdsCommon {
                 p2p_operations: operations.map(|operations| operations.p2p),
                 nvfs_operations: operations.map(|operations| operations.nvfs),
                 posix_operations: operations.map(|operations| operations.posix),
-                nvfs_driver_operations,
+                nvfs_driver_operations: nvfs.operations(),
+                counted,
+                proof: verdict.proof,
+                to_prove: verdict.to_prove,
                 compat_mode_allowed,
-                properties,
+                properties: words,
             }),
         }
+    }
+}
+
+/// A transfer that cannot be done, for `reason`.
+pub(super) fn rejected(transfer: Transfer, reason: &'static str) -> Rejected {
+    let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, reason);
+    Rejected {
+        slot: transfer.slot,
+        error: TransferError::io("a cuFile transfer")(source),
+    }
+}
+
+/// A transfer that came to a stop where there is more to move.
+fn no_progress(place: &Place, moved: usize) -> CuFileError {
+    CuFileError::NoProgress {
+        call: match place.direction {
+            Direction::Read => "cuFileRead",
+            Direction::Write => "cuFileWrite",
+        },
+        moved,
+        len: place.len,
+        offset: place.offset,
+    }
+}
+
+/// The failure to register buffer `index` of so many, which undoes the registrations before it.
+fn in_part(error: TransferError, index: usize, buffers: usize) -> TransferError {
+    match error {
+        TransferError::Unavailable {
+            what,
+            reason,
+            remedy,
+        } if index > 0 => TransferError::Unavailable {
+            what,
+            reason: format!(
+                "{reason} for buffer {} of {buffers}; those before it were deregistered again",
+                index + 1
+            ),
+            remedy,
+        },
+        other => other,
     }
 }
 
@@ -196,15 +320,7 @@ impl Flying {
                 *place = Some(transfer);
                 Ok(index)
             }
-            _ => {
-                let source = std::io::Error::new(
-                    std::io::ErrorKind::InvalidInput,
-                    "its slot belongs to another path",
-                );
-                let action = "a cuFile transfer";
-                let (slot, error) = (transfer.slot, TransferError::Io { action, source });
-                Err(Rejected { slot, error })
-            }
+            _ => Err(rejected(transfer, "its slot belongs to another path")),
         }
     }
 
@@ -218,125 +334,14 @@ impl Flying {
         self.0.iter().flatten()
     }
 
-    /// Gives a transfer back that was not started after all.
+    /// Takes out the transfer of slot `index`, which is over or was not started after all.
     pub(super) fn take(&mut self, index: usize) -> Option<Transfer> {
         self.0.get_mut(index)?.take()
-    }
-
-    /// The end of a transfer; `None` where slot `index` has none in flight.
-    pub(super) fn land(
-        &mut self,
-        index: usize,
-        result: Result<usize, CuFileError>,
-    ) -> Option<Completion> {
-        let transfer = self.take(index)?;
-        Some(Completion {
-            slot: transfer.slot,
-            result: result.map_err(TransferError::from),
-        })
     }
 
     /// Never frees these slots: something may still write to them.
     pub(super) fn leak(&mut self) {
         std::mem::forget(std::mem::take(&mut self.0));
-    }
-}
-
-/// Transfers by route, as cuFile counted them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Operations {
-    p2p: u64,
-    nvfs: u64,
-    posix: u64,
-}
-
-impl Operations {
-    /// The counts that matter to `kind`: batches have counters of their own.
-    fn of(kind: PathKind, on_host: bool, counters: &Counters) -> Self {
-        if matches!(kind, PathKind::GdsBatch) {
-            return Self {
-                p2p: counters.batch_p2p,
-                nvfs: counters.batch_nvfs,
-                posix: counters.batch_posix,
-            };
-        }
-        let (p2p, nvfs) = (counters.p2p, counters.nvfs);
-        let posix = if on_host || counters.gpus == 0 {
-            // No GPU takes part, so the counters of GPUs stay still. What cuFile did all the
-            // same it did by POSIX calls: the direct routes end in GPU memory.
-            (counters.reads + counters.writes).saturating_sub(p2p + nvfs)
-        } else {
-            counters.posix
-        };
-        Self { p2p, nvfs, posix }
-    }
-}
-
-/// How the bytes went, as far as it can be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Route {
-    /// Every transfer took a direct route.
-    Direct,
-    /// Every transfer went by POSIX calls.
-    Posix,
-    /// Some did, some did not.
-    Mixed,
-    /// Not counted, but compatibility mode was forbidden, so a fallback would have failed.
-    DirectByElimination,
-    /// Not counted, but host memory has no other route.
-    PosixByElimination,
-    /// It cannot be told.
-    Unknown,
-}
-
-impl Route {
-    fn of(operations: Option<Operations>, on_host: bool, compat: Option<bool>) -> Self {
-        match operations {
-            Some(Operations { p2p, nvfs, posix }) if p2p + nvfs + posix > 0 => {
-                match (p2p + nvfs, posix) {
-                    (_, 0) => Self::Direct,
-                    (0, _) => Self::Posix,
-                    _ => Self::Mixed,
-                }
-            }
-            _ if on_host => Self::PosixByElimination,
-            _ if compat == Some(false) => Self::DirectByElimination,
-            _ => Self::Unknown,
-        }
-    }
-
-    /// The path that ran when `kind` was asked for.
-    fn effective(self, kind: PathKind) -> Option<PathKind> {
-        match self {
-            Self::Direct | Self::DirectByElimination => Some(kind),
-            Self::Posix | Self::PosixByElimination => Some(PathKind::GdsCompat),
-            Self::Mixed | Self::Unknown => None,
-        }
-    }
-
-    /// One sentence for the report.
-    fn summary(self, operations: Option<Operations>, on_host: bool) -> String {
-        let counted = operations.map_or_else(String::new, |counted| {
-            format!(
-                "cuFile counted {} peer-to-peer, {} nvidia-fs and {} POSIX transfers",
-                counted.p2p, counted.nvfs, counted.posix
-            )
-        });
-        let memory = if on_host { " of host memory" } else { "" };
-        match self {
-            Self::Direct => format!("direct: {counted}"),
-            Self::Posix => format!("cuFile's POSIX compatibility mode: {counted}{memory}"),
-            Self::Mixed => format!("part direct, part compatibility mode: {counted}"),
-            Self::DirectByElimination => "direct: compatibility mode was forbidden, so a fallback \
-                 would have failed; this libcufile counted no routes"
-                .to_string(),
-            Self::PosixByElimination => "cuFile's POSIX compatibility mode: the buffers are host \
-                 memory, for which cuFile has no direct route"
-                .to_string(),
-            Self::Unknown => "the route could not be told: this libcufile counted nothing (1.15 \
-                 or later does), and compatibility mode was allowed; --require-gds forbids it"
-                .to_string(),
-        }
     }
 }
 
@@ -398,64 +403,5 @@ impl AcceleratorBuffer for RegisteredMemory {
 
     fn copy_to_host(&self, target: &mut [u8]) -> Result<(), TransferError> {
         self.memory.copy_to_host(target)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn route(p2p: u64, nvfs: u64, posix: u64) -> Option<PathKind> {
-        let operations = Some(Operations { p2p, nvfs, posix });
-        Route::of(operations, false, Some(true)).effective(PathKind::Gds)
-    }
-
-    #[test]
-    fn a_fallback_is_never_called_by_the_name_of_the_wish() {
-        assert_eq!(route(3, 0, 0), Some(PathKind::Gds));
-        assert_eq!(route(0, 3, 0), Some(PathKind::Gds));
-        assert_eq!(route(0, 0, 3), Some(PathKind::GdsCompat));
-        assert_eq!(route(1, 0, 1), None);
-        assert_eq!(route(0, 0, 0), None);
-    }
-
-    #[test]
-    fn without_counts_only_what_follows_is_said() {
-        let route =
-            |on_host, compat| Route::of(None, on_host, compat).effective(PathKind::GdsAsync);
-        assert_eq!(route(true, Some(true)), Some(PathKind::GdsCompat));
-        assert_eq!(route(false, Some(false)), Some(PathKind::GdsAsync));
-        assert_eq!(route(false, Some(true)), None);
-        assert_eq!(route(false, None), None);
-        assert!(
-            Route::Unknown
-                .summary(None, false)
-                .contains("--require-gds")
-        );
-    }
-
-    #[test]
-    fn batches_are_judged_by_their_own_counters() {
-        let counters = Counters {
-            reads: 9,
-            posix: 9,
-            gpus: 1,
-            batch_p2p: 4,
-            ..Counters::default()
-        };
-        let batch = Operations::of(PathKind::GdsBatch, false, &counters);
-        assert_eq!((batch.p2p, batch.posix), (4, 0));
-        let blocking = Operations::of(PathKind::Gds, false, &counters);
-        assert_eq!((blocking.p2p, blocking.posix), (0, 9));
-    }
-
-    #[test]
-    fn host_memory_counts_as_posix() {
-        let counters = Counters {
-            reads: 5,
-            writes: 2,
-            ..Counters::default()
-        };
-        assert_eq!(Operations::of(PathKind::Gds, true, &counters).posix, 7);
     }
 }

@@ -6,7 +6,9 @@ mod gds;
 mod gds_async;
 mod gds_batch;
 mod gds_common;
+mod gds_route;
 mod host;
+mod idle;
 mod null;
 
 use std::fs::File;
@@ -26,6 +28,9 @@ use crate::region::HostBuffer;
 use crate::slot::Slot;
 pub(crate) use null::NullPath;
 
+/// The blocks that cuFile's streams may be promised.
+const PAGE_BYTES: u64 = 4096;
+
 /// Where bytes are to come from or to go.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
@@ -37,6 +42,13 @@ pub struct Place {
     pub offset: u64,
     /// How many bytes; at most the slot's length.
     pub len: usize,
+}
+
+impl Place {
+    /// Whether it is of whole 4 KiB blocks at a multiple of 4 KiB.
+    pub(crate) fn is_page_aligned(&self) -> bool {
+        self.offset.is_multiple_of(PAGE_BYTES) && (self.len as u64).is_multiple_of(PAGE_BYTES)
+    }
 }
 
 /// One transfer to be done.
@@ -105,6 +117,10 @@ pub trait TransferPath {
         Ok(false)
     }
 
+    /// Ends what is counted for the evidence alone, with nothing in flight: what comes next is
+    /// measured, and has no calls in it but those that move data.
+    fn stop_counting(&mut self) {}
+
     /// What ran, with its proof.
     fn evidence(&self) -> Evidence;
 }
@@ -128,6 +144,8 @@ pub struct PathSpec {
     pub max_files: usize,
     /// Whether to register buffers with cuFile.
     pub register_buffers: bool,
+    /// Whether every transfer is of whole 4 KiB blocks at offsets that are multiples of 4 KiB.
+    pub page_aligned: bool,
 }
 
 /// Builds a path on the calling thread, which must be the one to use it.
@@ -147,10 +165,10 @@ pub fn build_path(spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError
             Box::new(bounce::BouncePath::new(spec, Some(queue))?)
         }
         PathKind::Gds => Box::new(gds::GdsPath::new(spec)?),
-        PathKind::GdsBatch => Box::new(gds_batch::GdsBatchPath::new(spec)?),
-        PathKind::GdsAsync | PathKind::GdsBatchStream => {
-            Box::new(gds_async::GdsStreamPath::new(spec)?)
+        PathKind::GdsBatch | PathKind::GdsBatchStream => {
+            Box::new(gds_batch::GdsBatchPath::new(spec)?)
         }
+        PathKind::GdsAsync => Box::new(gds_async::GdsStreamPath::new(spec)?),
         PathKind::GdsCompat => {
             return Err(TransferError::Unavailable {
                 what: format!("path {}", spec.kind),

@@ -38,6 +38,7 @@ fn path(kind: PathKind, engine: EngineKind, depth: usize) -> Option<Box<dyn Tran
         submit_batch: 2,
         max_files: 2,
         register_buffers: true,
+        page_aligned: false,
     };
     build_path(spec)
         .inspect_err(|error| eprintln!("skipped {kind} on {engine}: {error}"))
@@ -145,4 +146,37 @@ fn reading_at_the_end_moves_nothing_on_any_path() {
         path.wait(1, &mut done).unwrap();
         assert_eq!((done.len(), done[0].result.as_ref().ok()), (1, Some(&0)));
     }
+}
+
+#[test]
+fn a_copy_is_seen_when_it_is_over_and_not_when_the_next_read_is() {
+    let Some(mut path) = path(PathKind::CpuAsyncGpu, EngineKind::Uring, 2) else {
+        return;
+    };
+    let mut file = tempfile::tempfile().unwrap();
+    std::io::Write::write_all(&mut file, &[7; BLOCK]).unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let file = path.attach(file).unwrap();
+    // A read of an empty pipe takes as long as its writer lives.
+    let pipe = path
+        .attach(File::from(std::os::fd::OwnedFd::from(reader)))
+        .unwrap();
+    let mut slots = path.take_slots();
+    for id in [pipe, file] {
+        let place = Place {
+            direction: Direction::Read,
+            file: id,
+            offset: 0,
+            len: BLOCK,
+        };
+        let slot = slots.pop().unwrap();
+        assert!(path.submit(Transfer { place, slot }).is_ok());
+    }
+    let mut done = Vec::new();
+    path.wait(1, &mut done).unwrap();
+    assert_eq!(done.remove(0).result.unwrap(), BLOCK);
+    drop(writer);
+    path.wait(1, &mut done).unwrap();
+    // A pipe has no offsets; that the kernel says so is an answer too.
+    assert_eq!(done.len(), 1);
 }

@@ -124,7 +124,7 @@ pub(crate) fn paths(libraries: &Libraries, gpus: &[AcceleratorFacts]) -> Vec<Pat
         } else if cufile.is_available() && needs_stream(path) && gpus.is_empty() {
             Availability::unavailable(
                 "it works on CUDA streams, and CUDA has no GPU here",
-                "a GPU and its driver; `gds` and `gds-batch` work on host memory too",
+                "a GPU and its driver; `gds` and the batch paths work on host memory too",
             )
         } else {
             cufile.clone()
@@ -135,7 +135,7 @@ pub(crate) fn paths(libraries: &Libraries, gpus: &[AcceleratorFacts]) -> Vec<Pat
 }
 
 fn needs_stream(path: PathKind) -> bool {
-    matches!(path, PathKind::GdsAsync | PathKind::GdsBatchStream)
+    path == PathKind::GdsAsync
 }
 
 #[cfg(test)]
@@ -178,7 +178,7 @@ mod tests {
         let paths = paths(&working(), &[]);
         assert!(runs(&paths).contains(&"gds") && runs(&paths).contains(&"gds-batch"));
         assert!(!runs(&paths).contains(&"gds-async"));
-        assert!(!runs(&paths).contains(&"gds-batch-stream"));
+        assert!(runs(&paths).contains(&"gds-batch-stream"));
     }
 
     #[test]

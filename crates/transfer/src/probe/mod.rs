@@ -11,8 +11,8 @@ mod gpu;
 mod libraries;
 mod memory;
 mod mounts;
-mod platform;
-mod root;
+pub(crate) mod platform;
+pub(crate) mod root;
 mod signature;
 mod storage;
 #[cfg(test)]

@@ -266,6 +266,11 @@ impl<G: Gate + 'static> Storage for Gated<G> {
 
     fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
         self.pass(StorageOperation::Build, Path::new("storage"), 0)?;
+        // A gate may cut transfers short anywhere.
+        let spec = PathSpec {
+            page_aligned: false,
+            ..spec
+        };
         let inner = self.gate.build(&*self.inner, spec)?;
         let (gate, clock) = (Arc::clone(&self.gate), Arc::clone(&self.clock));
         Ok(Box::new(GatedPath::new(inner, gate, clock)))

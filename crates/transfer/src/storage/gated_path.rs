@@ -154,6 +154,10 @@ impl TransferPath for GatedPath {
         Ok(true)
     }
 
+    fn stop_counting(&mut self) {
+        self.inner.stop_counting();
+    }
+
     fn evidence(&self) -> Evidence {
         self.inner.evidence()
     }

@@ -156,6 +156,7 @@ mod tests {
                 submit_batch: 1,
                 max_files: 1,
                 register_buffers: false,
+                page_aligned: false,
             })
             .unwrap();
         let opened = storage.open(file.path(), Access::Read, false).unwrap();

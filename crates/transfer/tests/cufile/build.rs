@@ -1,9 +1,10 @@
 //! What the scenarios need beside Rust: the double and a shim compiled with `cc`, and NVIDIA's
 //! library from its Python package. All of it lies in the target folder, made at most once a run.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 /// Where things are built and fetched to: the target folder, never the repository.
 fn workplace() -> &'static Path {
@@ -14,23 +15,29 @@ fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cufile/double")
 }
 
-/// The folder that holds the double under the names of both libraries, or why there is none.
-pub(crate) fn double() -> Result<PathBuf, String> {
-    static DOUBLE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    DOUBLE
-        .get_or_init(|| {
-            let folder = workplace().join("double");
-            std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-            let library = folder.join("libdouble.so");
-            compile(&["cufile.c", "cuda.c"], &library)?;
-            for name in ["libcuda.so", "libcuda.so.1", "libcufile.so.0"] {
-                let link = folder.join(name);
-                let _ = std::fs::remove_file(&link);
-                std::os::unix::fs::symlink(&library, link).map_err(|error| error.to_string())?;
-            }
-            Ok(folder)
-        })
+/// The folder that holds the double of a version of libcufile under the names of both libraries,
+/// or why there is none.
+pub(crate) fn double(version: u32) -> Result<PathBuf, String> {
+    static DOUBLES: Mutex<BTreeMap<u32, Result<PathBuf, String>>> = Mutex::new(BTreeMap::new());
+    let mut doubles = DOUBLES.lock().unwrap();
+    doubles
+        .entry(version)
+        .or_insert_with(|| build_double(version))
         .clone()
+}
+
+fn build_double(version: u32) -> Result<PathBuf, String> {
+    let folder = workplace().join(format!("double-{version}"));
+    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    let library = folder.join("libdouble.so");
+    let version = format!("-DDOUBLE_VERSION={version}");
+    compile(&[&version], &["cufile.c", "cuda.c"], &library)?;
+    for name in ["libcuda.so", "libcuda.so.1", "libcufile.so.0"] {
+        let link = folder.join(name);
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(&library, link).map_err(|error| error.to_string())?;
+    }
+    Ok(folder)
 }
 
 /// The shim that makes up for a missing `/proc/modules`, or why there is none.
@@ -38,7 +45,7 @@ pub(crate) fn shim() -> Result<PathBuf, String> {
     static SHIM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     SHIM.get_or_init(|| {
         let library = workplace().join("proc_modules.so");
-        compile(&["proc_modules.c"], &library)?;
+        compile(&[], &["proc_modules.c"], &library)?;
         Ok(library)
     })
     .clone()
@@ -46,13 +53,14 @@ pub(crate) fn shim() -> Result<PathBuf, String> {
 
 /// Compiles C sources to a shared object; the last step is a rename, since other test runs may
 /// use the same folder.
-fn compile(names: &[&str], library: &Path) -> Result<(), String> {
+fn compile(options: &[&str], names: &[&str], library: &Path) -> Result<(), String> {
     let fresh = library.with_extension(format!("{}.so", std::process::id()));
     let output = Command::new("cc")
         .args([
             "-O1", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o",
         ])
         .arg(&fresh)
+        .args(options)
         .args(names.iter().map(|name| sources().join(name)))
         .arg("-ldl")
         .output()

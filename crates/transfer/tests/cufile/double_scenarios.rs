@@ -11,12 +11,27 @@ use crate::scene::{Library, Scenario};
 use crate::transfers::{BLOCK, Setup, block, one, open, words, write_and_verify};
 
 /// Name, what the double does wrong, and the scenario.
-const SCENARIOS: [(&str, &str, fn()); 16] = [
+const SCENARIOS: [(&str, &str, fn()); 19] = [
     ("double_round_trips_leave_nothing_behind", "", round_trips),
     (
-        "double_short_transfers_are_reported_short",
+        "double_short_transfers_are_gone_on_with",
         "short",
         short_transfers,
+    ),
+    (
+        "double_a_transfer_without_progress_is_an_error",
+        "stuck",
+        no_progress,
+    ),
+    (
+        "double_codes_in_errno_are_named",
+        "code-in-errno",
+        codes_in_errno,
+    ),
+    (
+        "double_half_registered_memory_is_deregistered",
+        "third-buffer",
+        half_registered,
     ),
     ("double_errno_comes_through", "errno", errno_comes_through),
     ("double_codes_come_through", "code", codes_come_through),
@@ -115,7 +130,33 @@ fn failure_of_each(mut look: impl FnMut(PathKind, Result<usize, stormlp_transfer
 }
 
 fn short_transfers() {
-    failure_of_each(|kind, result| assert_eq!(result.unwrap(), BLOCK / 2, "{kind}"));
+    failure_of_each(|kind, result| assert_eq!(result.unwrap(), BLOCK, "{kind}"));
+}
+
+fn no_progress() {
+    std::fs::write("data", vec![1; BLOCK]).unwrap();
+    let mut path = Setup::on_host(PathKind::Gds, 1).build().unwrap();
+    let file = path.attach(open(PathKind::Gds, "data".as_ref())).unwrap();
+    let slot = path.take_slots().pop().unwrap();
+    let completion = one(path.as_mut(), Direction::Read, file, 0, slot);
+    let text = completion.result.unwrap_err().to_string();
+    let expected = "cuFileRead moved 32768 of 65536 bytes at byte 0 and then none";
+    assert!(text.contains(expected), "{text}");
+}
+
+fn codes_in_errno() {
+    failure_of_each(|kind, result| {
+        let text = result.unwrap_err().to_string();
+        if kind == PathKind::Gds {
+            assert!(text.contains("5027 HANDLE_NOT_REGISTERED"), "{text}");
+        }
+    });
+}
+
+fn half_registered() {
+    let text = words(&Setup::on_host(PathKind::Gds, 4).build().err().unwrap());
+    assert!(text.contains("buffer 3 of 4"), "{text}");
+    assert!(text.contains("deregistered again"), "{text}");
 }
 
 fn errno_comes_through() {
@@ -271,6 +312,7 @@ fn other_settings() {
     let open = Driver::open(&Settings::default()).unwrap();
     let strict = Settings {
         allow_compat_mode: Some(false),
+        ..Settings::default()
     };
     let error = Driver::open(&strict).unwrap_err();
     assert!(error.to_string().contains("other settings"), "{error}");

@@ -64,10 +64,19 @@ pub(crate) fn all() -> Vec<Scenario> {
             stream_transfer_fails,
         ),
         double("double_gpu_a_path_dropped_in_flight", "", dropped_in_flight),
+        double(
+            "double_gpu_transfers_are_taken_as_they_end",
+            "last-first",
+            taken_as_they_end,
+        ),
+        double("double_gpu_without_its_fabric", "no-fabric", no_fabric),
+        double(
+            "double_gpu_half_pinned_buffers_are_unpinned",
+            "page-pinned",
+            half_pinned,
+        ),
     ]
 }
-
-const STREAMED: [PathKind; 2] = [PathKind::GdsAsync, PathKind::GdsBatchStream];
 
 fn on_gpu(kind: PathKind, memory: MemoryKind, depth: usize) -> Setup {
     let accelerator = Arc::new(CudaDevice::open(0).unwrap());
@@ -220,26 +229,16 @@ fn stream_refused() {
 }
 
 fn stream_transfer_refused() {
-    for kind in STREAMED {
-        let mut path = on_gpu(kind, MemoryKind::Device, 1).build().unwrap();
-        let file = path.attach(open(kind, "data".as_ref())).unwrap();
-        let slot = path.take_slots().pop().unwrap();
-        let place = block(Direction::Read, file, 0);
-        let mut done = Vec::new();
-        let error = match path.submit(Transfer { place, slot }) {
-            Err(rejected) => rejected.error,
-            Ok(()) => {
-                path.wait(1, &mut done).unwrap();
-                done.remove(0).result.unwrap_err()
-            }
-        };
-        assert!(
-            error.to_string().contains("5022 INVALID_VALUE"),
-            "{kind} {error}"
-        );
-    }
+    let kind = PathKind::GdsAsync;
+    let mut path = on_gpu(kind, MemoryKind::Device, 1).build().unwrap();
+    let file = path.attach(open(kind, "data".as_ref())).unwrap();
+    let slot = path.take_slots().pop().unwrap();
+    let place = block(Direction::Read, file, 0);
+    let error = path.submit(Transfer { place, slot }).err().unwrap().error;
+    assert!(error.to_string().contains("5022 INVALID_VALUE"), "{error}");
 }
 
+/// What one read on `kind` comes to.
 fn one_read(kind: PathKind) -> Result<usize, TransferError> {
     std::fs::write("data", vec![1; BLOCK]).unwrap();
     let mut path = on_gpu(kind, MemoryKind::Device, 1).build().unwrap();
@@ -249,19 +248,12 @@ fn one_read(kind: PathKind) -> Result<usize, TransferError> {
 }
 
 fn stream_transfer_short() {
-    for kind in STREAMED {
-        assert_eq!(one_read(kind).unwrap(), BLOCK / 2, "{kind}");
-    }
+    assert_eq!(one_read(PathKind::GdsAsync).unwrap(), BLOCK);
 }
 
 fn stream_transfer_fails() {
-    for kind in STREAMED {
-        assert_eq!(
-            one_read(kind).unwrap_err().errno(),
-            Some(libc::EIO),
-            "{kind}"
-        );
-    }
+    let error = one_read(PathKind::GdsAsync).unwrap_err();
+    assert_eq!(error.errno(), Some(libc::EIO), "{error}");
 }
 
 fn dropped_in_flight() {
@@ -282,4 +274,37 @@ fn dropped_in_flight() {
         // The ledger shows whether what was in flight has been waited for and given back.
         drop(path);
     }
+}
+
+fn taken_as_they_end() {
+    let kind = PathKind::GdsAsync;
+    std::fs::write("data", vec![1; 4 * BLOCK]).unwrap();
+    let mut path = on_gpu(kind, MemoryKind::Device, 4).build().unwrap();
+    let file = path.attach(open(kind, "data".as_ref())).unwrap();
+    let mut slots = path.take_slots();
+    slots.sort_unstable_by_key(stormlp_transfer::Slot::index);
+    for slot in slots {
+        let place = block(Direction::Read, file, slot.index() as u64);
+        assert!(path.submit(Transfer { place, slot }).is_ok());
+    }
+    let mut order = Vec::new();
+    while order.len() < 4 {
+        let mut done = Vec::new();
+        path.wait(1, &mut done).unwrap();
+        order.extend(done.iter().map(|over| over.slot.index()));
+    }
+    // Submitted as 0, 1, 2, 3, and over in the opposite order.
+    assert_eq!(order, [3, 2, 1, 0]);
+}
+
+fn no_fabric() {
+    let error = cuda::devices().unwrap_err().to_string();
+    assert!(error.contains("nvidia-fabricmanager"), "{error}");
+}
+
+fn half_pinned() {
+    let path = on_gpu(PathKind::CpuGpu, MemoryKind::Device, 4);
+    let engine = path.build().unwrap().evidence().engine.unwrap();
+    assert!(engine.fallbacks[0].contains("not pinned"), "{engine:?}");
+    // The ledger shows that the one that was pinned is not any more.
 }

@@ -9,8 +9,10 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod build;
+mod call_scenarios;
 mod double_scenarios;
 mod gpu_scenarios;
+mod proof_scenarios;
 mod real_scenarios;
 mod scene;
 mod transfers;
@@ -66,6 +68,8 @@ fn scenarios() -> Vec<Scenario> {
         real_scenarios::all(),
         double_scenarios::all(),
         gpu_scenarios::all(),
+        proof_scenarios::all(),
+        call_scenarios::all(),
     ]
     .concat()
 }

@@ -17,7 +17,12 @@ pub(crate) enum Library {
     Real,
     /// The double, with a fault (or an empty word).
     Double(&'static str),
+    /// The double of an older version, `1110` for 1.11, with a fault.
+    Older(u32, &'static str),
 }
+
+/// The version that the double is of where nothing else is said.
+const NEWEST: u32 = 1190;
 
 /// One scenario.
 #[derive(Clone, Copy)]
@@ -77,8 +82,11 @@ impl Scenario {
                 command.env("LD_PRELOAD", build::shim()?);
                 command.env("CUFILE_LOGFILE_PATH", here.join("chosen.log"));
             }
-            Library::Double(fault) => {
-                let folder = build::double()?;
+            Library::Double(fault) | Library::Older(_, fault) => {
+                let folder = build::double(match self.library {
+                    Library::Older(version, _) => version,
+                    _ => NEWEST,
+                })?;
                 command.env("STORMLP_LIBCUFILE", folder.join("libcufile.so.0"));
                 command.env("LD_LIBRARY_PATH", folder);
                 command

@@ -55,6 +55,7 @@ impl Setup {
             submit_batch: 4,
             max_files: 4,
             register_buffers: self.register,
+            page_aligned: true,
         })
     }
 }

@@ -48,6 +48,9 @@ pub(crate) fn execute(run: Run, delivery: &Delivery, session: &Session) -> Resul
     saver.begin(report)?;
     if (report.plan.cells.iter()).any(|cell| cell.transport.path.needs_cufile()) {
         saver.take_cufile_log();
+        if report.plan.require_gds {
+            stormlp_transfer::cufile::forbid_compat_mode();
+        }
     }
     let progress = session.progress();
     let surroundings = Surroundings {

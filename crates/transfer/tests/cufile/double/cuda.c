@@ -7,45 +7,50 @@
 #include <sys/mman.h>
 
 typedef int result_t;
-enum { SUCCESS = 0, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201 };
+enum { SUCCESS = 0, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, NOT_READY = 600, ALREADY_REGISTERED = 712, SYSTEM_NOT_READY = 802 };
 
 static int the_context;
 static __thread void *current;
 
-result_t cuInit(unsigned flags) { (void)flags; return fault("no-device") ? NO_DEVICE : SUCCESS; }
-result_t cuDriverGetVersion(int *version) { *version = 12080; return SUCCESS; }
-result_t cuDeviceGetCount(int *count) { *count = 1; return SUCCESS; }
-result_t cuDeviceGet(int *device, int ordinal) {
+result_t cuInit(unsigned flags) {
+    CALL();
+    (void)flags;
+    if (fault("no-fabric")) return SYSTEM_NOT_READY;
+    return fault("no-device") ? NO_DEVICE : SUCCESS;
+}
+result_t cuDriverGetVersion(int *version) { CALL(); *version = 12080; return SUCCESS; }
+result_t cuDeviceGetCount(int *count) { CALL(); *count = 1; return SUCCESS; }
+result_t cuDeviceGet(int *device, int ordinal) { CALL();
     *device = 0;
     return ordinal == 0 ? SUCCESS : INVALID_DEVICE;
 }
-result_t cuDeviceGetName(char *name, int length, int device) {
+result_t cuDeviceGetName(char *name, int length, int device) { CALL();
     (void)device;
     snprintf(name, (size_t)length, "Double");
     return SUCCESS;
 }
-result_t cuDeviceTotalMem_v2(size_t *bytes, int device) { (void)device; *bytes = 1 << 30; return SUCCESS; }
-result_t cuDeviceGetAttribute(int *value, int attribute, int device) {
+result_t cuDeviceTotalMem_v2(size_t *bytes, int device) { CALL(); (void)device; *bytes = 1 << 30; return SUCCESS; }
+result_t cuDeviceGetAttribute(int *value, int attribute, int device) { CALL();
     (void)attribute, (void)device;
     *value = 0;
     return SUCCESS;
 }
-result_t cuDeviceGetPCIBusId(char *text, int length, int device) {
+result_t cuDeviceGetPCIBusId(char *text, int length, int device) { CALL();
     (void)device;
     snprintf(text, (size_t)length, "0000:FF:1F.7");
     return SUCCESS;
 }
-result_t cuDevicePrimaryCtxRetain(void **context, int device) {
+result_t cuDevicePrimaryCtxRetain(void **context, int device) { CALL();
     (void)device;
     *context = &the_context;
     ledger.contexts++;
     return SUCCESS;
 }
-result_t cuDevicePrimaryCtxRelease_v2(int device) { (void)device; ledger.contexts--; return SUCCESS; }
-result_t cuCtxGetCurrent(void **context) { *context = current; return SUCCESS; }
-result_t cuCtxSetCurrent(void *context) { current = context; return SUCCESS; }
-result_t cuGetErrorName(result_t error, const char **name) { (void)error; *name = "CUDA_ERROR_DOUBLE"; return SUCCESS; }
-result_t cuGetErrorString(result_t error, const char **text) { (void)error; *text = "an error of the double"; return SUCCESS; }
+result_t cuDevicePrimaryCtxRelease_v2(int device) { CALL(); (void)device; ledger.contexts--; return SUCCESS; }
+result_t cuCtxGetCurrent(void **context) { CALL(); *context = current; return SUCCESS; }
+result_t cuCtxSetCurrent(void *context) { CALL(); current = context; return SUCCESS; }
+result_t cuGetErrorName(result_t error, const char **name) { CALL(); (void)error; *name = "CUDA_ERROR_DOUBLE"; return SUCCESS; }
+result_t cuGetErrorString(result_t error, const char **text) { CALL(); (void)error; *text = "an error of the double"; return SUCCESS; }
 
 static result_t allocate(void **base, size_t bytes) {
     if (current == NULL) return INVALID_CONTEXT;
@@ -63,9 +68,9 @@ static result_t release(void *base) {
     ledger.allocations--;
     return SUCCESS;
 }
-result_t cuMemAlloc_v2(void **base, size_t bytes) { return allocate(base, bytes); }
-result_t cuMemFree_v2(void *base) { return release(base); }
-result_t cuMemHostAlloc(void **base, size_t bytes, unsigned flags) {
+result_t cuMemAlloc_v2(void **base, size_t bytes) { CALL(); return allocate(base, bytes); }
+result_t cuMemFree_v2(void *base) { CALL(); return release(base); }
+result_t cuMemHostAlloc(void **base, size_t bytes, unsigned flags) { CALL();
     (void)flags;
     if (current == NULL) return INVALID_CONTEXT;
     if (fault("out-of-memory")) return OUT_OF_MEMORY;
@@ -73,59 +78,61 @@ result_t cuMemHostAlloc(void **base, size_t bytes, unsigned flags) {
     ledger.allocations++;
     return SUCCESS;
 }
-result_t cuMemFreeHost(void *base) {
+result_t cuMemFreeHost(void *base) { CALL();
     if (current == NULL) return INVALID_CONTEXT;
     if (is_registered(base)) ledger.freed_while_registered++;
     free(base);
     ledger.allocations--;
     return SUCCESS;
 }
-result_t cuMemHostRegister_v2(void *base, size_t bytes, unsigned flags) {
+result_t cuMemHostRegister_v2(void *base, size_t bytes, unsigned flags) { CALL();
     (void)base, (void)bytes, (void)flags;
+    /* As where neighbours lie on one large page: the second finds it pinned already. */
+    if (fault("page-pinned") && ledger.pins > 0) return ALREADY_REGISTERED;
     ledger.pins++;
     return SUCCESS;
 }
-result_t cuMemHostUnregister(void *base) { (void)base; ledger.pins--; return SUCCESS; }
+result_t cuMemHostUnregister(void *base) { CALL(); (void)base; ledger.pins--; return SUCCESS; }
 
-result_t cuMemGetAllocationGranularity(size_t *granularity, const void *properties, int option) {
+result_t cuMemGetAllocationGranularity(size_t *granularity, const void *properties, int option) { CALL();
     (void)properties, (void)option;
     *granularity = 2 << 20;
     return SUCCESS;
 }
 result_t cuMemCreate(unsigned long long *handle, size_t bytes, const void *properties,
-                     unsigned long long flags) {
+                     unsigned long long flags) { CALL();
     (void)bytes, (void)properties, (void)flags;
     *handle = 1;
     ledger.allocations++;
     return SUCCESS;
 }
-result_t cuMemRelease(unsigned long long handle) { (void)handle; ledger.allocations--; return SUCCESS; }
+result_t cuMemRelease(unsigned long long handle) { CALL(); (void)handle; ledger.allocations--; return SUCCESS; }
 result_t cuMemAddressReserve(void **base, size_t bytes, size_t alignment, void *hint,
-                             unsigned long long flags) {
+                             unsigned long long flags) { CALL();
     (void)alignment, (void)hint, (void)flags;
     *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ledger.allocations++;
     return SUCCESS;
 }
-result_t cuMemAddressFree(void *base, size_t bytes) {
+result_t cuMemAddressFree(void *base, size_t bytes) { CALL();
     if (is_registered(base)) ledger.freed_while_registered++;
     munmap(base, bytes);
     ledger.allocations--;
     return SUCCESS;
 }
 result_t cuMemMap(void *base, size_t bytes, size_t offset, unsigned long long handle,
-                  unsigned long long flags) {
+                  unsigned long long flags) { CALL();
     (void)base, (void)bytes, (void)offset, (void)handle, (void)flags;
     ledger.allocations++;
     return SUCCESS;
 }
-result_t cuMemUnmap(void *base, size_t bytes) { (void)base, (void)bytes; ledger.allocations--; return SUCCESS; }
-result_t cuMemSetAccess(void *base, size_t bytes, const void *access, size_t count) {
+result_t cuMemUnmap(void *base, size_t bytes) { CALL(); (void)base, (void)bytes; ledger.allocations--; return SUCCESS; }
+result_t cuMemSetAccess(void *base, size_t bytes, const void *access, size_t count) { CALL();
     (void)base, (void)bytes, (void)access, (void)count;
     return fault("vmm-access") ? OUT_OF_MEMORY : SUCCESS;
 }
 
-result_t cuStreamCreate(struct stream **stream, unsigned flags) {
+result_t cuStreamCreate(struct stream **stream, unsigned flags) { CALL();
     (void)flags;
     if (current == NULL) return INVALID_CONTEXT;
     *stream = calloc(1, sizeof **stream);
@@ -134,6 +141,17 @@ result_t cuStreamCreate(struct stream **stream, unsigned flags) {
 }
 /* 1 and 2 stand for the default stream and the thread's own. */
 static int is_real(struct stream *stream) { return (uintptr_t)stream > 2; }
+static struct stream *busy[64];
+static int busy_count;
+void note_busy(struct stream *stream) {
+    if (fault("last-first")) busy[busy_count++] = stream;
+}
+/* With this fault, transfers on streams end in the opposite order, one with each question. */
+static int ends_the_newest(struct stream *asked) {
+    if (!fault("last-first")) return 0;
+    if (asked->count > 0 && busy_count > 0) run_stream(busy[--busy_count]);
+    return 1;
+}
 void run_stream(struct stream *stream) {
     for (int i = 0; is_real(stream) && i < stream->count; i++) {
         struct pending *each = &stream->queue[i];
@@ -142,14 +160,18 @@ void run_stream(struct stream *stream) {
     }
     if (is_real(stream)) stream->count = 0;
 }
-result_t cuStreamSynchronize(struct stream *stream) { run_stream(stream); return SUCCESS; }
-result_t cuStreamQuery(struct stream *stream) { run_stream(stream); return SUCCESS; }
-result_t cuStreamDestroy_v2(struct stream *stream) { run_stream(stream); free(stream); ledger.streams--; return SUCCESS; }
-result_t cuEventCreate(void **event, unsigned flags) { (void)flags; *event = malloc(1); ledger.events++; return SUCCESS; }
-result_t cuEventDestroy_v2(void *event) { free(event); ledger.events--; return SUCCESS; }
-result_t cuEventRecord(void *event, struct stream *stream) { (void)event, (void)stream; return SUCCESS; }
-result_t cuEventQuery(void *event) { (void)event; return SUCCESS; }
-result_t cuEventSynchronize(void *event) { (void)event; return SUCCESS; }
+result_t cuStreamSynchronize(struct stream *stream) { CALL(); run_stream(stream); return SUCCESS; }
+result_t cuStreamQuery(struct stream *stream) {
+    CALL();
+    if (!ends_the_newest(stream)) run_stream(stream);
+    return stream->count > 0 ? NOT_READY : SUCCESS;
+}
+result_t cuStreamDestroy_v2(struct stream *stream) { CALL(); run_stream(stream); free(stream); ledger.streams--; return SUCCESS; }
+result_t cuEventCreate(void **event, unsigned flags) { CALL(); (void)flags; *event = malloc(1); ledger.events++; return SUCCESS; }
+result_t cuEventDestroy_v2(void *event) { CALL(); free(event); ledger.events--; return SUCCESS; }
+result_t cuEventRecord(void *event, struct stream *stream) { CALL(); (void)event, (void)stream; return SUCCESS; }
+result_t cuEventQuery(void *event) { CALL(); (void)event; return SUCCESS; }
+result_t cuEventSynchronize(void *event) { CALL(); (void)event; return SUCCESS; }
 
 static result_t copy(void *to, const void *from, size_t bytes) {
     if (current == NULL) return INVALID_CONTEXT;
@@ -157,11 +179,11 @@ static result_t copy(void *to, const void *from, size_t bytes) {
     memcpy(to, from, bytes);
     return SUCCESS;
 }
-result_t cuMemcpyHtoDAsync_v2(void *to, const void *from, size_t bytes, struct stream *stream) {
+result_t cuMemcpyHtoDAsync_v2(void *to, const void *from, size_t bytes, struct stream *stream) { CALL();
     (void)stream;
     return copy(to, from, bytes);
 }
-result_t cuMemcpyDtoHAsync_v2(void *to, const void *from, size_t bytes, struct stream *stream) {
+result_t cuMemcpyDtoHAsync_v2(void *to, const void *from, size_t bytes, struct stream *stream) { CALL();
     (void)stream;
     return copy(to, from, bytes);
 }

@@ -28,6 +28,25 @@ struct ledger ledger;
 static const void *registered[1024];
 static uint64_t posix_reads, posix_writes, direct_reads;
 static const status_t OK = {0, 0};
+static bool allow_compat = true;
+static int stats_level;
+
+static struct call *calls;
+
+void called(struct call *here) {
+    __atomic_add_fetch(&here->count, 1, __ATOMIC_RELAXED);
+    if (__atomic_exchange_n(&here->known, 1, __ATOMIC_RELAXED)) return;
+    here->next = __atomic_load_n(&calls, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&calls, &here->next, here, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {}
+}
+
+/* Tells each function that was called and how often, a line each. */
+void double_calls(char *text, size_t size) {
+    size_t at = 0;
+    for (struct call *each = __atomic_load_n(&calls, __ATOMIC_ACQUIRE); each != NULL && at < size; each = each->next)
+        at += (size_t)snprintf(text + at, size - at, "%s %ld\n", each->name,
+                               __atomic_load_n(&each->count, __ATOMIC_RELAXED));
+}
 
 int fault(const char *name) {
     const char *wanted = getenv("DOUBLE_FAULT");
@@ -58,18 +77,25 @@ ssize_t move_bytes(int fd, int write, void *base, size_t size, off_t offset) {
     if (fault("errno")) { errno = EIO; return -1; }
     if (fault("code")) return -5044;
     if (fault("unknown-code")) return -7777;
-    if (fault("short")) size /= 2;
-    if (fault("direct")) __atomic_add_fetch(&direct_reads, 1, __ATOMIC_RELAXED);
+    if (fault("code-in-errno")) { errno = 5027; return -1; }
+    /* Half of it, in whole blocks; or half of the first and then nothing. */
+    if (fault("short") && size > 4096) size = (size / 2 + 4095) & ~(size_t)4095;
+    static int moved_once;
+    if (fault("stuck") && __atomic_exchange_n(&moved_once, 1, __ATOMIC_RELAXED)) return 0;
+    if (fault("stuck")) size /= 2;
+    if (!allow_compat && !fault("direct")) return -5008;
+    if (stats_level < 3) {}
+    else if (fault("direct")) __atomic_add_fetch(&direct_reads, 1, __ATOMIC_RELAXED);
     else __atomic_add_fetch(write ? &posix_writes : &posix_reads, 1, __ATOMIC_RELAXED);
     return write ? pwrite(fd, base, size, offset) : pread(fd, base, size, offset);
 }
 
-status_t cuFileGetVersion(int *version) {
-    *version = fault("old") ? 1060 : fault("old-statistics") ? 1100 : 1190;
+status_t cuFileGetVersion(int *version) { CALL();
+    *version = fault("old") ? 1060 : DOUBLE_VERSION;
     return OK;
 }
 
-status_t cuFileDriverOpen(void) {
+status_t cuFileDriverOpen(void) { CALL();
     if (fault("open-hangs")) for (;;) sleep(1);
     if (fault("open-crashes")) abort();
     if (fault("open-minus-22")) {
@@ -77,61 +103,76 @@ status_t cuFileDriverOpen(void) {
         return (status_t){-22, 0};
     }
     if (fault("open-unknown")) return (status_t){6123, 0};
+    /* Libraries up to 1.14 take this from the environment. */
+    const char *allow = DOUBLE_VERSION < 1150 ? getenv("CUFILE_ALLOW_COMPAT_MODE") : NULL;
+    if (allow != NULL && !fault("deaf")) allow_compat = strcmp(allow, "false") != 0;
     ledger.drivers++;
     return OK;
 }
-status_t cuFileDriverClose(void) { ledger.drivers--; return OK; }
-long cuFileUseCount(void) { return ledger.drivers; }
+status_t cuFileDriverClose(void) { CALL(); ledger.drivers--; return OK; }
+long cuFileUseCount(void) { CALL(); return ledger.drivers; }
 
-status_t cuFileDriverGetProperties(void *properties) {
+status_t cuFileDriverGetProperties(void *properties) { CALL();
     memset(properties, 0, 56);
-    ((unsigned *)properties)[7] = 2;    /* control flags: compatibility mode allowed */
+    ((unsigned *)properties)[7] = allow_compat ? 2 : 0; /* control flags */
+    ((unsigned *)properties)[6] = fault("direct") ? 1 << 4 : 0; /* status flags: nvme */
+    ((unsigned *)properties)[10] = 1024; /* per-buffer cache in KiB */
     ((unsigned *)properties)[12] = 128; /* entries of a batch */
     return OK;
 }
 
-status_t cuFileSetParameterBool(int parameter, bool value) { (void)parameter, (void)value; return OK; }
-status_t cuFileGetParameterBool(int parameter, bool *value) { *value = parameter == 1; return OK; }
-status_t cuFileSetParameterSizeT(int parameter, size_t value) { (void)parameter, (void)value; return OK; }
-status_t cuFileGetParameterSizeT(int parameter, size_t *value) { (void)parameter; *value = 1; return OK; }
+#if DOUBLE_VERSION >= 1140
+status_t cuFileSetParameterBool(int parameter, bool value) {
+    CALL();
+    if (parameter == 1) allow_compat = value;
+    return OK;
+}
+status_t cuFileGetParameterBool(int parameter, bool *value) {
+    CALL();
+    *value = parameter == 1 && allow_compat;
+    return OK;
+}
+status_t cuFileSetParameterSizeT(int parameter, size_t value) { CALL(); (void)parameter, (void)value; return OK; }
+status_t cuFileGetParameterSizeT(int parameter, size_t *value) { CALL(); (void)parameter; *value = 1; return OK; }
+#endif
 
-status_t cuFileHandleRegister(handle_t **handle, descr_t *descr) {
+status_t cuFileHandleRegister(handle_t **handle, descr_t *descr) { CALL();
     if (fault("handle")) return (status_t){5027, 0};
     *handle = malloc(sizeof **handle);
     (*handle)->fd = descr->handle.fd;
     ledger.handles++;
     return OK;
 }
-void cuFileHandleDeregister(handle_t *handle) { ledger.handles--; free(handle); }
+void cuFileHandleDeregister(handle_t *handle) { CALL(); ledger.handles--; free(handle); }
 
-status_t cuFileBufRegister(const void *base, size_t length, int flags) {
+status_t cuFileBufRegister(const void *base, size_t length, int flags) { CALL();
     (void)length, (void)flags;
-    if (fault("buffer")) return (status_t){5011, 2};
+    if (fault("buffer") || (fault("third-buffer") && ledger.buffers == 2)) return (status_t){5011, 2};
     for (int i = 0; i < 1024; i++)
         if (registered[i] == NULL) { registered[i] = base; break; }
     ledger.buffers++;
     return OK;
 }
-status_t cuFileBufDeregister(const void *base) {
+status_t cuFileBufDeregister(const void *base) { CALL();
     for (int i = 0; i < 1024; i++)
         if (registered[i] == base) { registered[i] = NULL; ledger.buffers--; return OK; }
     return (status_t){5024, 0};
 }
 
-ssize_t cuFileRead(handle_t *handle, void *base, size_t size, off_t file, off_t offset) {
+ssize_t cuFileRead(handle_t *handle, void *base, size_t size, off_t file, off_t offset) { CALL();
     return move_bytes(handle->fd, 0, (char *)base + offset, size, file);
 }
-ssize_t cuFileWrite(handle_t *handle, const void *base, size_t size, off_t file, off_t offset) {
+ssize_t cuFileWrite(handle_t *handle, const void *base, size_t size, off_t file, off_t offset) { CALL();
     return move_bytes(handle->fd, 1, (char *)base + offset, size, file);
 }
 
-status_t cuFileBatchIOSetUp(batch_t **batch, unsigned entries) {
+status_t cuFileBatchIOSetUp(batch_t **batch, unsigned entries) { CALL();
     *batch = calloc(1, sizeof **batch);
     (*batch)->capacity = entries;
     ledger.batches++;
     return OK;
 }
-status_t cuFileBatchIOSubmit(batch_t *batch, unsigned count, params_t *entries, unsigned flags) {
+status_t cuFileBatchIOSubmit(batch_t *batch, unsigned count, params_t *entries, unsigned flags) { CALL();
     (void)flags;
     if (fault("batch-full")) return (status_t){5037, 0};
     for (unsigned i = 0; i < count; i++) {
@@ -146,7 +187,7 @@ status_t cuFileBatchIOSubmit(batch_t *batch, unsigned count, params_t *entries, 
     return OK;
 }
 status_t cuFileBatchIOGetStatus(batch_t *batch, unsigned min, unsigned *count, event_t *events,
-                                struct timespec *timeout) {
+                                struct timespec *timeout) { CALL();
     (void)min, (void)timeout;
     if (fault("status")) return (status_t){5041, 0};
     /* One at a time, the last first: owners must not count on order or number. */
@@ -155,16 +196,18 @@ status_t cuFileBatchIOGetStatus(batch_t *batch, unsigned min, unsigned *count, e
     *count = 1;
     return OK;
 }
-status_t cuFileBatchIOCancel(batch_t *batch) { (void)batch; return OK; }
-void cuFileBatchIODestroy(batch_t *batch) { ledger.batches--; free(batch); }
+status_t cuFileBatchIOCancel(batch_t *batch) { CALL(); (void)batch; return OK; }
+void cuFileBatchIODestroy(batch_t *batch) { CALL(); ledger.batches--; free(batch); }
 
-status_t cuFileStreamRegister(struct stream *stream, unsigned flags) {
-    (void)stream, (void)flags;
+unsigned stream_flags;
+status_t cuFileStreamRegister(struct stream *stream, unsigned flags) { CALL();
+    (void)stream;
+    stream_flags = flags;
     if (fault("stream")) return (status_t){5038, 0};
     ledger.streams_registered++;
     return OK;
 }
-status_t cuFileStreamDeregister(struct stream *stream) {
+status_t cuFileStreamDeregister(struct stream *stream) { CALL();
     (void)stream;
     ledger.streams_registered--;
     return OK;
@@ -172,31 +215,43 @@ status_t cuFileStreamDeregister(struct stream *stream) {
 static status_t later(handle_t *handle, int write, void *base, size_t *size, off_t *file,
                       off_t *offset, ssize_t *moved, struct stream *stream) {
     if (fault("async")) return (status_t){5022, 0};
+    note_busy(stream);
     stream->queue[stream->count++] =
         (struct pending){handle->fd, write, base, size, file, offset, moved};
     return OK;
 }
 status_t cuFileReadAsync(handle_t *handle, void *base, size_t *size, off_t *file, off_t *offset,
-                         ssize_t *moved, struct stream *stream) {
+                         ssize_t *moved, struct stream *stream) { CALL();
     return later(handle, 0, base, size, file, offset, moved, stream);
 }
 status_t cuFileWriteAsync(handle_t *handle, void *base, size_t *size, off_t *file, off_t *offset,
-                          ssize_t *moved, struct stream *stream) {
+                          ssize_t *moved, struct stream *stream) { CALL();
     return later(handle, 1, base, size, file, offset, moved, stream);
 }
 
-status_t cuFileSetStatsLevel(int level) { (void)level; return OK; }
-status_t cuFileStatsStart(void) { return OK; }
-status_t cuFileStatsStop(void) { return OK; }
+#if DOUBLE_VERSION >= 1150
+status_t cuFileSetStatsLevel(int level) {
+    CALL();
+    stats_level = level;
+    posix_reads = posix_writes = direct_reads = 0;
+    return OK;
+}
+status_t cuFileStatsStart(void) { CALL(); return stats_level > 0 ? OK : (status_t){5030, 0}; }
+/* As the real one: the level is 0 from here on, and what was counted is forgotten. */
+status_t cuFileStatsStop(void) { CALL(); stats_level = 0; return OK; }
 status_t cuFileGetStatsL3(void *statistics) {
+    CALL();
+    if (stats_level < 3) return (status_t){5022, 0};
     uint64_t *words = statistics;
     memset(words, 0, 5112);
     words[0] = posix_reads + direct_reads;
     words[2] = posix_writes;
     words[34] = posix_reads + posix_writes; /* batch entries by POSIX calls */
+    words[42] = direct_reads;               /* batch entries over peer-to-peer DMA */
     words[142] = 1;                         /* one GPU */
     words[143 + 7] = direct_reads;
     words[143 + 9] = posix_reads;
     words[143 + 22] = posix_writes;
     return OK;
 }
+#endif

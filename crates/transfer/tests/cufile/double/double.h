@@ -8,6 +8,25 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* The version of libcufile that this is a double of: what that one lacks, this one lacks too. */
+#ifndef DOUBLE_VERSION
+#define DOUBLE_VERSION 1190
+#endif
+
+/* How often a function was called; a test reads all of them by double_calls. */
+struct call {
+    const char *name;
+    long count;
+    int known;
+    struct call *next;
+};
+void called(struct call *here);
+#define CALL()                                            \
+    do {                                                  \
+        static struct call here = {__func__, 0, 0, NULL}; \
+        called(&here);                                    \
+    } while (0)
+
 /* Whether DOUBLE_FAULT names this fault. */
 int fault(const char *name);
 
@@ -35,5 +54,6 @@ struct stream {
     int count;
 };
 void run_stream(struct stream *stream);
+void note_busy(struct stream *stream);
 ssize_t move_bytes(int fd, int write, void *base, size_t size, off_t offset);
 #endif

@@ -1,0 +1,209 @@
+//! What the kernel tells of the direct routes: the statistics of nvidia-fs, and whether it can do
+//! PCI peer-to-peer DMA at all.
+
+use stormlp_model::machine::Fact;
+
+use super::version::LibraryVersion;
+use crate::probe::platform;
+use crate::probe::root::Root;
+
+/// Where nvidia-fs shows its statistics.
+const STATISTICS: &str = "/proc/driver/nvidia-fs/stats";
+/// Whether it counts reads and writes at all; off by default.
+const SWITCH: &str = "/sys/module/nvidia_fs/parameters/rw_stats_enabled";
+/// How to have them counted.
+pub(crate) const TO_ENABLE: &str =
+    "echo 1 | sudo tee /sys/module/nvidia_fs/parameters/rw_stats_enabled";
+
+/// What nvidia-fs has counted; host-wide, other processes' transfers included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NvidiaFs {
+    /// The driver is not loaded.
+    Absent,
+    /// It is loaded and counts no reads and writes.
+    NotCounting,
+    /// It counts.
+    Counting(NvfsCounts),
+}
+
+/// Reads and writes through nvidia-fs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct NvfsCounts {
+    /// How many.
+    pub(crate) operations: u64,
+    /// Their bytes in whole MiB; `None` where the driver does not tell.
+    pub(crate) mebibytes: Option<u64>,
+}
+
+impl NvidiaFs {
+    /// What the driver of this machine says.
+    pub(crate) fn now() -> Self {
+        Self::below(&Root::system())
+    }
+
+    /// What the driver says, with `/proc` and `/sys` below `root`.
+    pub(crate) fn below(root: &Root) -> Self {
+        let text = match root.text(STATISTICS) {
+            Fact::Known(text) => text,
+            Fact::Unknown(_) if root.exists("/sys/module/nvidia_fs") => return Self::NotCounting,
+            Fact::Unknown(_) => return Self::Absent,
+        };
+        let switch = root.text(SWITCH);
+        if matches!(switch.known().map(String::as_str), Some("0" | "N")) {
+            return Self::NotCounting;
+        }
+        counts(&text).map_or(Self::NotCounting, Self::Counting)
+    }
+
+    /// What was counted since `earlier`.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        match (self, earlier) {
+            (Self::Counting(now), Self::Counting(then)) => Self::Counting(NvfsCounts {
+                operations: now.operations.saturating_sub(then.operations),
+                mebibytes: (now.mebibytes.zip(then.mebibytes))
+                    .map(|(now, then)| now.saturating_sub(then)),
+            }),
+            // Switched on meanwhile: what was counted is not all of it.
+            (Self::Counting(_), _) => Self::NotCounting,
+            (other, _) => other,
+        }
+    }
+
+    /// How many operations were counted.
+    pub(crate) fn operations(self) -> Option<u64> {
+        match self {
+            Self::Counting(counts) => Some(counts.operations),
+            Self::Absent | Self::NotCounting => None,
+        }
+    }
+}
+
+/// The `n=` and `readMiB=` of the lines `Reads` and `Writes`; `None` where counting is off.
+fn counts(text: &str) -> Option<NvfsCounts> {
+    if text
+        .lines()
+        .any(|line| line.starts_with("IO stats: Disabled"))
+    {
+        return None;
+    }
+    let values = |name: &str| {
+        text.lines().find_map(|line| {
+            let (label, values) = line.split_once(':')?;
+            let counts = label.trim() == name && values.trim().starts_with("n=");
+            counts.then_some(values)
+        })
+    };
+    let value = |values: &str, key: &str| {
+        let mut words = values.split_whitespace();
+        words.find_map(|word| word.strip_prefix(key)?.parse::<u64>().ok())
+    };
+    let (reads, writes) = (values("Reads")?, values("Writes")?);
+    Some(NvfsCounts {
+        operations: value(reads, "n=")?.checked_add(value(writes, "n=")?)?,
+        mebibytes: value(reads, "readMiB=")
+            .zip(value(writes, "writeMiB="))
+            .and_then(|(read, written)| read.checked_add(written)),
+    })
+}
+
+/// Why no transfer can have gone over PCI peer-to-peer DMA; `None` where that is not certain.
+/// `switched_on` is what the library says of its setting `use_pci_p2pdma`.
+pub(crate) fn no_p2pdma(version: LibraryVersion, switched_on: Option<bool>) -> Option<String> {
+    no_p2pdma_below(&Root::system(), version, switched_on)
+}
+
+fn no_p2pdma_below(
+    root: &Root,
+    version: LibraryVersion,
+    switched_on: Option<bool>,
+) -> Option<String> {
+    if !version.has_p2pdma() {
+        return Some(format!("libcufile {version} has no peer-to-peer DMA"));
+    }
+    if !version.counts_routes() && switched_on == Some(false) {
+        return Some("use_pci_p2pdma is off".to_string());
+    }
+    match platform::kernel_p2pdma(root) {
+        Fact::Known(false) => Some("the kernel has no p2pdma_pgmap_ops".to_string()),
+        Fact::Known(true) | Fact::Unknown(_) => None,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "GDS Version: 1.7.0.149\nIO stats: Enabled, peer IO stats: Enabled\n\
+        Reads\t\t\t: n=12 ok=12 err=0 readMiB=3 io_state_err=0\n\
+        Reads\t\t\t: Bandwidth(MiB/s)=0 Avg-Latency(usec)=0\n\
+        Sparse Reads\t: n=99 io=0\n\
+        Writes\t\t\t: n=4 ok=4 err=0 writeMiB=5 io_state_err=0\n";
+
+    /// A machine with these files.
+    fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name.trim_start_matches('/'));
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let root = Root::at(folder.path());
+        (folder, root)
+    }
+
+    fn driver(files: &[(&str, &str)]) -> NvidiaFs {
+        let (_folder, root) = machine(files);
+        NvidiaFs::below(&root)
+    }
+
+    #[test]
+    fn the_drivers_counts_are_read_where_it_counts() {
+        let counted = NvidiaFs::Counting(NvfsCounts {
+            operations: 16,
+            mebibytes: Some(8),
+        });
+        assert_eq!(driver(&[(STATISTICS, TEXT), (SWITCH, "1\n")]), counted);
+        assert_eq!(driver(&[(STATISTICS, TEXT)]), counted);
+        let off = driver(&[(STATISTICS, TEXT), (SWITCH, "0\n")]);
+        assert_eq!(off, NvidiaFs::NotCounting);
+        let disabled = TEXT.replace("Enabled", "Disabled");
+        assert_eq!(driver(&[(STATISTICS, &disabled)]), NvidiaFs::NotCounting);
+        let strange = driver(&[(STATISTICS, "what is this")]);
+        assert_eq!(strange, NvidiaFs::NotCounting);
+        // As in a container that does not see the driver's files.
+        assert_eq!(driver(&[(SWITCH, "1\n")]), NvidiaFs::NotCounting);
+        assert_eq!(driver(&[("/proc/cpuinfo", "")]), NvidiaFs::Absent);
+    }
+
+    #[test]
+    fn only_what_was_counted_from_the_start_is_all_of_it() {
+        let counting = |operations| {
+            NvidiaFs::Counting(NvfsCounts {
+                operations,
+                mebibytes: None,
+            })
+        };
+        assert_eq!(counting(9).since(counting(4)).operations(), Some(5));
+        assert_eq!(counting(9).since(NvidiaFs::NotCounting).operations(), None);
+        assert_eq!(NvidiaFs::Absent.since(NvidiaFs::Absent), NvidiaFs::Absent);
+    }
+
+    #[test]
+    fn peer_to_peer_dma_is_ruled_out_only_where_that_is_certain() {
+        let kernel = |symbols: &str| machine(&[("/proc/kallsyms", symbols)]);
+        let version = LibraryVersion::from_number;
+        let (_with, with) = kernel("0 d p2pdma_pgmap_ops\n");
+        let (_without, without) = kernel("0 T start_kernel\n");
+        let (_unknown, unknown) = machine(&[]);
+        let certain = |root, number, on| no_p2pdma_below(root, version(number), on).is_some();
+        assert!(certain(&with, 1120, None), "the library is too old");
+        assert!(certain(&with, 1140, Some(false)), "it is off");
+        assert!(!certain(&with, 1140, Some(true)));
+        assert!(!certain(&with, 1130, None));
+        // Later libraries have other switches beside this one.
+        assert!(!certain(&with, 1200, Some(false)));
+        assert!(certain(&without, 1200, Some(true)));
+        assert!(!certain(&unknown, 1200, None));
+    }
+}

@@ -1,0 +1,241 @@
+//! By which route the bytes of a cuFile path went, as far as it can be told, and what shows it.
+//!
+//! The sources in their order: cuFile's own counters; the statistics of the nvidia-fs kernel driver;
+//! that compatibility mode was forbidden; that this machine has no other route. A route that none
+//! of them shows is not proven, which is not the same as a fallback.
+
+use stormlp_model::evidence::{Counted, RouteProof};
+use stormlp_model::path::PathKind;
+
+use crate::cufile::{Counters, Moved, NvfsCounts, NvidiaFs, TO_ENABLE};
+
+/// Transfers by route, as cuFile counted them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Operations {
+    pub(super) p2p: u64,
+    pub(super) nvfs: u64,
+    pub(super) posix: u64,
+}
+
+impl Operations {
+    /// The counts that matter to `kind`: batches have counters of their own.
+    pub(super) fn of(kind: PathKind, on_host: bool, counters: &Counters) -> Self {
+        if matches!(kind, PathKind::GdsBatch | PathKind::GdsBatchStream) {
+            return Self {
+                p2p: counters.batch_p2p,
+                nvfs: counters.batch_nvfs,
+                posix: counters.batch_posix,
+            };
+        }
+        let (p2p, nvfs) = (counters.p2p, counters.nvfs);
+        let posix = if on_host {
+            // No GPU takes part, so the counters of GPUs stay still. What cuFile did all the
+            // same it did by POSIX calls: the direct routes end in GPU memory.
+            (counters.reads + counters.writes).saturating_sub(p2p + nvfs)
+        } else {
+            counters.posix
+        };
+        Self { p2p, nvfs, posix }
+    }
+}
+
+/// What is known of the transfers since a path was built, its process's other paths included.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen<'a> {
+    /// Whether they ended in host memory.
+    pub(super) on_host: bool,
+    pub(super) compat_mode_allowed: Option<bool>,
+    /// What cuFile counted, and when.
+    pub(super) operations: Option<Operations>,
+    pub(super) counted: Counted,
+    /// What nvidia-fs counted.
+    pub(super) nvfs: NvidiaFs,
+    /// What the paths of this process moved, as they count it themselves.
+    pub(super) moved: Moved,
+    /// Why none of it went over peer-to-peer DMA, where that is certain.
+    pub(super) no_p2pdma: Option<&'a str>,
+    /// Whether cuFile names storage that it has a direct route to.
+    pub(super) has_direct_targets: bool,
+}
+
+/// How the bytes went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Route {
+    /// By a direct route, all of them.
+    Direct,
+    /// By POSIX calls, all of them.
+    Posix,
+    /// Some by the one, some by the other.
+    Mixed,
+    /// It cannot be told.
+    Unknown,
+}
+
+impl Route {
+    /// The path that ran when `kind` was asked for.
+    pub(super) fn effective(self, kind: PathKind) -> Option<PathKind> {
+        match self {
+            Self::Direct => Some(kind),
+            Self::Posix => Some(PathKind::GdsCompat),
+            Self::Mixed | Self::Unknown => None,
+        }
+    }
+}
+
+/// A route with what shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) route: Route,
+    pub(super) proof: RouteProof,
+    /// One sentence for the report.
+    pub(super) summary: String,
+    /// What would prove it, where nothing does.
+    pub(super) to_prove: Option<String>,
+}
+
+impl Verdict {
+    fn new(route: Route, proof: RouteProof, why: String) -> Self {
+        let route_in_words = match route {
+            Route::Direct => "direct",
+            Route::Posix => "cuFile's POSIX compatibility mode",
+            Route::Mixed => "part direct, part compatibility mode",
+            Route::Unknown => "the route is not proven",
+        };
+        Self {
+            route,
+            proof,
+            summary: format!("{route_in_words}: {why}"),
+            to_prove: None,
+        }
+    }
+}
+
+/// The route that `seen` shows.
+pub(super) fn judge(seen: &Seen<'_>) -> Verdict {
+    by_counters(seen)
+        .or_else(|| by_memory(seen))
+        .or_else(|| by_nvidia_fs(seen))
+        .or_else(|| by_setting(seen))
+        .or_else(|| by_elimination(seen))
+        .unwrap_or_else(|| unproven(seen))
+}
+
+/// cuFile's own counters.
+fn by_counters(seen: &Seen<'_>) -> Option<Verdict> {
+    let Operations { p2p, nvfs, posix } = seen.operations?;
+    let route = match (p2p.saturating_add(nvfs), posix) {
+        (0, 0) => return None,
+        (_, 0) => Route::Direct,
+        (0, _) => Route::Posix,
+        _ => Route::Mixed,
+    };
+    let memory = if seen.on_host { " of host memory" } else { "" };
+    let when = match seen.counted {
+        Counted::Beforehand => ", in transfers like these just before the measured part",
+        Counted::AtFirst => ", in its first transfers",
+        Counted::Never | Counted::Throughout => "",
+    };
+    let why = format!(
+        "cuFile counted {p2p} peer-to-peer, {nvfs} nvidia-fs and {posix} POSIX \
+         transfers{memory}{when}"
+    );
+    Some(Verdict::new(route, RouteProof::Counters, why))
+}
+
+/// Host memory, which has one route only.
+fn by_memory(seen: &Seen<'_>) -> Option<Verdict> {
+    seen.on_host.then(|| {
+        let why = "the buffers are host memory, for which cuFile has no direct route".to_string();
+        Verdict::new(Route::Posix, RouteProof::Elimination, why)
+    })
+}
+
+/// The statistics of nvidia-fs: they count the whole host, but never a transfer of another route.
+fn by_nvidia_fs(seen: &Seen<'_>) -> Option<Verdict> {
+    let NvidiaFs::Counting(counts) = seen.nvfs else {
+        return None;
+    };
+    let Moved { operations, .. } = seen.moved;
+    if operations == 0 {
+        return None;
+    }
+    let found = format!(
+        "nvidia-fs counted {} reads and writes on this host while {operations} transfers ran",
+        counts.operations
+    );
+    if covers(counts, seen.moved) {
+        return Some(Verdict::new(Route::Direct, RouteProof::NvidiaFs, found));
+    }
+    // Another direct route may have carried the rest, or a fallback would have been an error.
+    let why_not = seen.no_p2pdma?;
+    if seen.compat_mode_allowed == Some(false) {
+        return None;
+    }
+    let route = match counts.operations {
+        0 => Route::Posix,
+        _ => Route::Mixed,
+    };
+    let why = format!("{found}, and {why_not}");
+    Some(Verdict::new(route, RouteProof::NvidiaFs, why))
+}
+
+/// Whether the driver counted at least as much as was moved. It splits large transfers, so their
+/// bytes are held against each other too; it tells whole MiB, of reads and of writes.
+fn covers(counts: NvfsCounts, moved: Moved) -> bool {
+    let bytes = counts.mebibytes.map(|mib| mib.saturating_add(2) << 20);
+    counts.operations >= moved.operations && bytes.is_none_or(|bytes| bytes >= moved.bytes)
+}
+
+/// Compatibility mode was forbidden.
+fn by_setting(seen: &Seen<'_>) -> Option<Verdict> {
+    (seen.compat_mode_allowed == Some(false)).then(|| {
+        let why = "compatibility mode was forbidden, so a fallback would have failed; routes were \
+                   not counted"
+            .to_string();
+        Verdict::new(Route::Direct, RouteProof::CompatForbidden, why)
+    })
+}
+
+/// No driver, no peer-to-peer DMA, and cuFile itself names no storage with a route of its own.
+fn by_elimination(seen: &Seen<'_>) -> Option<Verdict> {
+    let why_not = seen.no_p2pdma?;
+    let nothing_else = seen.nvfs == NvidiaFs::Absent && !seen.has_direct_targets;
+    nothing_else.then(|| {
+        let why = format!(
+            "by elimination, since nvidia-fs is not loaded, {why_not}, and cuFile names \
+                     no direct target"
+        );
+        Verdict::new(Route::Posix, RouteProof::Elimination, why)
+    })
+}
+
+/// Nothing shows it.
+fn unproven(seen: &Seen<'_>) -> Verdict {
+    let counters = match seen.operations {
+        Some(_) => "cuFile's counters stayed at zero",
+        None => "cuFile counted no routes (1.15 or later can)",
+    };
+    let kernel = match seen.nvfs {
+        NvidiaFs::Absent => "nvidia-fs is not loaded".to_string(),
+        NvidiaFs::NotCounting => "nvidia-fs counts no reads and writes".to_string(),
+        NvidiaFs::Counting(counts) => format!(
+            "nvidia-fs counted {} of {} transfers",
+            counts.operations, seen.moved.operations
+        ),
+    };
+    let why = format!("{counters}, {kernel}, and compatibility mode was allowed");
+    let forbid = "--require-gds makes a fallback an error, which proves the direct route";
+    let to_prove = match seen.nvfs {
+        NvidiaFs::NotCounting => format!("have nvidia-fs count (`{TO_ENABLE}`); or {forbid}"),
+        NvidiaFs::Absent | NvidiaFs::Counting(_) => forbid.to_string(),
+    };
+    Verdict {
+        to_prove: Some(to_prove),
+        ..Verdict::new(Route::Unknown, RouteProof::None, why)
+    }
+}
+
+#[cfg(test)]
+#[path = "gds_route_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod tests;

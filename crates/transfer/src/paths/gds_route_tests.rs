@@ -1,0 +1,185 @@
+//! Every source of proof, alone and against the others.
+
+use super::*;
+
+/// A GPU's transfers of which nothing is known.
+fn nothing() -> Seen<'static> {
+    Seen {
+        on_host: false,
+        compat_mode_allowed: Some(true),
+        operations: None,
+        counted: Counted::Never,
+        nvfs: NvidiaFs::Absent,
+        moved: Moved {
+            operations: 100,
+            bytes: 100 << 20,
+        },
+        no_p2pdma: None,
+        has_direct_targets: true,
+    }
+}
+
+fn counted(p2p: u64, nvfs: u64, posix: u64) -> Seen<'static> {
+    Seen {
+        operations: Some(Operations { p2p, nvfs, posix }),
+        counted: Counted::Throughout,
+        ..nothing()
+    }
+}
+
+fn kernel(operations: u64, mebibytes: Option<u64>) -> NvidiaFs {
+    NvidiaFs::Counting(NvfsCounts {
+        operations,
+        mebibytes,
+    })
+}
+
+fn found(seen: Seen<'_>) -> (Route, RouteProof) {
+    let verdict = judge(&seen);
+    (verdict.route, verdict.proof)
+}
+
+#[test]
+fn a_fallback_is_never_called_by_the_name_of_the_wish() {
+    let route = |p2p, nvfs, posix| judge(&counted(p2p, nvfs, posix)).route;
+    let effective = |route: Route| route.effective(PathKind::Gds);
+    assert_eq!(effective(route(3, 0, 0)), Some(PathKind::Gds));
+    assert_eq!(effective(route(0, 3, 0)), Some(PathKind::Gds));
+    assert_eq!(effective(route(0, 0, 3)), Some(PathKind::GdsCompat));
+    assert_eq!(effective(route(1, 0, 1)), None);
+}
+
+#[test]
+fn a_direct_path_without_counts_is_not_proven_and_no_fallback() {
+    for seen in [nothing(), counted(0, 0, 0)] {
+        let verdict = judge(&seen);
+        assert_eq!(
+            (verdict.route, verdict.proof),
+            (Route::Unknown, RouteProof::None)
+        );
+        assert!(verdict.to_prove.unwrap().contains("--require-gds"));
+    }
+    let off = Seen {
+        nvfs: NvidiaFs::NotCounting,
+        no_p2pdma: Some("there is none"),
+        has_direct_targets: false,
+        ..nothing()
+    };
+    let verdict = judge(&off);
+    assert_eq!(verdict.route, Route::Unknown);
+    assert!(verdict.to_prove.unwrap().contains("rw_stats_enabled"));
+}
+
+#[test]
+fn nvidia_fs_proves_what_it_counted_all_of() {
+    let of = |nvfs| found(Seen { nvfs, ..nothing() });
+    let proven = (Route::Direct, RouteProof::NvidiaFs);
+    assert_eq!(of(kernel(100, Some(100))), proven);
+    assert_eq!(of(kernel(140, Some(99))), proven, "whole MiB are cut off");
+    assert_eq!(of(kernel(100, None)), proven);
+    // Large transfers are split: the number alone says nothing.
+    let unproven = (Route::Unknown, RouteProof::None);
+    assert_eq!(of(kernel(400, Some(50))), unproven);
+    assert_eq!(of(kernel(99, Some(100))), unproven);
+    // Peer-to-peer DMA may have carried them.
+    assert_eq!(of(kernel(0, Some(0))), unproven);
+}
+
+#[test]
+fn nvidia_fs_refutes_where_there_is_no_other_route() {
+    let of = |nvfs, compat_mode_allowed| {
+        found(Seen {
+            nvfs,
+            compat_mode_allowed,
+            no_p2pdma: Some("there is none"),
+            ..nothing()
+        })
+    };
+    let allowed = Some(true);
+    let by_nvfs = |route| (route, RouteProof::NvidiaFs);
+    assert_eq!(of(kernel(0, Some(0)), allowed), by_nvfs(Route::Posix));
+    assert_eq!(of(kernel(40, Some(40)), allowed), by_nvfs(Route::Mixed));
+    let forbidden = (Route::Direct, RouteProof::CompatForbidden);
+    assert_eq!(of(kernel(0, Some(0)), Some(false)), forbidden);
+}
+
+#[test]
+fn compatibility_mode_is_concluded_where_nothing_else_is_left() {
+    let left = Seen {
+        no_p2pdma: Some("libcufile 1.11 has no peer-to-peer DMA"),
+        has_direct_targets: false,
+        ..nothing()
+    };
+    let verdict = judge(&left);
+    assert_eq!(
+        (verdict.route, verdict.proof),
+        (Route::Posix, RouteProof::Elimination)
+    );
+    assert!(
+        verdict
+            .summary
+            .contains("by elimination, since nvidia-fs is not loaded")
+    );
+    let other_target = Seen {
+        has_direct_targets: true,
+        ..left
+    };
+    assert_eq!(judge(&other_target).route, Route::Unknown);
+    let forbidden = Seen {
+        compat_mode_allowed: Some(false),
+        ..left
+    };
+    assert_eq!(
+        found(forbidden),
+        (Route::Direct, RouteProof::CompatForbidden)
+    );
+    let on_host = Seen {
+        on_host: true,
+        ..nothing()
+    };
+    assert_eq!(found(on_host), (Route::Posix, RouteProof::Elimination));
+}
+
+#[test]
+fn the_summary_says_when_it_was_counted() {
+    let beforehand = Seen {
+        counted: Counted::Beforehand,
+        ..counted(8, 0, 0)
+    };
+    assert!(
+        judge(&beforehand)
+            .summary
+            .contains("before the measured part")
+    );
+    let at_first = Seen {
+        counted: Counted::AtFirst,
+        ..counted(8, 0, 0)
+    };
+    assert!(judge(&at_first).summary.ends_with("in its first transfers"));
+}
+
+#[test]
+fn batches_are_judged_by_their_own_counters() {
+    let counters = Counters {
+        reads: 9,
+        posix: 9,
+        batch_p2p: 4,
+        ..Counters::default()
+    };
+    for kind in [PathKind::GdsBatch, PathKind::GdsBatchStream] {
+        let batch = Operations::of(kind, false, &counters);
+        assert_eq!((batch.p2p, batch.posix), (4, 0));
+    }
+    let blocking = Operations::of(PathKind::Gds, false, &counters);
+    assert_eq!((blocking.p2p, blocking.posix), (0, 9));
+}
+
+#[test]
+fn host_memory_counts_as_posix() {
+    let counters = Counters {
+        reads: 5,
+        writes: 2,
+        ..Counters::default()
+    };
+    assert_eq!(Operations::of(PathKind::Gds, true, &counters).posix, 7);
+}

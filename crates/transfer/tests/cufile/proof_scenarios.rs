@@ -1,0 +1,205 @@
+//! By which route the bytes went: each version of libcufile tells of it in its own way, or not.
+
+use std::sync::Arc;
+
+use stormlp_model::evidence::{Counted, Evidence, RouteProof};
+use stormlp_model::path::{MemoryKind, PathKind};
+use stormlp_transfer::cuda::CudaDevice;
+use stormlp_transfer::cufile::{Driver, Settings, Statistics, forbid_compat_mode};
+
+use crate::scene::{Library, Scenario};
+use crate::transfers::{Setup, open, words, write_and_verify};
+
+pub(crate) fn all() -> Vec<Scenario> {
+    let scene = |name, library, play| Scenario {
+        name,
+        library,
+        play,
+        left_over: &["contexts"],
+    };
+    let older = Library::Older;
+    vec![
+        scene(
+            "proof_direct_by_counters",
+            Library::Double("direct"),
+            direct_by_counters,
+        ),
+        scene(
+            "proof_posix_by_counters",
+            Library::Double(""),
+            posix_by_counters,
+        ),
+        scene(
+            "proof_1_11_is_not_proven",
+            older(1110, "direct"),
+            not_proven,
+        ),
+        scene("proof_1_11_by_elimination", older(1110, ""), by_elimination),
+        scene(
+            "proof_1_11_forbidden",
+            older(1110, "direct"),
+            forbidden_by_environment,
+        ),
+        scene("proof_1_11_fallback_fails", older(1110, ""), fallback_fails),
+        scene(
+            "proof_1_11_cannot_forbid",
+            older(1110, "deaf"),
+            cannot_forbid,
+        ),
+        scene(
+            "proof_1_14_is_not_proven",
+            older(1140, "direct"),
+            not_proven,
+        ),
+        scene("proof_1_14_by_elimination", older(1140, ""), by_elimination),
+        scene("proof_1_14_forbidden", older(1140, "direct"), forbidden),
+        scene(
+            "proof_without_counting",
+            Library::Double("direct"),
+            without_counting,
+        ),
+    ]
+}
+
+const KINDS: [PathKind; 4] = [
+    PathKind::Gds,
+    PathKind::GdsAsync,
+    PathKind::GdsBatch,
+    PathKind::GdsBatchStream,
+];
+
+/// What a path to the double's GPU says after some transfers, which are counted before the others.
+fn evidence(kind: PathKind) -> Evidence {
+    let setup = Setup {
+        accelerator: Arc::new(CudaDevice::open(0).unwrap()),
+        memory: MemoryKind::Device,
+        ..Setup::on_host(kind, 2)
+    };
+    let mut path = setup.build().unwrap();
+    let file = path.attach(open(kind, "data".as_ref())).unwrap();
+    write_and_verify(path.as_mut(), file, 5);
+    path.stop_counting();
+    let counted = path.evidence().cufile.unwrap();
+    assert!(
+        counted.posix_operations.is_none_or(|count| count <= 10),
+        "{counted:?}"
+    );
+    path.evidence()
+}
+
+fn proof(evidence: &Evidence) -> (Option<PathKind>, RouteProof) {
+    let cufile = evidence.cufile.as_ref().unwrap();
+    (evidence.effective_path, cufile.proof)
+}
+
+fn direct_by_counters() {
+    for kind in KINDS {
+        let evidence = evidence(kind);
+        assert_eq!(proof(&evidence), (Some(kind), RouteProof::Counters));
+        let cufile = evidence.cufile.unwrap();
+        assert_eq!(cufile.counted, Counted::Beforehand);
+        assert_eq!(cufile.p2p_operations, Some(10), "{kind}");
+        assert!(evidence.summary.ends_with("just before the measured part"));
+    }
+}
+
+fn posix_by_counters() {
+    for kind in KINDS {
+        let compat = Some(PathKind::GdsCompat);
+        assert_eq!(proof(&evidence(kind)), (compat, RouteProof::Counters));
+    }
+}
+
+fn not_proven() {
+    for kind in KINDS {
+        let evidence = evidence(kind);
+        assert_eq!(proof(&evidence), (None, RouteProof::None));
+        assert!(
+            evidence.summary.contains("not proven"),
+            "{}",
+            evidence.summary
+        );
+        let cufile = evidence.cufile.unwrap();
+        assert_eq!(cufile.counted, Counted::Never);
+        assert!(cufile.to_prove.unwrap().contains("--require-gds"));
+    }
+}
+
+fn by_elimination() {
+    let evidence = evidence(PathKind::Gds);
+    let expected = (Some(PathKind::GdsCompat), RouteProof::Elimination);
+    assert_eq!(proof(&evidence), expected);
+    assert!(
+        evidence.summary.contains("by elimination"),
+        "{}",
+        evidence.summary
+    );
+}
+
+fn strict() -> Settings {
+    Settings {
+        allow_compat_mode: Some(false),
+        ..Settings::default()
+    }
+}
+
+fn forbidden() {
+    let _held = Driver::open(&strict()).unwrap();
+    for kind in KINDS {
+        let found = evidence(kind);
+        assert_eq!(proof(&found), (Some(kind), RouteProof::CompatForbidden));
+    }
+}
+
+fn forbidden_by_environment() {
+    forbid_compat_mode();
+    forbidden();
+}
+
+fn fallback_fails() {
+    forbid_compat_mode();
+    let _held = Driver::open(&strict()).unwrap();
+    let setup = Setup {
+        accelerator: Arc::new(CudaDevice::open(0).unwrap()),
+        memory: MemoryKind::Device,
+        ..Setup::on_host(PathKind::Gds, 1)
+    };
+    std::fs::write("data", vec![1; crate::transfers::BLOCK]).unwrap();
+    let mut path = setup.build().unwrap();
+    let file = path.attach(open(PathKind::Gds, "data".as_ref())).unwrap();
+    let slot = path.take_slots().pop().unwrap();
+    let direction = stormlp_model::operation::Direction::Read;
+    let over = crate::transfers::one(path.as_mut(), direction, file, 0, slot);
+    let text = over.result.unwrap_err().to_string();
+    assert!(text.contains("5008 IO_NOT_SUPPORTED"), "{text}");
+}
+
+fn cannot_forbid() {
+    forbid_compat_mode();
+    let error = Driver::open(&strict()).unwrap_err();
+    let text = words(&error.into());
+    assert!(
+        text.contains("did not take") && text.contains("CUFILE_ALLOW_COMPAT_MODE"),
+        "{text}"
+    );
+    assert!(Driver::current().is_none());
+    // It can be opened again without the demand.
+    Driver::open(&Settings::default()).unwrap();
+}
+
+fn without_counting() {
+    let settings = Settings {
+        statistics: Statistics::Throughout(0),
+        ..Settings::default()
+    };
+    let held = Driver::open(&settings).unwrap();
+    assert_eq!(proof(&evidence(PathKind::Gds)), (None, RouteProof::None));
+    drop(held);
+    let settings = Settings {
+        statistics: Statistics::Throughout(3),
+        ..Settings::default()
+    };
+    let _held = Driver::open(&settings).unwrap();
+    let evidence = evidence(PathKind::Gds);
+    assert_eq!(evidence.cufile.unwrap().counted, Counted::Throughout);
+}
