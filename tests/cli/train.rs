@@ -222,7 +222,7 @@ fn a_cold_run_proves_it_or_says_that_it_was_not() {
 #[test]
 fn several_runs_begin_with_a_warm_up() {
     let folder = folder();
-    let words = format!("unet3d --files 21 --epochs 1 --runs 3 --compute-time 1ms {SMALL}");
+    let words = format!("unet3d --files 21 --epochs 1 --runs 2 --compute-time 1ms {SMALL}");
     let report = report(folder.path(), &words);
     let runs = report["runs"].as_array().unwrap();
     let warm_ups: Vec<_> = runs.iter().map(|run| run["warm_up"].clone()).collect();
@@ -326,7 +326,7 @@ fn mlperf_files(folder: &Path, name: &str) -> Vec<Value> {
 fn every_one_of_several_runs_has_mlperf_files_with_its_steps_and_checkpoint() {
     let folder = folder();
     let words = format!(
-        "unet3d --files 21 --epochs 1 --runs 3 --compute-time 1ms --mlperf-output mlperf \
+        "unet3d --files 21 --epochs 1 --runs 2 --compute-time 1ms --mlperf-output mlperf \
          {SMALL} workflow.checkpoint=True checkpoint.checkpoint_after_epoch=1"
     );
     report(folder.path(), &words);
@@ -470,5 +470,56 @@ fn a_missed_threshold_is_6_with_the_reason() {
     assert!(
         said.contains("is below the 100.0 % that unet3d asks for"),
         "{said}"
+    );
+}
+
+#[test]
+fn five_runs_are_scored_after_a_warm_up_and_all_are_in_the_table() {
+    let folder = folder();
+    let words = format!("unet3d --files 21 --epochs 1 --runs 5 --compute-time 1ms {SMALL}");
+    let text = stdout(train(folder.path(), &words).assert().success());
+    let rows = |kind: &str| {
+        let of_kind = |line: &&str| line.split_whitespace().nth(1) == Some(kind);
+        text.lines().filter(of_kind).count()
+    };
+    assert_eq!((rows("warm-up"), rows("scored")), (1, 6), "{text}");
+}
+
+#[test]
+fn a_closed_run_names_every_rule_that_it_would_break() {
+    let folder = folder();
+    let words = "unet3d --closed --dry-run --params reader.prefetch_size=5 storage.storage_type=s3";
+    let said = stderr(train(folder.path(), words).assert().code(3));
+    for rule in [
+        "rule 10.1 of v2.0: reader.prefetch_size is 5",
+        "rule 10.1 of v2.0: storage.storage_type is s3",
+        "rule 7 of v2.0: ",
+    ] {
+        assert!(said.contains(rule), "{rule}: {said}");
+    }
+    let words = "unet3d --closed --full --dry-run --params reader.prefetch_size=1";
+    let plan = stdout(train(folder.path(), words).assert().success());
+    assert!(plan.contains("held to its closed rules"), "{plan}");
+    assert!(plan.contains("a warm-up and 5 that are scored"), "{plan}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_headline_from_the_page_cache_says_so_and_the_verdict_is_said_once() {
+    let folder = folder();
+    let words = "unet3d --files 21 --epochs 1 --compute-time 1ms --profile v1 --params metric.au=1.0 \
+        dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=0";
+    train(folder.path(), words).assert().code(6);
+    let again = train(folder.path(), words).assert().code(6);
+    let all = format!(
+        "{}{}",
+        stdout(again),
+        stderr(train(folder.path(), words).assert().code(6))
+    );
+    let verdict = all.lines().find_map(|line| line.strip_prefix("verdict"));
+    assert_eq!(all.matches(verdict.unwrap().trim()).count(), 1, "{all}");
+    assert!(
+        all.starts_with("AU ") && all.contains("% (mostly read from memory): misses"),
+        "{all}"
     );
 }

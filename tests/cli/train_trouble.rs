@@ -426,7 +426,7 @@ fn a_later_run_that_cannot_begin_leaves_the_report_of_those_before_it() {
     let folder = folder();
     dataset(folder.path(), "unet3d", 28, "");
     let words = format!(
-        "unet3d --data-dir data --files 28 --epochs 60 --runs 3 --compute-time 5ms \
+        "unet3d --data-dir data --files 28 --epochs 60 --runs 2 --compute-time 5ms \
          --checkpoint-folder ckpt {SMALL} workflow.checkpoint=True \
          checkpoint.checkpoint_after_epoch=1000"
     );

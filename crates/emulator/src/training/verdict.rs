@@ -63,15 +63,10 @@ pub(super) fn verdict(
             ),
         };
     }
-    let mut sentence = sentence(bound, plan, epochs, mean, &waiting);
-    if let Some(share) = ahead {
-        sentence.push_str(&format!(
-            "; {:.0} % of the samples that count had been read before the first step that counts, \
-             so storage was not asked to sustain this: make epochs longer (--files, --steps)",
-            100.0 * share
-        ));
+    Verdict {
+        bound,
+        sentence: sentence(bound, plan, epochs, mean, &waiting),
     }
-    Verdict { bound, sentence }
 }
 
 /// The verdict of a run that read nothing.

@@ -102,28 +102,15 @@ fn a_run_that_lives_on_what_was_read_ahead_is_not_called_compute_bound() {
     // Half of the epoch was there after the first of ten steps: four of the nine that count.
     let verdict = judged(&plan, 99.0, 0.5, waiting(0.0, 0.0, 0.0, 1.0));
     assert_eq!(verdict.bound, Bound::ReadAhead);
-    for said in [
-        "44 % of the samples",
-        "not asked to sustain",
-        "--files",
-        "--steps",
-    ] {
-        assert!(verdict.sentence.contains(said), "{}", verdict.sentence);
-    }
+    // How much it was, and what to do about it, is a warning's, and said once.
+    assert_eq!(
+        verdict.sentence,
+        "AU 99.0 % rests largely on what had been read ahead"
+    );
     let verdict = judged(&plan, 99.0, 0.2, waiting(0.0, 0.0, 0.0, 1.0));
     assert_eq!(verdict.bound, Bound::Compute);
-    assert!(
-        !verdict.sentence.contains("sustain"),
-        "{}",
-        verdict.sentence
-    );
     let verdict = judged(&plan, 60.0, 0.5, waiting(1.0, 0.0, 0.0, 1.0));
     assert_eq!(verdict.bound, Bound::Storage);
-    assert!(
-        verdict.sentence.contains("not asked to sustain"),
-        "{}",
-        verdict.sentence
-    );
 }
 
 #[test]

@@ -293,9 +293,13 @@ fn size_problems(
         && scaling.is_beyond(factor)
     {
         let reached = scaling.typed_factor(layout).unwrap_or(1.0);
+        let smallest = match scaling.ranks {
+            1 => "one rank".to_string(),
+            group => format!("the {group} ranks that share its tensors"),
+        };
         problems.plan(
             format!(
-                "scale {factor} cannot be reached: one layer on one rank is {} bytes, {reached} \
+                "scale {factor} cannot be reached: one layer on {smallest} is {} bytes, {reached} \
                  of the checkpoint",
                 plan.total_bytes
             ),

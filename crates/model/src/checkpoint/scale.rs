@@ -1,4 +1,6 @@
 //! A smaller run of the same shape: layers are cut first, then how many of the ranks are there.
+//! Ranks go in whole tensor-parallel groups: a part of one holds a part of every tensor, which is
+//! the shape of no job.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,7 +44,7 @@ impl Scaling {
 
     /// The largest part of `ranks` ranks of `layout` for which `fits` says yes, given its layout
     /// and ranks, and that has, when one layer is left, at most `most_ranks` ranks. The smallest
-    /// there is, one layer on one rank, when even that does not fit. What is smaller than a part
+    /// there is, one layer on one group, when even that does not fit. What is smaller than a part
     /// that fits must fit too.
     pub fn largest_that(
         layout: &Layout,
@@ -55,8 +57,9 @@ impl Scaling {
         let (layers, left) = if ranks <= most_ranks && fits(1, ranks) {
             (last_that(1, all_layers, |l| fits(l, ranks)), ranks)
         } else {
-            let most = ranks.min(most_ranks).max(1);
-            let left = last_that(1, most, |r| fits(1, r));
+            let group = group(layout, ranks);
+            let most = ranks.min(most_ranks) / group;
+            let left = group * last_that(1, most, |groups| fits(1, groups * group));
             // Where the number of ranks is bounded by something else, layers may come back.
             (last_that(1, all_layers, |l| fits(l, left)), left)
         };
@@ -131,6 +134,17 @@ impl Scaling {
     }
 }
 
+/// Ranks that stay together when `ranks` ranks of `layout` are cut: those that share tensors,
+/// unless the run has parts of such groups already.
+pub(super) fn group(layout: &Layout, ranks: u64) -> u64 {
+    let tensor = layout.parallelism.tensor.max(1);
+    if ranks.is_multiple_of(tensor) {
+        tensor
+    } else {
+        1
+    }
+}
+
 /// `factor` of `bytes`, to the byte.
 fn share(bytes: u64, factor: f64) -> u64 {
     (factor * bytes as f64).round() as u64
@@ -184,8 +198,14 @@ mod tests {
         assert_eq!(scaling.ranks, 64);
         assert!(scaling.layers > 1 && scaling.layers < 80, "{scaling:?}");
         let smaller = Scaling::largest_within(&layout("llama3-70b"), 64, 10_000_000_000, 64);
-        assert_eq!(smaller.layers, 1);
-        assert!(smaller.ranks > 1 && smaller.ranks < 64, "{smaller:?}");
+        // Eight ranks share each tensor, so they go or stay together.
+        assert_eq!(smaller.ranks, 8);
+        let more = Scaling::largest_within(&layout("llama3-70b"), 64, 20_000_000_000, 37);
+        assert!(more.ranks > 8 && more.ranks < 37, "{more:?}");
+        assert_eq!(more.ranks % 8, 0);
+        // Part of a group was asked for.
+        let part = Scaling::largest_within(&layout("llama3-405b"), 5, 1, 5);
+        assert_eq!(part.ranks, 1);
     }
 
     #[test]
@@ -234,9 +254,10 @@ mod tests {
             let layout = layout("llama3-405b");
             let scaling = Scaling::largest_within(&layout, 512, most_bytes, most_ranks);
             let bytes = cut(&layout, scaling.layers).first_ranks_bytes(scaling.ranks);
-            prop_assert!(scaling.ranks <= most_ranks);
+            prop_assert_eq!(scaling.ranks % 8, 0);
+            prop_assert!(scaling.ranks <= most_ranks.max(8));
             prop_assert!(
-                bytes <= most_bytes || (scaling.layers, scaling.ranks) == (1, 1),
+                bytes <= most_bytes || (scaling.layers, scaling.ranks) == (1, 8),
                 "{:?} {}", scaling, bytes
             );
             let whole = scaling.full_bytes as f64;

@@ -34,6 +34,9 @@ pub struct TrainPlan {
     pub epochs: u32,
     /// Runs; above 1 the first is a warm-up that is not scored.
     pub runs: u32,
+    /// Whether MLPerf's closed rules were held to.
+    #[serde(default)]
+    pub closed: bool,
     /// The dataset.
     pub data: DataPlan,
     /// The loader of each accelerator.

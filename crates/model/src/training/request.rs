@@ -16,7 +16,7 @@ pub const MAX_READ_THREADS: u32 = 1024;
 pub const MAX_PREFETCH: u32 = 65_536;
 /// Epochs of a run: each of them is kept in the report.
 pub const MAX_EPOCHS: u32 = 1_000_000;
-/// Runs of a command.
+/// Scored runs of a command.
 pub const MAX_RUNS: u32 = 1000;
 
 /// Where the bytes of a run come from.
@@ -79,8 +79,10 @@ pub struct TrainRequest {
     pub storage: StorageKind,
     /// `--transfer-size` in bytes.
     pub transfer_size: Option<u64>,
-    /// `--runs`: above 1 the first is a warm-up that is not scored.
+    /// `--runs`: those that are scored; above 1 a warm-up comes before them.
     pub runs: Option<u32>,
+    /// `--closed`: whether MLPerf's closed rules bind the run.
+    pub closed: bool,
     /// `--threads`: I/O threads; `None` takes as many as the path and the CPUs want.
     pub threads: Option<u32>,
     /// Whether the times of every step are to be kept (`--mlperf-output`).

@@ -10,6 +10,7 @@ use super::plan::{
 };
 use super::profile::Profile;
 use super::request::{StorageKind, TrainRequest};
+use super::rules::{self, CLOSED_RUNS};
 use super::steps::{Split, steps};
 use super::transport;
 use super::warnings;
@@ -80,6 +81,7 @@ impl TrainPlan {
             problems: Problems::default(),
         };
         let plan = resolver.plan();
+        rules::closed_problems(workload, request, &plan, host, &mut resolver.problems);
         memory::check(&plan, request, host, &mut resolver.problems);
         let plan = resolver.problems.or(plan)?;
         let warnings = warnings::of(&plan, workload, request, host);
@@ -113,7 +115,7 @@ impl Resolver<'_> {
             "--epochs (train.epochs)",
             request.epochs.unwrap_or(workload.train.epochs),
         );
-        let runs = self.positive("--runs", request.runs.unwrap_or(1));
+        let runs = self.runs();
         if let Some(threads) = request.threads {
             self.positive("--threads", threads);
         }
@@ -150,6 +152,7 @@ impl Resolver<'_> {
             steps_per_epoch,
             epochs,
             runs,
+            closed: request.closed,
             loader,
             reads,
             compute,
@@ -199,6 +202,15 @@ impl Resolver<'_> {
             batch_size: self.positive("--batch-size (reader.batch_size)", batch_size),
             samples_per_file: self.samples_per_file(),
             read_threads,
+        }
+    }
+
+    /// All runs: several scored ones begin with a warm-up.
+    fn runs(&mut self) -> u32 {
+        let usual = if self.request.closed { CLOSED_RUNS } else { 1 };
+        match self.positive("--runs", self.request.runs.unwrap_or(usual)) {
+            1 => 1,
+            scored => scored.saturating_add(1),
         }
     }
 

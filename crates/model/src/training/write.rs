@@ -12,7 +12,7 @@ use super::request::StorageKind;
 use super::resolve::default_transfer_bytes;
 use super::steps::{Split, steps};
 use super::workload::{DataFormat, Workload};
-use crate::workload_file::sections;
+use crate::workload_file::{line, sections};
 
 impl Workload {
     /// This workload with what `plan` decided, so that its file makes the same plan again. What is
@@ -91,14 +91,6 @@ impl Workload {
             values.retain(|(path, _)| !path.starts_with("dataset.parquet."));
         }
         values
-    }
-}
-
-/// A value in one line: JSON is YAML.
-fn line(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => serde_json::to_string(other).expect("plain values are JSON"),
     }
 }
 

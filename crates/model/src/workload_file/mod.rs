@@ -19,13 +19,16 @@ pub use fault::{Fault, WorkloadError};
 pub(crate) use field::{Field, count, number, shown, text, wants};
 pub(crate) use read::Contents;
 pub(crate) use table::{Key, Table};
-pub(crate) use write::sections;
+pub(crate) use write::{line, sections};
 
 /// A key that was accepted but changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyNote {
     /// The key's path, `reader.pin_memory`.
     pub key: String,
+    /// What it is set to, in one line.
+    #[serde(default)]
+    pub value: String,
     /// Why it changes nothing.
     pub reason: String,
 }

@@ -5,6 +5,7 @@ use serde_yaml::Value;
 use super::KeyNote;
 use super::field::{Field, count, number, text, wants};
 use super::read::Contents;
+use super::write::line;
 use crate::names::distance;
 
 /// The keys of one kind of workload.
@@ -124,6 +125,11 @@ impl<W> Table<W> {
             .filter_map(|key| {
                 Some(KeyNote {
                     key: key.path().to_string(),
+                    value: contents
+                        .values
+                        .get(key.path())
+                        .map(line)
+                        .unwrap_or_default(),
                     reason: key.no_effect()?.to_string(),
                 })
             })

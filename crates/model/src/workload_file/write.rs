@@ -31,3 +31,11 @@ pub(crate) fn sections(values: Vec<(&'static str, Value)>) -> Mapping {
     }
     file
 }
+
+/// A value in one line: JSON is YAML.
+pub(crate) fn line(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => serde_json::to_string(other).expect("plain values are JSON"),
+    }
+}

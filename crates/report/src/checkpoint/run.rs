@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 use stormlp_model::checkpoint::{
-    Arithmetic, CheckpointReport, CheckpointResult, DurationAndRate, PhaseSummary,
+    Arithmetic, CheckpointReport, CheckpointResult, DeviceBytes, DurationAndRate, FsyncPolicy,
+    PhaseSummary,
 };
 use stormlp_model::evidence::Evidence;
 use stormlp_model::units::ByteSize;
@@ -107,13 +108,28 @@ fn units(report: &CheckpointReport) -> impl Iterator<Item = Value> {
 fn headline(report: &CheckpointReport) -> String {
     let own = report.plan.profile.headline();
     let phases = [
-        ("saved", &report.results.summary.save),
-        ("restored", &report.results.summary.restore),
+        (
+            "saved",
+            &report.results.summary.save,
+            saved_to_memory(report),
+        ),
+        (
+            "restored",
+            &report.results.summary.restore,
+            restored_from_memory(report),
+        ),
     ];
-    let rates = phases.into_iter().filter_map(|(done, summary)| {
+    let rates = phases.into_iter().filter_map(|(done, summary, of_memory)| {
         let pair = figure(summary.as_ref()?, own);
         let (rate, seconds) = (pair.gib_per_second.mean, pair.duration_seconds.mean);
-        Some(format!("{done} at {rate:.3} GiB/s ({seconds:.3} s each)"))
+        let memory = match (of_memory, done) {
+            (false, _) => "",
+            (true, "saved") => ", mostly written to memory",
+            (true, _) => ", mostly read from memory",
+        };
+        Some(format!(
+            "{done} at {rate:.3} GiB/s ({seconds:.3} s each{memory})"
+        ))
     });
     let rates: Vec<String> = rates.collect();
     let answer = match rates.is_empty() {
@@ -122,6 +138,42 @@ fn headline(report: &CheckpointReport) -> String {
     };
     let ended = ended(&report.ending);
     format!("checkpoint {}: {answer}{ended}", report.plan.model)
+}
+
+/// Whether most of what was restored came from the page cache: by what the block devices did, and
+/// where there is none by what lay in the cache before.
+fn restored_from_memory(report: &CheckpointReport) -> bool {
+    let restores = &report.results.restores;
+    let of_devices = device_bytes(restores, |device| device.read_bytes);
+    let cached = |result: &CheckpointResult| {
+        let cache = result.page_cache_before?;
+        Some(cache.share * result.bytes as f64)
+    };
+    let from_cache = || restores.iter().map(cached).sum::<Option<f64>>();
+    let bytes = restores.iter().map(|result| result.bytes).sum::<u64>() as f64;
+    report.plan.path().uses_page_cache()
+        && match (of_devices, from_cache()) {
+            (Some(device), _) => device < bytes / 2.0,
+            (None, Some(cached)) => cached > bytes / 2.0,
+            (None, None) => false,
+        }
+}
+
+/// Whether most of what was saved was still in memory when the saves were over.
+fn saved_to_memory(report: &CheckpointReport) -> bool {
+    let saves = &report.results.saves;
+    let bytes = saves.iter().map(|result| result.bytes).sum::<u64>() as f64;
+    report.plan.path().uses_page_cache()
+        && report.plan.fsync == FsyncPolicy::None
+        && device_bytes(saves, |device| device.written_bytes).is_none_or(|b| b < bytes / 2.0)
+}
+
+/// What the block devices moved in all of `results`; `None` where that is not known of each.
+fn device_bytes(results: &[CheckpointResult], moved: fn(&DeviceBytes) -> u64) -> Option<f64> {
+    let each = results
+        .iter()
+        .map(|result| result.device.as_ref().map(moved));
+    each.sum::<Option<u64>>().map(|bytes| bytes as f64)
 }
 
 /// What moved the bytes, with its proof.

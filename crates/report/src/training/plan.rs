@@ -8,6 +8,14 @@ use stormlp_model::units::{ByteSize, format_duration};
 use super::run::setting;
 use crate::document::{Document, Facts};
 
+/// How many runs, and which of them is not scored.
+fn runs(plan: &TrainPlan) -> String {
+    match plan.runs {
+        0 | 1 => "1".to_string(),
+        all => format!("a warm-up and {} that are scored", all - 1),
+    }
+}
+
 /// Every number of the plan.
 pub fn plan(plan: &TrainPlan) -> Document {
     let mut document = Document::new(format!("plan of {}", setting(plan)));
@@ -22,7 +30,11 @@ pub fn plan(plan: &TrainPlan) -> Document {
         "steps",
         format!(
             "{} an epoch, each {} samples on {} accelerators; epochs: {}, runs: {}",
-            plan.steps_per_epoch, plan.batch_size, plan.accelerators, plan.epochs, plan.runs
+            plan.steps_per_epoch,
+            plan.batch_size,
+            plan.accelerators,
+            plan.epochs,
+            runs(plan)
         ),
     );
     facts.add("compute", format!("{} a step", plan.compute));

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 use stormlp_model::report::Ending;
+use stormlp_model::stats::mean;
 use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::training::report::{EpochReport, Measures, RunReport, TrainReport};
+use stormlp_model::training::report::{EpochReport, Measures, TrainReport};
 use stormlp_model::units::{ByteSize, counted, format_duration};
 
 use crate::document::{Cell, Column, Document, Facts, Quantity, Table};
@@ -60,7 +61,7 @@ pub fn document(report: &TrainReport) -> Document {
     storage::describe(&report.head.host, &mut document.facts);
     document.table(epochs(report));
     if !report.results.runs.is_empty() {
-        document.table(runs(&report.results.runs));
+        document.table(runs(report));
     }
     let latency = &report.results.latency;
     let waits = [
@@ -120,8 +121,13 @@ fn headline(report: &TrainReport) -> String {
     };
     match &report.ending {
         Ending::Complete => format!(
-            "AU {:.2} %: {verb} the {:.1} % of {}",
+            "AU {:.2} %{}: {verb} the {:.1} % of {}",
             report.results.mean.au_percent.profile,
+            if is_from_memory(report) {
+                " (mostly read from memory)"
+            } else {
+                ""
+            },
             report.results.threshold_percent,
             report.results.workload
         ),
@@ -131,6 +137,21 @@ fn headline(report: &TrainReport) -> String {
         Ending::Stopped => "no result: the run was stopped by the user".to_string(),
         Ending::Failed { message, .. } => format!("no result: {message}"),
     }
+}
+
+/// Whether most of what was read came from the page cache: by what the block devices did, and where
+/// there is none by what lay in the cache when epochs began.
+fn is_from_memory(report: &TrainReport) -> bool {
+    let cost = &report.results.cost;
+    if !report.plan.transport.path.uses_page_cache() || cost.bytes_read == 0 {
+        return false;
+    }
+    if let Some(device) = cost.device_bytes_read {
+        return device < cost.bytes_read / 2;
+    }
+    let epochs = report.results.scored_epochs();
+    let shares: Option<Vec<f64>> = epochs.iter().map(|epoch| epoch.cached_share).collect();
+    shares.is_some_and(|shares| mean(&shares) > 0.5)
 }
 
 fn verdict(report: &TrainReport, facts: &mut Facts) {
@@ -183,12 +204,17 @@ fn setup(report: &TrainReport, facts: &mut Facts) {
 /// What is emulated, by which edition.
 pub(super) fn setting(plan: &TrainPlan) -> String {
     format!(
-        "{} on {} emulated {}, profile {} ({})",
+        "{} on {} emulated {}, profile {} ({}{})",
         plan.workload,
         plan.accelerators,
         plan.accelerator,
         plan.profile,
-        plan.profile.describe()
+        plan.profile.describe(),
+        if plan.closed {
+            ", held to its closed rules"
+        } else {
+            ""
+        }
     )
 }
 
@@ -243,22 +269,39 @@ fn row(name: String, measures: &Measures, cached: Option<f64>) -> Vec<Cell> {
     ]
 }
 
-fn runs(runs: &[RunReport]) -> Table {
+fn runs(report: &TrainReport) -> Table {
+    let row = |kind: &str, run: String, mean: &Measures, seconds: f64| {
+        vec![
+            run.into(),
+            kind.into(),
+            Quantity::higher(mean.au_percent.profile, "%").into(),
+            Quantity::higher(mean.samples_per_second, "samples/s").into(),
+            Quantity::higher(mean.mib_per_second, "MiB/s").into(),
+            format_duration(seconds).into(),
+        ]
+    };
     let words = ["run", ""].map(|name| Column::words(name, 0));
     let numbers = ["AU %", "samples/s", "MiB/s", "took"].map(|name| Column::numbers(name, 0));
     let mut table = Table::new(words.into_iter().chain(numbers));
-    for run in runs {
+    for run in &report.results.runs {
         let kind = if run.warm_up { "warm-up" } else { "scored" };
+        let number = run.run.to_string();
         table.row(
-            run.run.to_string(),
-            vec![
-                run.run.to_string().into(),
-                kind.into(),
-                Quantity::higher(run.mean.au_percent.profile, "%").into(),
-                Quantity::higher(run.mean.samples_per_second, "samples/s").into(),
-                Quantity::higher(run.mean.mib_per_second, "MiB/s").into(),
-                format_duration(run.duration_seconds).into(),
-            ],
+            number.clone(),
+            row(kind, number, &run.mean, run.duration_seconds),
+        );
+    }
+    let scored = report.results.runs.iter().filter(|run| !run.warm_up);
+    if scored.count() > 1 {
+        let results = &report.results;
+        table.row(
+            "mean of runs",
+            row(
+                "scored",
+                "mean".to_string(),
+                &results.mean,
+                results.duration_seconds,
+            ),
         );
     }
     table

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     hosts: u32,
 
     /// Memory of one host [default: this host's, or its control group's limit when lower]
-    #[arg(long, value_name = "SIZE", value_parser = workloads::parse_some_bytes)]
+    #[arg(long, visible_alias = "memory", value_name = "SIZE", value_parser = workloads::parse_some_bytes)]
     host_memory: Option<ByteSize>,
 
     /// Whose rounding: v1 and v2 down, v3 and native up [default: the workload's own edition]

@@ -77,9 +77,14 @@ pub(crate) struct WorkloadArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     steps: Option<u64>,
 
-    /// Runs; 6 is MLPerf's one warm-up and five scored ones
+    /// Scored runs; several begin with a warm-up run that is not scored, as MLPerf's 5 do
+    /// [default: 1; 5 with --closed]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_RUNS)))]
     runs: Option<u32>,
+
+    /// Hold the run to MLPerf's closed rules: each one that it would break is named
+    #[arg(long)]
+    closed: bool,
 
     /// Seed of the shuffles
     #[arg(long, value_name = "N")]
@@ -305,6 +310,7 @@ pub(crate) fn request(
         },
         transfer_size: read.transfer_size.map(ByteSize::bytes),
         runs: workload.runs,
+        closed: workload.closed,
         threads: read.threads,
         memory_limit_bytes: read.memory_limit.map(ByteSize::bytes),
         checkpoint_folder: read.checkpoint_folder.clone().map(Into::into),
