@@ -190,11 +190,27 @@ fn mlperfs_files_have_dlios_keys() {
     let folder = folder();
     let arguments = ["--writes", "1", "--reads", "1", "--mlperf-output", "mlperf"];
     tiny(folder.path(), &arguments).assert().success();
+    let runs = folder.path().join("mlperf/checkpointing/tiny");
+    let mut runs = fs::read_dir(runs).unwrap().map(|run| run.unwrap().path());
+    let run = runs.next().unwrap();
     let read = |name: &str| -> Value {
-        let text = fs::read_to_string(folder.path().join("mlperf").join(name)).unwrap();
+        let text = fs::read_to_string(run.join(name)).unwrap();
         serde_json::from_str(&text).unwrap()
     };
     let summary = read("summary.json");
+    let moment = run.file_name().unwrap().to_str().unwrap();
+    let metadata = read(&format!("checkpointing_{moment}_metadata.json"));
+    assert_eq!(metadata["generator"], "stormlp");
+    assert_eq!(metadata["verification"], "REHEARSAL");
+    // What was written describes the same checkpoints.
+    let config = run.join("dlio_config/config.yaml");
+    let mut again = stormlp();
+    again
+        .arg("checkpoint")
+        .arg(&config)
+        .args(["--dry-run", "--format", "json"]);
+    let plan: Value = serde_json::from_str(&stdout(again.assert().success())).unwrap();
+    assert_eq!(plan["total_bytes"], 62_377_984);
     assert_eq!(summary["num_accelerators"], 8);
     for name in ["save", "load"] {
         for key in [

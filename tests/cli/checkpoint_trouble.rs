@@ -32,10 +32,13 @@ fn numbers_that_make_no_sense_are_refused() {
         ),
         (&["--closed"], "closed rules"),
         (&["--rank-shift", "8"], "--rank-shift 8 with 8 ranks"),
-        (&["--scale", "0.0001"], "one layer on one rank is"),
+        (
+            &["--scale", "0.0001"],
+            "one layer on the 2 ranks that share its tensors is",
+        ),
         (
             &["--scale", "0.0001", "--dry-run"],
-            "one layer on one rank is",
+            "one layer on the 2 ranks that share its tensors is",
         ),
     ];
     for (arguments, part) in no_plan {

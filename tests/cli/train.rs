@@ -271,6 +271,14 @@ fn the_files_of_mlperfs_tools_hold_the_same_figures() {
     let words =
         format!("unet3d --files 21 --epochs 2 --compute-time 1ms --mlperf-output mlperf {SMALL}");
     let report = report(folder.path(), &words);
+    let runs = folder.path().join("mlperf/training/unet3d/run");
+    let run = fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
+    let mut show = stormlp();
+    let shown = stdout(show.arg("report").arg(&run).assert().success());
+    assert!(
+        shown.starts_with("AU ") && shown.contains("no MLPerf result"),
+        "{shown}"
+    );
     let summary = &mlperf_files(folder.path(), "summary.json")[0];
     let theirs = summary["metric"]["train_au_mean_percentage"]
         .as_f64()

@@ -4,10 +4,11 @@ use strum::IntoStaticStr;
 
 use crate::content::{Content, FileContent};
 use crate::format::indexed_binary::IndexedBinary;
+use crate::format::jpeg::Jpeg;
 use crate::format::npy::Npy;
 use crate::format::npz::Npz;
 use crate::format::parquet::{Parquet, ParquetColumn};
-use crate::format::raw::Raw;
+use crate::format::png::Png;
 use crate::format::tfrecord::Tfrecord;
 use crate::format::{FileSpec, Format};
 use crate::names::{Naming, Split};
@@ -23,9 +24,9 @@ pub enum FormatKind {
     Npy,
     /// TensorFlow's records.
     Tfrecord,
-    /// v3.0's raw bytes under `.jpeg`.
+    /// Images of few pixels and much comment.
     Jpeg,
-    /// v3.0's raw bytes under `.png`.
+    /// Images whose pixels are the content.
     Png,
     /// Concatenated samples with an index.
     IndexedBinary,
@@ -394,7 +395,8 @@ fn build_format(
         FormatKind::Npz => (Box::new(Npz), sizes),
         FormatKind::Npy => (Box::new(Npy), sizes),
         FormatKind::Tfrecord => (Box::new(Tfrecord), sizes),
-        FormatKind::Jpeg | FormatKind::Png => (Box::new(Raw), sizes),
+        FormatKind::Jpeg => (Box::new(Jpeg), sizes),
+        FormatKind::Png => (Box::new(Png), sizes),
         FormatKind::IndexedBinary => (Box::new(IndexedBinary), sizes),
         FormatKind::Parquet {
             columns,

@@ -7,9 +7,11 @@ use std::path::Path;
 use std::process::Command;
 
 use stormlp_dataset::content::{Content, FileContent};
+use stormlp_dataset::format::jpeg::Jpeg;
 use stormlp_dataset::format::npy::Npy;
 use stormlp_dataset::format::npz::Npz;
 use stormlp_dataset::format::parquet::{ElementType, Parquet, ParquetColumn};
+use stormlp_dataset::format::png::Png;
 use stormlp_dataset::format::tfrecord::Tfrecord;
 use stormlp_dataset::format::{ChunkSink, FileSpec, Format, SinkError};
 use stormlp_dataset::sizes::SampleShape;
@@ -112,6 +114,35 @@ np.save(sys.argv[1] + '.again.npy', x)
 assert open(sys.argv[1], 'rb').read() == open(sys.argv[1] + '.again.npy', 'rb').read()
 ";
     python("numpy", script, &path);
+}
+
+#[test]
+fn pillow_opens_jpeg_and_png_as_dlios_reader_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "
+import sys, os, numpy as np
+from PIL import Image
+x = np.asarray(Image.open(sys.argv[1]))
+assert x.dtype == np.uint8 and x.size > 0, (x.shape, x.dtype)
+assert Image.open(sys.argv[1]).convert('RGB').size == (x.shape[1], x.shape[0])
+size = os.path.getsize(sys.argv[1])
+if sys.argv[1].endswith('png') and size > 1000:
+    assert x.size > 0.9 * size - 1000, (x.size, size)
+    assert 100 < x.mean() < 155, x.mean()
+";
+    for bytes in [1, 200, 241, 4096, 65_700, 322_624, 3_000_001] {
+        let file = file(1, &[bytes]);
+        let formats: [(&str, &dyn Format); 2] = [("jpeg", &Jpeg), ("png", &Png)];
+        for (name, format) in formats {
+            let path = folder.path().join(format!("a{bytes}.{name}"));
+            write(format, &file, &path);
+            assert_eq!(
+                std::fs::metadata(&path).unwrap().len(),
+                format.file_bytes(&file).unwrap()
+            );
+            python("PIL", script, &path);
+        }
+    }
 }
 
 #[test]

@@ -50,6 +50,19 @@ pub fn distance(typed: &str, known: &str) -> Option<usize> {
     ((length >= 3 && known.starts_with(typed)) || edits <= wrong.max(1)).then_some(edits)
 }
 
+/// `name` as the name of a file or folder, `other` when nothing of it can stay.
+pub fn file_name(name: &str, other: &str) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let name: String = name
+        .chars()
+        .map(|c| if safe(c) { c } else { '-' })
+        .collect();
+    match name.trim_start_matches('.') {
+        "" => other.to_string(),
+        name => name.to_string(),
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -6,10 +6,12 @@
 pub mod checkpoint;
 pub mod csv;
 pub mod dataset;
+pub mod dlio;
 pub mod doctor;
 pub mod document;
 pub mod markdown;
 pub mod matrix;
+pub mod mlperf;
 pub mod numbers;
 pub mod records;
 pub mod series;

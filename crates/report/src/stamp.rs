@@ -13,6 +13,12 @@ pub(crate) fn moment(unix_seconds: f64) -> DateTime<Utc> {
     DateTime::from_timestamp_micros(micros).unwrap_or(DateTime::<Utc>::MAX_UTC)
 }
 
+/// An RFC 3339 moment as seconds since 1970; 0 for text that is no such moment.
+pub(crate) fn unix_seconds(moment: &str) -> f64 {
+    let parsed = moment.parse::<DateTime<Utc>>();
+    parsed.map_or(0.0, |at| at.timestamp_micros() as f64 / 1e6)
+}
+
 /// `seconds` after an RFC 3339 moment, as DLIO's time stamp. Text that is no such moment comes
 /// back as it is.
 pub(crate) fn iso_after(started: &str, seconds: f64) -> String {

@@ -7,12 +7,13 @@ mod bytes;
 mod error;
 mod framed;
 pub mod indexed_binary;
+pub mod jpeg;
 pub mod npy;
 pub mod npz;
 mod npz_read;
 pub mod parquet;
 mod parquet_footer;
-pub mod raw;
+pub mod png;
 pub mod tfrecord;
 pub mod tfrecord_scan;
 mod thrift;
@@ -187,6 +188,18 @@ pub(crate) fn total_payload(file: &FileSpec) -> Result<u64, EncodeError> {
                 file.samples
             ))
         })
+}
+
+/// A file that is one sample as a whole.
+fn one_sample(name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {
+    let bytes = source.file_bytes();
+    if bytes == 0 {
+        return Err(FormatError::truncated(name, 0, "a sample", 0));
+    }
+    Ok(FileLayout {
+        samples: 1,
+        spans: Spans::Interleaved(Span { offset: 0, bytes }),
+    })
 }
 
 #[cfg(test)]

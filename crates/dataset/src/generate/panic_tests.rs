@@ -19,7 +19,7 @@ use stormlp_transfer::{
 use super::{Existing, GenerateError, GeneratePlan, run, verify};
 use crate::content::Content;
 use crate::dataset::{Dataset, FormatKind, Recipe};
-use crate::format::raw::Raw;
+use crate::format::jpeg::Jpeg;
 use crate::format::{
     ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt,
 };
@@ -32,12 +32,12 @@ const FILES: u64 = 40;
 
 impl Format for Panics {
     fn file_bytes(&self, file: &FileSpec) -> Option<u64> {
-        Raw.file_bytes(file)
+        Jpeg.file_bytes(file)
     }
 
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
         assert!(file.content.file != FILES / 2, "an injected fault");
-        Raw.encode(file, sink)
+        Jpeg.encode(file, sink)
     }
 
     fn inspect(&self, _name: &str, _source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {

@@ -70,9 +70,9 @@ pub enum DataFormat {
     Npy,
     /// TensorFlow's record file.
     Tfrecord,
-    /// JPEG, or v3's raw bytes under that name.
+    /// JPEG images; v3.0's DLIO makes raw bytes under that name.
     Jpeg,
-    /// PNG, or v3's raw bytes under that name.
+    /// PNG images; v3.0's DLIO makes raw bytes under that name.
     Png,
     /// Concatenated samples with offset and size files.
     IndexedBinary,

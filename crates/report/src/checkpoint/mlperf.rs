@@ -2,16 +2,143 @@
 
 use serde_json::{Map, Value, json};
 use stormlp_model::checkpoint::{
-    CheckpointProfile, CheckpointReport, CheckpointResult, PhaseSummary,
+    CheckpointPlan, CheckpointProfile, CheckpointReport, CheckpointResult, FsyncPolicy,
+    PhaseSummary,
 };
+use stormlp_model::names::file_name;
 use stormlp_model::units::GIB;
 
-use crate::stamp::iso_after;
+use crate::mlperf::{
+    self, Metadata, OutputFile, free_folder, hydra, override_list, pretty, run_moment,
+};
+use crate::stamp::{self, iso_after};
+
+/// The files of a run, in the layout of its edition. The folder is named for the second in which the
+/// run began; where `taken` says that a folder of this name is there already, a number follows.
+#[must_use]
+pub fn files(report: &CheckpointReport, taken: &dyn Fn(&str) -> bool) -> Vec<OutputFile> {
+    let plan = &report.plan;
+    let started = stamp::unix_seconds(&report.head.started_at);
+    let leaf = format!(
+        "checkpointing/{}/{}",
+        file_name(&plan.model, "model"),
+        run_moment(started)
+    );
+    let folder = free_folder(
+        match plan.profile {
+            CheckpointProfile::V3 => {
+                let host = &report.head.host.hostname;
+                format!("whatif/stormlp/results/{host}/{leaf}")
+            }
+            CheckpointProfile::V2 | CheckpointProfile::Native => leaf,
+        },
+        taken,
+    );
+    let (config, overrides) = (config(plan), overrides(plan));
+    let file = |name: &str, content: String| OutputFile {
+        path: format!("{folder}/{name}"),
+        content,
+    };
+    let metadata = Metadata {
+        benchmark: "checkpointing",
+        folder: &folder,
+        started_unix_seconds: started,
+        runtime_seconds: report.results.elapsed_seconds,
+        command: &report.head.command,
+        args: args(report),
+        overrides: &overrides,
+        config: config.clone(),
+        mark: mark(report),
+    };
+    vec![
+        file("summary.json", pretty(&summary(report))),
+        file("0_per_epoch_stats.json", pretty(&per_epoch_stats(report))),
+        // JSON is YAML that quotes every word.
+        file("dlio_config/config.yaml", pretty(&config)),
+        file("dlio_config/overrides.yaml", override_list(&overrides)),
+        file("dlio_config/hydra.yaml", hydra(&plan.model, &folder)),
+        metadata.file(),
+    ]
+}
+
+/// The workload as it ran, with DLIO's keys.
+fn config(plan: &CheckpointPlan) -> Value {
+    let (shape, spread) = (&plan.layout.architecture, &plan.layout.parallelism);
+    json!({"workload": {
+        "framework": "pytorch",
+        "workflow": {"generate_data": false, "train": false, "checkpoint": true},
+        "model": {
+            "name": plan.model,
+            "type": "transformer",
+            "num_layers": shape.num_layers,
+            "model_datatype": plan.layout.model_datatype,
+            "optimizer_datatype": plan.layout.optimizer_datatype,
+            "parallelism": {
+                "tensor": spread.tensor,
+                "pipeline": spread.pipeline,
+                "data": spread.data,
+                "zero_stage": spread.zero_stage,
+            },
+            "transformer": {
+                "vocab_size": shape.vocab_size,
+                "hidden_size": shape.hidden_size,
+                "ffn_hidden_size": shape.ffn_hidden_size,
+                "num_attention_heads": shape.num_attention_heads,
+                "num_kv_heads": shape.num_kv_heads,
+            },
+        },
+        "checkpoint": {
+            "checkpoint_folder": plan.folders.first(),
+            "mode": plan.mode,
+            "fsync": plan.fsync != FsyncPolicy::None,
+            "num_checkpoints_write": plan.writes,
+            "num_checkpoints_read": plan.restores.len(),
+            "time_between_checkpoints": plan.pause_seconds,
+        },
+    }})
+}
+
+/// What a launcher of MLPerf's sets of a model's file.
+fn overrides(plan: &CheckpointPlan) -> Vec<String> {
+    let folder = plan.folders.first().map(ToString::to_string);
+    let set = |key: &str, value: String| format!("++workload.checkpoint.{key}={value}");
+    vec![
+        format!("workload={}", plan.model.replace('-', "_")),
+        set("checkpoint_folder", folder.unwrap_or_default()),
+        set("num_checkpoints_write", plan.writes.to_string()),
+        set("num_checkpoints_read", plan.restores.len().to_string()),
+    ]
+}
+
+/// The run as mlpstorage's options would say it.
+fn args(report: &CheckpointReport) -> Value {
+    let (plan, host) = (&report.plan, &report.head.host);
+    json!({
+        "command": "run",
+        "model": plan.model,
+        "num_processes": plan.scaling.ranks,
+        "hosts": [host.hostname],
+        "client_host_memory_in_gb": host.memory_bytes / GIB,
+        "checkpoint_folder": plan.folders.first(),
+        "num_checkpoints_write": plan.writes,
+        "num_checkpoints_read": plan.restores.len(),
+    })
+}
+
+/// Whose run it is, for files that look like those of others.
+fn mark(report: &CheckpointReport) -> Value {
+    json!({
+        "version": report.head.host.stormlp_version,
+        "profile": report.plan.profile,
+        "scale": report.plan.scale,
+        "scaled": report.plan.is_scaled(),
+        "held_to_closed_rules": report.plan.closed,
+        "emulated_accelerator_memory": report.plan.save.emulated,
+    })
+}
 
 /// `summary.json`. Values of phases that did not run are left out.
-pub fn summary(report: &CheckpointReport) -> Value {
-    let host = &report.head.host;
-    let memory_gib = host.memory_bytes as f64 / GIB as f64;
+pub(super) fn summary(report: &CheckpointReport) -> Value {
     let mut metric = Map::new();
     let phases = [
         ("save", &report.results.summary.save),
@@ -24,31 +151,24 @@ pub fn summary(report: &CheckpointReport) -> Value {
     }
     let size_gib = report.plan.dlio_counted_bytes as f64 / GIB as f64;
     metric.insert("checkpoint_size_GB".to_string(), size_gib.into());
-    json!({
+    let mut summary = json!({
         "start": iso_after(&report.head.started_at, 0.0),
         "num_accelerators": report.plan.scaling.ranks,
-        "num_hosts": 1,
-        "hostname": host.hostname,
         "metric": metric,
         "num_files_train": 0,
         "num_files_eval": 0,
         "num_samples_per_file": 1,
-        "host_cpu_count": [host.cpus],
-        "host_processor_name": [host.cpu_model],
         "potential_caching": [0],
-        "host_cpuinfo": { "model name": host.cpu_model },
-        "host_meminfo": { "MemTotal": format!("{} kB", host.memory_bytes >> 10) },
-        "host_memory_GB": [memory_gib],
         "data_size_per_host_GB": 0.0,
         "epochs": 1,
         "end": iso_after(&report.head.started_at, report.results.elapsed_seconds),
-        "stormlp": {
-            "profile": report.plan.profile,
-            "scale": report.plan.scale,
-            "scaled": report.plan.is_scaled(),
-            "emulated_accelerator_memory": report.plan.save.emulated,
-        },
-    })
+        "stormlp": mark(report),
+    });
+    let is_v3 = report.plan.profile == CheckpointProfile::V3;
+    if let Value::Object(entries) = &mut summary {
+        entries.extend(mlperf::host(&report.head.host, is_v3));
+    }
+    summary
 }
 
 /// The four values of a phase.
@@ -77,7 +197,7 @@ fn phase_metrics(
 }
 
 /// `0_per_epoch_stats.json`.
-pub fn per_epoch_stats(report: &CheckpointReport) -> Value {
+pub(super) fn per_epoch_stats(report: &CheckpointReport) -> Value {
     let started = &report.head.started_at;
     let mut epoch = json!({ "start": iso_after(started, 0.0) });
     let phases = [

@@ -7,7 +7,7 @@ mod mlperf;
 mod plan;
 mod run;
 
-pub use mlperf::{per_epoch_stats, summary as mlperf_summary};
+pub use mlperf::files as mlperf_files;
 pub use plan::{DryRun, dry_run, opening};
 pub(crate) use run::RECORDS;
 pub use run::document;

@@ -163,7 +163,7 @@ fn every_line_of_a_scaled_report_says_so() {
 
 #[test]
 fn mlperfs_summary_is_rank_0s_stopwatch() {
-    let summary = mlperf_summary(&report(1.0));
+    let summary = mlperf::summary(&report(1.0));
     let metric = &summary["metric"];
     assert_eq!(metric["save_checkpoint_duration_mean_seconds"], 1.0);
     assert_eq!(metric["save_checkpoint_io_mean_GB_per_second"], 2.0);
@@ -174,7 +174,7 @@ fn mlperfs_summary_is_rank_0s_stopwatch() {
     );
     assert_eq!(summary["start"], "2026-01-31T23:59:55.000000");
     assert_eq!(summary["end"], "2026-02-01T00:00:15.000000");
-    let stats = per_epoch_stats(&report(1.0));
+    let stats = mlperf::per_epoch_stats(&report(1.0));
     assert_eq!(stats["1"]["save_ckpt2"]["throughput"], 2.0);
     assert_eq!(stats["1"]["duration"], "20.00");
 }

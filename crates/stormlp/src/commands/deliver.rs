@@ -13,7 +13,9 @@ use clap::{Args, ValueEnum};
 use stormlp_model::report::{AnyReport, Ending, ReportKind};
 use stormlp_report::document::Document;
 use stormlp_report::matrix::{Columns, gdsio_lines};
+use stormlp_report::mlperf::OutputFile;
 use stormlp_report::{csv, markdown, text};
+use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 
 use super::saved;
 use crate::exit::Failure;
@@ -24,7 +26,7 @@ pub(crate) use journal::cells as journal_cells;
 pub(crate) use saver::{Saver, results_folder};
 
 /// What to do when MLPerf's files have no place.
-pub(crate) const MLPERF_HELP: &str = "name a folder that you may write to: --mlperf-output DIR";
+const MLPERF_HELP: &str = "name a folder that you may write to: --mlperf-output DIR";
 
 /// How a result is written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -192,13 +194,13 @@ impl ShowArgs {
         })
     }
 
-    /// Refuses the options that a list of reports has no use for.
-    pub(crate) fn of_list(self) -> Result<Format, Failure> {
+    /// Refuses the options that only one report of stormlp's has a use for, not `this`.
+    pub(crate) fn of_other(self, this: &str) -> Result<Format, Failure> {
         match self.export.is_empty() && self.baseline.is_none() {
             true => Ok(self.format),
-            false => Err(Failure::usage(
-                "--export and --baseline go with one report, not with a folder of them",
-            )),
+            false => Err(Failure::usage(format!(
+                "--export and --baseline go with one report, not with {this}"
+            ))),
         }
     }
 }
@@ -364,6 +366,28 @@ pub(crate) fn make_mlperf_folder(folder: Option<&Path>) -> Result<(), Failure> {
     fs::create_dir_all(folder)
         .with_context(|| format!("cannot make the folder {}", folder.display()))
         .map_err(|error| Failure::machine(error).with_help(MLPERF_HELP))
+}
+
+/// Writes the files that MLPerf's tools read, as `files` makes them when it is told which names are
+/// taken: the results of another run are never written over.
+pub(crate) fn write_mlperf(
+    folder: Option<&Path>,
+    files: impl FnOnce(&dyn Fn(&str) -> bool) -> Vec<OutputFile>,
+) -> Result<(), Failure> {
+    let Some(folder) = folder else {
+        return Ok(());
+    };
+    Disk.hold(folder);
+    let taken = |name: &str| !matches!(Disk.look(&folder.join(name)), Ok(None));
+    for file in files(&taken) {
+        let path = folder.join(&file.path);
+        let parent = path.parent().unwrap_or(folder);
+        Disk.make_folder(parent)
+            .and_then(|()| Disk.write(&path, file.content.as_ref(), Durability::Whole))
+            .with_context(|| format!("cannot write {}", path.display()))
+            .map_err(|error| Failure::machine(error).with_help(MLPERF_HELP))?;
+    }
+    Ok(())
 }
 
 /// The format that a file's extension names.

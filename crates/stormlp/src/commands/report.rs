@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use stormlp_model::units::counted;
+use stormlp_report::dlio::{self, DlioRun};
 use stormlp_report::document::Document;
 use stormlp_report::markdown;
 use stormlp_report::matrix::Columns;
@@ -22,9 +23,12 @@ use crate::session::Session;
 Examples:
   stormlp report                                        what is saved in ./stormlp-results
   stormlp report stormlp-results/gds-matrix-20261121-101502
+  stormlp report results/training/unet3d/run/20261121_101502
+                                                        DLIO's summary.json, ranks' files beside it
   stormlp report after/report.json --baseline before/report.json --format markdown")]
 pub(crate) struct Args {
-    /// A saved report, the folder of one, or a folder of such folders
+    /// A saved report, the folder of one, or a folder of such folders; or summary.json of DLIO and
+    /// mlpstorage, or the folder of one
     /// [default: $STORMLP_RESULTS_DIR, else stormlp-results]
     #[arg(value_name = "FILE|DIR")]
     place: Option<PathBuf>,
@@ -50,6 +54,9 @@ const RECORDS: [(&str, &str); 6] = [
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     let place = args.place.unwrap_or_else(deliver::results_folder);
     let file = saved::file(&place);
+    if let Some(run) = saved::dlio(&file)? {
+        return of_dlio(&run, args.output, args.columns.columns);
+    }
     if file.is_dir() {
         return list(&file, args.output, args.columns.columns);
     }
@@ -60,6 +67,23 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     delivery.write(&report)
 }
 
+/// What DLIO or mlpstorage left of a run.
+fn of_dlio(run: &DlioRun, output: ShowArgs, columns: Columns) -> Result<(), Failure> {
+    if columns != Columns::Standard {
+        return Err(Failure::usage(
+            "--columns goes with a report of `stormlp gds`",
+        ));
+    }
+    let document = dlio::document(run);
+    match output.of_other("DLIO's files")? {
+        Format::Json => output::print(&output::json(&run.summary)?),
+        Format::Text => output::show(&document),
+        Format::Markdown => output::print(&markdown::render(&document)),
+        Format::Csv => output::print(&deliver::rows(&document, true)?),
+        Format::Gdsio => Err(Failure::usage("DLIO's files have no gdsio lines")),
+    }
+}
+
 /// When, by which command, how it ended and what it came to, for each report of a folder.
 fn list(folder: &Path, output: ShowArgs, columns: Columns) -> Result<(), Failure> {
     if columns != Columns::Standard {
@@ -67,7 +91,7 @@ fn list(folder: &Path, output: ShowArgs, columns: Columns) -> Result<(), Failure
             "--columns goes with one report, not with a folder of them",
         ));
     }
-    let format = output.of_list()?;
+    let format = output.of_other("a folder of them")?;
     let files: Vec<PathBuf> = fs::read_dir(folder)
         .map_err(|error| Failure::machine(anyhow::Error::new(error)))?
         .flatten()

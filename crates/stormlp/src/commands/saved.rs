@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use serde_json::Value;
 use stormlp_model::report::{AnyReport, Ending, ReportKind};
+use stormlp_report::dlio::{self, DlioRun};
 
 use super::deliver;
 use super::workloads::read_bounded;
@@ -21,6 +23,47 @@ pub(crate) fn file(place: &Path) -> PathBuf {
         true => inside,
         false => place.to_path_buf(),
     }
+}
+
+/// The files of a run of DLIO's, when `place` is its `summary.json` or the folder of one.
+///
+/// # Errors
+/// With exit code 4 when a file cannot be read, and 3 when it is not what its name says.
+pub(crate) fn dlio(place: &Path) -> Result<Option<DlioRun>, Failure> {
+    let inside = place.join("summary.json");
+    let summary = if inside.is_file() { &inside } else { place };
+    if !summary.is_file() || summary.file_name() != Some("summary.json".as_ref()) {
+        return Ok(None);
+    }
+    let mut run = DlioRun {
+        summary: python_json(summary)?,
+        ..DlioRun::default()
+    };
+    if !dlio::is_summary(&run.summary) {
+        let error = anyhow::anyhow!("{} is no summary of DLIO's", summary.display());
+        return Err(Failure::no_plan(error).with_help(LISTING));
+    }
+    for rank in 0u32.. {
+        let of_rank = |name: &str| summary.with_file_name(format!("{rank}_{name}.json"));
+        let (stats, output) = (of_rank("per_epoch_stats"), of_rank("output"));
+        if !stats.is_file() && !output.is_file() {
+            break;
+        }
+        for (file, into) in [(stats, &mut run.stats), (output, &mut run.outputs)] {
+            if file.is_file() {
+                into.push(python_json(&file)?);
+            }
+        }
+    }
+    Ok(Some(run))
+}
+
+/// Reads JSON as Python writes it.
+fn python_json(path: &Path) -> Result<Value, Failure> {
+    let text = read_bounded(path, "file of DLIO's", MOST_REPORT_BYTES)?;
+    serde_json::from_str(&dlio::without_nan(&text))
+        .with_context(|| format!("{} cannot be used", path.display()))
+        .map_err(Failure::no_plan)
 }
 
 /// Reads a saved report of any kind; that of an unfinished matrix with the cells in its journal.

@@ -1,18 +1,19 @@
 //! The configuration folder: the workload as it ran, and in what it differs from the built-in one.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use stormlp_model::training::catalog;
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::workload::Workload;
+use stormlp_model::units::GIB;
 
-use super::pretty;
+use super::Run;
 
 /// Listed whether they differ or not: MLPerf's own launcher always sets them.
 const ALWAYS: [&str; 2] = ["dataset.num_files_train", "dataset.data_folder"];
 
 /// What differs from the built-in workload, as Hydra's overrides: checkers of submissions take
 /// what is listed here for changed. A workload that is not built in is its own base.
-pub(super) fn overrides(plan: &TrainPlan, workload: &Workload) -> String {
+pub(super) fn overrides(plan: &TrainPlan, workload: &Workload) -> Vec<String> {
     let mut lines = vec![format!("workload={}_{}", plan.workload, plan.accelerator)];
     let built_in = catalog::find(&plan.workload, Some(&plan.accelerator)).ok();
     let own = built_in.and_then(|entry| entry.workload(&[]).ok());
@@ -26,17 +27,22 @@ pub(super) fn overrides(plan: &TrainPlan, workload: &Workload) -> String {
     differing.sort_by_key(|(key, _)| !ALWAYS.contains(&key.as_str()));
     let set = |(key, value)| format!("++workload.{key}={value}");
     lines.extend(differing.into_iter().map(set));
-    // A list of words, quoted where YAML would take them for something else.
-    serde_yaml::to_string(&lines).expect("words are YAML")
+    lines
 }
 
-/// What Hydra would say of the job.
-pub(super) fn hydra(plan: &TrainPlan, folder: &str) -> String {
-    pretty(&json!({"hydra": {
-        "job": {"name": "stormlp"},
-        "runtime": {
-            "output_dir": folder,
-            "choices": {"workload": format!("{}_{}", plan.workload, plan.accelerator)},
-        },
-    }}))
+/// The run as mlpstorage's options would say it.
+pub(super) fn args(run: &Run) -> Value {
+    let (plan, host) = (&run.report.plan, &run.report.head.host);
+    json!({
+        "command": "run",
+        "model": plan.workload,
+        "accelerator_type": plan.accelerator,
+        "num_accelerators": plan.accelerators,
+        "num_processes": plan.accelerators,
+        "hosts": [host.hostname],
+        "num_client_hosts": 1,
+        "client_host_memory_in_gb": host.memory_bytes / GIB,
+        "data_dir": plan.data.folder,
+        "checkpoint_folder": plan.checkpoint.as_ref().map(|checkpoint| &checkpoint.folder),
+    })
 }

@@ -7,26 +7,20 @@ mod config;
 mod steps;
 mod summary;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use stormlp_model::report::Ending;
 use stormlp_model::training::profile::Profile;
 use stormlp_model::training::report::{EpochReport, StepLists, TrainReport, WrittenCheckpoint};
 use stormlp_model::training::workload::Workload;
 
-use crate::stamp;
-
-/// One file to write.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutputFile {
-    /// Where, below the folder that was asked for.
-    pub path: String,
-    /// What.
-    pub content: String,
-}
+use crate::mlperf::{Metadata, OutputFile, free_folder, hydra, override_list, pretty, run_moment};
 
 /// One run of a report.
 struct Run<'a> {
     report: &'a TrainReport,
+    /// Its number, from 1, and whether it is the warm-up.
+    number: u32,
+    warm_up: bool,
     epochs: &'a [EpochReport],
     /// Whether it ran to its end.
     complete: bool,
@@ -52,13 +46,9 @@ pub fn files(
     let mut files = Vec::new();
     let mut folders: Vec<String> = Vec::new();
     for (index, run) in runs(report, steps).iter().enumerate() {
-        let base = folder(run);
-        let numbered = (2u32..).map(|number| format!("{base}-{number}"));
-        let free = std::iter::once(base.clone())
-            .chain(numbered)
-            .find(|name| !folders.contains(name) && !taken(name));
-        // The numbers do not end before a free one.
-        folders.push(free.unwrap_or(base));
+        let is_taken = |name: &str| taken(name) || folders.iter().any(|folder| folder == name);
+        let free = free_folder(folder(run), is_taken);
+        folders.push(free);
         run_files(run, workload, &folders[index], &mut files);
     }
     files
@@ -69,6 +59,8 @@ fn runs<'a>(report: &'a TrainReport, steps: &'a [Vec<StepLists>]) -> Vec<Run<'a>
     if report.results.runs.is_empty() {
         return vec![Run {
             report,
+            number: 1,
+            warm_up: false,
             epochs: &report.results.epochs,
             complete: report.ending == Ending::Complete,
             meets_threshold: report.results.meets_threshold,
@@ -85,6 +77,8 @@ fn runs<'a>(report: &'a TrainReport, steps: &'a [Vec<StepLists>]) -> Vec<Run<'a>
         .enumerate()
         .map(|(index, one)| Run {
             report,
+            number: one.run,
+            warm_up: one.warm_up,
             epochs: &one.epochs,
             complete: one.complete,
             meets_threshold: one.meets_threshold,
@@ -97,6 +91,17 @@ fn runs<'a>(report: &'a TrainReport, steps: &'a [Vec<StepLists>]) -> Vec<Run<'a>
 }
 
 impl<'a> Run<'a> {
+    /// Whose run it is, for files that look like those of others.
+    fn mark(&self) -> Value {
+        json!({
+            "version": self.report.head.host.stormlp_version,
+            "profile": self.report.results.profile,
+            "run": self.number,
+            "warm_up": self.warm_up,
+            "held_to_closed_rules": self.report.plan.closed,
+        })
+    }
+
     /// The epochs that count: all but one that was cut short.
     fn scored(&self) -> impl Iterator<Item = &'a EpochReport> {
         let plan = &self.report.plan;
@@ -107,8 +112,7 @@ impl<'a> Run<'a> {
 /// The folder of a run, as its edition lays them out.
 fn folder(run: &Run) -> String {
     let workload = &run.report.plan.workload;
-    let moment = stamp::moment(run.started).format("%Y%m%d_%H%M%S");
-    let leaf = format!("training/{workload}/run/{}", moment);
+    let leaf = format!("training/{workload}/run/{}", run_moment(run.started));
     match run.report.results.profile {
         Profile::V3 => {
             let host = &run.report.head.host.hostname;
@@ -135,23 +139,25 @@ fn run_files(run: &Run, workload: &Workload, folder: &str, files: &mut Vec<Outpu
             pretty(&steps::output(run, rank)),
         );
     }
-    push(
-        "dlio_config/config.yaml",
-        workload.as_planned(plan).to_yaml(),
-    );
-    push(
-        "dlio_config/overrides.yaml",
-        config::overrides(plan, workload),
-    );
-    push("dlio_config/hydra.yaml", config::hydra(plan, folder));
-}
-
-/// JSON as DLIO indents it.
-fn pretty(value: &Value) -> String {
-    // Maps with text keys and finite numbers: nothing that JSON cannot hold.
-    let mut text = serde_json::to_string_pretty(value).expect("plain values are JSON");
-    text.push('\n');
-    text
+    let overrides = config::overrides(plan, workload);
+    let planned = workload.as_planned(plan);
+    push("dlio_config/config.yaml", planned.to_yaml());
+    push("dlio_config/overrides.yaml", override_list(&overrides));
+    let name = format!("{}_{}", plan.workload, plan.accelerator);
+    push("dlio_config/hydra.yaml", hydra(&name, folder));
+    let metadata = Metadata {
+        benchmark: "training",
+        folder,
+        started_unix_seconds: run.started,
+        runtime_seconds: run.duration,
+        command: &run.report.head.command,
+        args: config::args(run),
+        overrides: &overrides,
+        // It was just written, so it is read again.
+        config: serde_yaml::from_str(&planned.to_yaml()).unwrap_or_default(),
+        mark: run.mark(),
+    };
+    files.push(metadata.file());
 }
 
 #[cfg(test)]

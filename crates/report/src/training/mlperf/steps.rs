@@ -6,7 +6,7 @@ use stormlp_model::training::profile::Profile;
 use stormlp_model::training::report::{AcceleratorEpoch, BlockSums, WrittenCheckpoint};
 
 use super::{Run, summary};
-use crate::stamp;
+use crate::{mlperf, stamp};
 
 /// The blocks of accelerator `rank`; in a phase that was cut short some may have none.
 fn blocks(accelerators: &[AcceleratorEpoch], rank: u32) -> &[BlockSums] {
@@ -60,7 +60,8 @@ fn saved(run: &Run, checkpoint: &WrittenCheckpoint) -> (&'static str, Value) {
 pub(super) fn output(run: &Run, rank: u32) -> Value {
     let report = run.report;
     let rule = Rule::of(&report.plan);
-    let mut all = json!({ "hostname": report.head.host.hostname });
+    let host = mlperf::host(&report.head.host, report.results.profile == Profile::V3);
+    let mut all = Value::Object(host);
     for epoch in run.epochs {
         let lists = run.steps.iter().find(|lists| lists.epoch == epoch.epoch);
         let mut steps = lists

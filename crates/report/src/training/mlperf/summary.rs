@@ -7,37 +7,34 @@ use stormlp_model::training::profile::Profile;
 use stormlp_model::training::report::{EvaluationReport, WrittenCheckpoint};
 
 use super::Run;
-use crate::stamp;
+use crate::{mlperf, stamp};
 
 /// The file.
 pub(super) fn summary(run: &Run) -> Value {
     let report = run.report;
     let plan = &report.plan;
     let host = &report.head.host;
-    let data_gib = gib(f64::from(report.results.accelerators)
-        * plan.data.samples_per_file as f64
-        * (plan.data.files / u64::from(report.results.accelerators)) as f64
-        * plan.data.sample_bytes);
+    // Each of DLIO's ranks lies on this host.
+    let data_gib = gib(plan.data.samples() as f64 * plan.data.sample_bytes);
     let memory_gib = gib(host.memory_bytes as f64);
-    json!({
+    let mut summary = json!({
         "start": stamp::iso(run.started),
         "num_accelerators": report.results.accelerators,
-        "num_hosts": 1,
-        "hostname": host.hostname,
         "metric": metric(run),
         "num_files_train": plan.data.files,
         "num_files_eval": plan.data.eval_files,
         "num_samples_per_file": plan.data.samples_per_file,
-        "host_cpu_count": [host.cpus],
-        "host_processor_name": [host.cpu_model],
-        "potential_caching": [i32::from(data_gib <= memory_gib)],
-        "host_cpuinfo": {"model name": host.cpu_model},
-        "host_meminfo": {"MemTotal": format!("{} kB", host.memory_bytes / 1024)},
-        "host_memory_GB": [memory_gib],
+        "potential_caching": [i32::from(data_gib < memory_gib)],
         "data_size_per_host_GB": data_gib,
         "epochs": run.scored().count(),
         "end": stamp::iso(run.started + run.duration),
-    })
+        "stormlp": run.mark(),
+    });
+    let of_host = mlperf::host(host, report.results.profile == Profile::V3);
+    if let Value::Object(entries) = &mut summary {
+        entries.extend(of_host);
+    }
+    summary
 }
 
 fn gib(bytes: f64) -> f64 {

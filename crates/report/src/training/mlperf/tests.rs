@@ -37,6 +37,7 @@ fn mlperf_files_lie_in_v2s_folders() {
     training/unet3d/run/20261121_072500/dlio_config/config.yaml
     training/unet3d/run/20261121_072500/dlio_config/overrides.yaml
     training/unet3d/run/20261121_072500/dlio_config/hydra.yaml
+    training/unet3d/run/20261121_072500/training_20261121_072500_metadata.json
     ");
     insta::assert_snapshot!(file(&files, "overrides.yaml").content, @r"
     - workload=unet3d_h100
@@ -47,13 +48,24 @@ fn mlperf_files_lie_in_v2s_folders() {
 }
 
 #[test]
+fn the_metadata_says_whose_run_it_is_and_what_it_was() {
+    let files = written();
+    let metadata: Value = serde_json::from_str(&file(&files, "_metadata.json").content).unwrap();
+    assert_eq!(metadata["benchmark_type"], "training");
+    // Never CLOSED or OPEN: those are mlpstorage's own runs.
+    assert_eq!(metadata["verification"], "REHEARSAL");
+    assert_eq!(metadata["generator"], "stormlp");
+    assert_eq!(metadata["args"]["num_accelerators"], 2);
+    assert_eq!(metadata["params_dict"]["train.epochs"], "2");
+    assert_eq!(metadata["combined_params"]["reader"]["batch_size"], 7);
+}
+
+#[test]
 fn the_summary_has_dlios_keys() {
     insta::assert_snapshot!(file(&written(), "summary.json").content, @r#"
     {
       "start": "2026-11-21T07:25:00.250000",
       "num_accelerators": 2,
-      "num_hosts": 1,
-      "hostname": "node7",
       "metric": {
         "train_au_percentage": [
           85.00000000000001,
@@ -74,15 +86,25 @@ fn the_summary_has_dlios_keys() {
       "num_files_train": 168,
       "num_files_eval": 0,
       "num_samples_per_file": 1,
-      "host_cpu_count": [
-        2
-      ],
-      "host_processor_name": [
-        "Xeon"
-      ],
       "potential_caching": [
         1
       ],
+      "data_size_per_host_GB": 22.93745568394661,
+      "epochs": 2,
+      "end": "2026-11-21T07:25:13.750000",
+      "stormlp": {
+        "version": "0.1.0",
+        "profile": "v2",
+        "run": 1,
+        "warm_up": false,
+        "held_to_closed_rules": false
+      },
+      "num_hosts": 1,
+      "hostname": "node7",
+      "host_cpu_count": [
+        2
+      ],
+      "host_processor_name": "Xeon",
       "host_cpuinfo": {
         "model name": "Xeon"
       },
@@ -91,10 +113,7 @@ fn the_summary_has_dlios_keys() {
       },
       "host_memory_GB": [
         64.0
-      ],
-      "data_size_per_host_GB": 22.93745568394661,
-      "epochs": 2,
-      "end": "2026-11-21T07:25:13.750000"
+      ]
     }
     "#);
 }

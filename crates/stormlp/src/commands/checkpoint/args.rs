@@ -7,6 +7,7 @@ use stormlp_model::checkpoint::{
     CheckpointProfile, CheckpointRequest, CheckpointWorkload, FsyncPolicy, Mode, ScaleChoice,
     builtin, parse,
 };
+use stormlp_model::names::file_name;
 use stormlp_model::path::PathKind;
 use stormlp_model::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_model::units::{ByteSize, parse_duration};
@@ -53,7 +54,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) output: OutputArgs,
 
-    /// Also write MLPerf's summary.json and 0_per_epoch_stats.json into this folder
+    /// Write the files of DLIO and mlpstorage too, in a folder of the run: summary.json,
+    /// 0_per_epoch_stats.json, configuration, metadata
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(super) mlperf_output: Option<PathBuf>,
 }
@@ -284,14 +286,7 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
 
 /// Where a model's checkpoints lie unless the user says otherwise.
 fn default_folder(workload: &CheckpointWorkload) -> PathBuf {
-    let safe = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let name: String = workload
-        .name
-        .chars()
-        .map(|c| if safe(c) { c } else { '-' })
-        .collect();
-    let name = name.trim_start_matches('.');
-    Path::new("stormlp-data/checkpoint").join(if name.is_empty() { "model" } else { name })
+    Path::new("stormlp-data/checkpoint").join(file_name(&workload.name, "model"))
 }
 
 /// A built-in model, or the one a file describes.

@@ -18,11 +18,11 @@ use stormlp_model::report::{Ending, Head, ReportKind};
 use stormlp_model::transport::DeviceId;
 use stormlp_model::units::ByteSize;
 use stormlp_model::warning::{Warning, WarningKind};
-use stormlp_report::checkpoint::{self, DryRun, mark, mlperf_summary, opening, per_epoch_stats};
+use stormlp_report::checkpoint::{self, DryRun, mark, mlperf_files, opening};
 use stormlp_report::matrix::Columns;
 use stormlp_report::text;
 use stormlp_transfer::probe;
-use stormlp_transfer::storage::{Disk, Storage as _, write_atomically};
+use stormlp_transfer::storage::Disk;
 
 use super::deliver::{self, OutputArgs, Saver};
 
@@ -52,10 +52,9 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let plan = planned(&request, &host, &tried(&request, session)?)?;
     let report = carry_out(&plan, host, saver, session);
     let ended = report.and_then(|(report, saver)| {
-        let for_mlperf = match &args.mlperf_output {
-            Some(folder) => write_mlperf(folder, &report),
-            None => Ok(()),
-        };
+        let for_mlperf = deliver::write_mlperf(args.mlperf_output.as_deref(), |taken| {
+            mlperf_files(&report, taken)
+        });
         let ended = |saved: Option<&Path>| ending(&report, saved).and(for_mlperf);
         delivery.finish(saver, &report, session, ended)
     });
@@ -116,20 +115,6 @@ fn carry_out(
     }
     let report = emulate(plan, host, &mut saver, session)?;
     Ok((report, saver))
-}
-
-/// MLPerf's files.
-fn write_mlperf(folder: &Path, report: &CheckpointReport) -> Result<(), Failure> {
-    let files = [
-        ("summary.json", mlperf_summary(report)),
-        ("0_per_epoch_stats.json", per_epoch_stats(report)),
-    ];
-    Disk.hold(folder);
-    for (name, value) in files {
-        write_atomically(&folder.join(name), output::json(&value)?.as_bytes())
-            .map_err(Failure::storage)?;
-    }
-    Ok(())
 }
 
 /// The facts a request needs; the GPU libraries are asked only for paths that use them.

@@ -1,39 +1,11 @@
-//! MLPerf's files of a run, and the exit code that says how it went.
+//! The exit code that says how a run went.
 
 use std::path::Path;
 
-use anyhow::Context;
 use stormlp_model::report::Ending;
 use stormlp_model::training::report::TrainReport;
-use stormlp_model::training::workload::Workload;
-use stormlp_report::training as render;
-use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 
-use crate::commands::deliver::MLPERF_HELP;
 use crate::exit::Failure;
-
-/// Writes the files that DLIO's and mlpstorage's tools read.
-///
-/// # Errors
-/// With exit code 4 when one cannot be written.
-pub(super) fn write_mlperf(
-    folder: &Path,
-    report: &TrainReport,
-    workload: &Workload,
-) -> Result<(), Failure> {
-    // The results of another run are never written over.
-    Disk.hold(folder);
-    let taken = |name: &str| !matches!(Disk.look(&folder.join(name)), Ok(None));
-    for file in render::mlperf::files(report, workload, &report.results.steps, &taken) {
-        let path = folder.join(&file.path);
-        let parent = path.parent().unwrap_or(folder);
-        Disk.make_folder(parent)
-            .and_then(|()| Disk.write(&path, file.content.as_ref(), Durability::Whole))
-            .with_context(|| format!("cannot write {}", path.display()))
-            .map_err(|error| Failure::machine(error).with_help(MLPERF_HELP))?;
-    }
-    Ok(())
-}
 
 /// The exit code that a finished report asks for.
 ///

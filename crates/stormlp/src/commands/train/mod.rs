@@ -23,6 +23,7 @@ use stormlp_transfer::probe;
 use stormlp_transfer::storage::{FolderLock, LockError};
 
 use stormlp_report::matrix::Columns;
+use stormlp_report::training::mlperf;
 
 use self::data::Data;
 use super::deliver::{self, OutputArgs};
@@ -58,7 +59,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     output: OutputArgs,
 
-    /// Write the files of DLIO and mlpstorage too: summary.json, per-epoch files, configuration
+    /// Write the files of DLIO and mlpstorage too: summary.json, per-epoch files, configuration,
+    /// metadata
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     mlperf_output: Option<PathBuf>,
 
@@ -123,10 +125,9 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         let help = error.remedy(&course.plan);
         Failure::machine(error).with_help(help)
     })?;
-    let for_mlperf = match &args.mlperf_output {
-        Some(folder) => finish::write_mlperf(folder, &report, &workload),
-        None => Ok(()),
-    };
+    let for_mlperf = deliver::write_mlperf(args.mlperf_output.as_deref(), |taken| {
+        mlperf::files(&report, &workload, &report.results.steps, taken)
+    });
     let ended = |saved: Option<&Path>| finish::ended(&report, saved).and(for_mlperf);
     delivery.finish(saver, &report, session, ended)
 }

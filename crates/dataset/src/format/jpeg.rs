@@ -1,0 +1,190 @@
+//! `.jpeg`: a real image of exactly the size that was asked for.
+//!
+//! Its pixels are few: 8 × 8 of one grey, in two progressive scans. Between the scans stand comment
+//! segments of content, which a decoder skips. Behind the header, so that a program reads the file
+//! as it reads any image: Pillow looks at the header, then hands the decoder 64 KiB after the other
+//! until the last scan. What the pixels show is nothing to DLIO, which drops them.
+
+use super::framed::{self, Piece, Pieces};
+use super::{
+    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, one_sample,
+    total_payload,
+};
+
+/// Real images with comment segments of content.
+#[derive(Debug, Clone, Copy)]
+pub struct Jpeg;
+
+/// Start of image, JFIF, a quantisation table of ones, a progressive frame of 8 × 8 grey, a code
+/// table with the one symbol "no difference", and the scan of the mean: one bit.
+const HEAD: [&[u8]; 7] = [
+    &[0xff, 0xd8],
+    b"\xff\xe0\x00\x10JFIF\0\x01\x01\x00\x00\x01\x00\x01\x00\x00",
+    b"\xff\xdb\x00\x43\x00",
+    &[1; 64],
+    b"\xff\xc2\x00\x0b\x08\x00\x08\x00\x08\x01\x01\x11\x00",
+    b"\xff\xc4\x00\x14\x00\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+    b"\xff\xda\x00\x08\x01\x01\x00\x00\x00\x00\x7f",
+];
+/// A code table with the one symbol "nothing more", the scan of all else (one bit), end of image.
+const TAIL: [&[u8]; 3] = [
+    b"\xff\xc4\x00\x14\x10\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+    b"\xff\xda\x00\x08\x01\x01\x00\x01\x3f\x00\x7f",
+    &[0xff, 0xd9],
+];
+/// Content of one comment at most: its length field counts itself and has 16 bits.
+const MOST_COMMENT: u64 = 65_533;
+/// Marker and length of a comment.
+const COMMENT_HEAD: u64 = 4;
+
+/// Bytes of the smallest file.
+fn smallest() -> u64 {
+    let parts = HEAD.iter().chain(&TAIL);
+    parts.map(|part| part.len() as u64).sum()
+}
+
+impl Format for Jpeg {
+    /// What was asked for; an image cannot be smaller than the smallest.
+    fn file_bytes(&self, file: &FileSpec) -> Option<u64> {
+        Some(total_payload(file).ok()?.max(smallest()))
+    }
+
+    fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
+        let filler = total_payload(file)?.saturating_sub(smallest());
+        let mut pieces = Image {
+            filler,
+            next: Part::Head,
+        };
+        framed::write(&mut pieces, file.content, sink)
+    }
+
+    /// Any file is one sample: v3.0's DLIO names raw bytes so too, and reads files whole.
+    fn inspect(&self, name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {
+        one_sample(name, source)
+    }
+}
+
+/// What comes next of an image.
+enum Part {
+    Head,
+    CommentHead,
+    Comment(u64),
+    Tail,
+    End,
+}
+
+struct Image {
+    /// Bytes that comments have still to take, their heads included.
+    filler: u64,
+    next: Part,
+}
+
+impl Pieces for Image {
+    fn next_piece(&mut self) -> Option<Piece> {
+        let (piece, next) = match self.next {
+            Part::Head => (Piece::Literal(HEAD.concat()), self.after_segment()),
+            Part::CommentHead => {
+                let content = (self.filler - COMMENT_HEAD).min(MOST_COMMENT);
+                self.filler -= COMMENT_HEAD + content;
+                let [high, low] = (content as u16 + 2).to_be_bytes();
+                let head = vec![0xff, 0xfe, high, low];
+                (Piece::Literal(head), Part::Comment(content))
+            }
+            Part::Comment(bytes) => (Piece::Content(bytes), self.after_segment()),
+            Part::Tail => {
+                // Less than a comment takes: a marker may have any number of these before it.
+                let mut tail = vec![0xff; self.filler as usize];
+                tail.extend(TAIL.concat());
+                (Piece::Literal(tail), Part::End)
+            }
+            Part::End => return None,
+        };
+        self.next = next;
+        Some(piece)
+    }
+}
+
+impl Image {
+    fn after_segment(&self) -> Part {
+        match self.filler < COMMENT_HEAD {
+            true => Part::Tail,
+            false => Part::CommentHead,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::testing::{encode, inspect, spec};
+    use super::{Format, HEAD, Jpeg, smallest};
+
+    /// The segments of an image: each marker and its payload, what is coded after a scan left out.
+    fn segments(mut bytes: &[u8]) -> Vec<(u8, &[u8])> {
+        let mut found = Vec::new();
+        while let Some((&[0xff, marker], rest)) = bytes.split_first_chunk::<2>() {
+            match marker {
+                // A fill byte: the marker is what follows.
+                0xff => bytes = &bytes[1..],
+                0xd8 | 0xd9 => {
+                    found.push((marker, &[][..]));
+                    bytes = rest;
+                }
+                _ => {
+                    let length = usize::from(u16::from_be_bytes([rest[0], rest[1]]));
+                    found.push((marker, &rest[2..length]));
+                    bytes = &rest[length..];
+                    if marker == 0xda {
+                        let end = bytes.iter().position(|byte| *byte == 0xff).unwrap();
+                        bytes = &bytes[end..];
+                    }
+                }
+            }
+        }
+        assert!(bytes.is_empty(), "{} bytes behind the image", bytes.len());
+        found
+    }
+
+    #[test]
+    fn a_size_below_the_smallest_image_is_that_of_the_smallest() {
+        let (bytes, _) = encode(&Jpeg, &spec(1, &[1, 1]), 4096);
+        assert_eq!(bytes.len() as u64, smallest());
+        let markers: Vec<u8> = segments(&bytes).iter().map(|(marker, _)| *marker).collect();
+        assert_eq!(
+            markers,
+            [0xd8, 0xe0, 0xdb, 0xc2, 0xc4, 0xda, 0xc4, 0xda, 0xd9]
+        );
+    }
+
+    #[test]
+    fn an_empty_file_holds_no_sample() {
+        let error = inspect(&Jpeg, &[]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "file: at byte 0: expected a sample, found the end of the file at byte 0"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn an_image_has_the_size_that_was_asked_for(size in 1u64..300_000, blocks in 1usize..20) {
+            let file = spec(1, &[1, size]);
+            let (bytes, finish) = encode(&Jpeg, &file, blocks * 4096);
+            prop_assert_eq!(bytes.len() as u64, size.max(smallest()));
+            prop_assert_eq!(Jpeg.file_bytes(&file), Some(bytes.len() as u64));
+            prop_assert!(finish.patches.is_empty() && finish.side_files.is_empty());
+            prop_assert!(bytes.starts_with(&HEAD.concat()));
+            let comments: usize = segments(&bytes)
+                .iter()
+                .filter(|(marker, _)| *marker == 0xfe)
+                .map(|(_, payload)| payload.len() + 4)
+                .sum();
+            // Up to three bytes that no comment can take stand before a marker.
+            let filler = size.saturating_sub(smallest()) as usize;
+            prop_assert!(filler - comments < 4, "{} {}", filler, comments);
+            prop_assert_eq!(inspect(&Jpeg, &bytes).unwrap().payload_bytes(), bytes.len() as u64);
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! What DLIO, mlpstorage or `--mlperf-output` left of a run, as a document: `summary.json`, and the
+//! files of its ranks beside it.
+//!
+//! Nothing is computed but means and extremes of what stands there. "MB" and "GB" in DLIO's keys
+//! are MiB and GiB, and are called so.
+
+use serde_json::{Value, json};
+use stormlp_model::stats::mean;
+use stormlp_model::units::counted;
+
+use crate::document::{Cell, Column, Document, Facts, Quantity, Table};
+use crate::records::Records;
+
+/// The files of a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DlioRun {
+    /// `summary.json`.
+    pub summary: Value,
+    /// `RANK_per_epoch_stats.json` of each rank that has one.
+    pub stats: Vec<Value>,
+    /// `RANK_output.json` of each rank that has one.
+    pub outputs: Vec<Value>,
+}
+
+/// Where the columns of the records stand in an epoch.
+const RECORDS: [(&str, &str); 9] = [
+    ("start", "start"),
+    ("num_accelerators", "num_accelerators"),
+    ("epoch", "/epoch"),
+    ("au_percent", "/au_percent"),
+    ("au_percent_lowest_rank", "/au_percent_lowest_rank"),
+    ("samples_per_second", "/samples_per_second"),
+    ("fetch_wait_seconds_mean", "/fetch_wait_seconds_mean"),
+    ("fetch_wait_seconds_max", "/fetch_wait_seconds_max"),
+    ("duration_seconds", "/duration_seconds"),
+];
+
+/// Whether `value` is a summary of DLIO's.
+pub fn is_summary(value: &Value) -> bool {
+    value["metric"].is_object() && value["num_accelerators"].is_number()
+}
+
+/// Python writes numbers that are none (a mean of nothing) as words that JSON does not have.
+pub fn without_nan(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let (mut in_string, mut escaped) = (false, false);
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let word = ["NaN", "-Infinity", "Infinity"].into_iter();
+        let mut word = word.filter(|word| !in_string && rest.starts_with(word));
+        if let Some(word) = word.next() {
+            plain.push_str("null");
+            rest = &rest[word.len()..];
+            continue;
+        }
+        in_string ^= c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        plain.push(c);
+        rest = &rest[c.len_utf8()..];
+    }
+    plain
+}
+
+/// What a run came to.
+pub fn document(run: &DlioRun) -> Document {
+    let mut document = Document::new(headline(run));
+    facts(run, &mut document.facts);
+    let epochs = epochs(run);
+    if !epochs.is_empty() {
+        document.table(table(&epochs));
+    }
+    for (name, prefix) in [("saves", "save"), ("restores", "load")] {
+        if let Some(words) = checkpoints(&run.summary["metric"], prefix) {
+            document.facts.add(name, words);
+        }
+    }
+    document.records = Records::new(&run.summary, epochs, &RECORDS);
+    document
+}
+
+fn headline(run: &DlioRun) -> String {
+    let metric = &run.summary["metric"];
+    let accelerators = run.summary["num_accelerators"].as_u64().unwrap_or(0);
+    let of = counted(accelerators, "accelerator");
+    let who = match run.summary.get("stormlp") {
+        Some(_) => "stormlp's files",
+        None => "DLIO's files",
+    };
+    if let Some(au) = metric["train_au_mean_percentage"].as_f64() {
+        let met = match metric["train_au_meet_expectation"].as_str() {
+            Some("success") => ": meets its threshold",
+            Some(_) => ": misses its threshold",
+            None => "",
+        };
+        return format!("AU {au:.2} % of {of}{met} ({who})");
+    }
+    let rate = |prefix: &str, done: &str| {
+        let rate = metric[format!("{prefix}_checkpoint_io_mean_GB_per_second")].as_f64()?;
+        Some(format!("{done} at {rate:.3} GiB/s"))
+    };
+    let rates = [rate("save", "saved"), rate("load", "restored")];
+    let rates: Vec<String> = rates.into_iter().flatten().collect();
+    match rates.is_empty() {
+        true => format!("no figure of {of} ({who})"),
+        false => format!("checkpoints of {of} {} ({who})", rates.join(", ")),
+    }
+}
+
+fn facts(run: &DlioRun, facts: &mut Facts) {
+    let summary = &run.summary;
+    let text = |key: &str| summary[key].as_str().unwrap_or("unknown").to_string();
+    facts.add("ran", format!("{} to {}", text("start"), text("end")));
+    let hosts = summary["num_hosts"].as_u64().unwrap_or(0);
+    let memory: Vec<f64> = numbers(&summary["host_memory_GB"]);
+    facts.add(
+        "hosts",
+        format!(
+            "{}, the first {}, {:.1} GiB of memory in all",
+            counted(hosts, "host"),
+            text("hostname"),
+            memory.iter().sum::<f64>()
+        ),
+    );
+    if let Some(files) = summary["num_files_train"]
+        .as_u64()
+        .filter(|files| *files > 0)
+    {
+        let samples = summary["num_samples_per_file"].as_u64().unwrap_or(0);
+        let each = counted(samples, "sample");
+        facts.add(
+            "data",
+            format!("{}, {each} in each", counted(files, "file")),
+        );
+    }
+    let metric = &summary["metric"];
+    if let (Some(samples), Some(mib)) = (
+        metric["train_throughput_mean_samples_per_second"].as_f64(),
+        metric["train_io_mean_MB_per_second"].as_f64(),
+    ) {
+        let words = format!("{samples:.2} samples/s, {mib:.2} MiB/s by the record length");
+        facts.add("throughput", words);
+    }
+    if let Some(spread) = metric["train_au_stdev_percentage"].as_f64() {
+        facts.add("spread", format!("AU {spread:.2} points over epochs"));
+    }
+    if let Some(mark) = summary.get("stormlp") {
+        let profile = mark["profile"].as_str().unwrap_or("unknown");
+        facts.add(
+            "made by",
+            format!("stormlp, profile {profile}: no MLPerf result"),
+        );
+    }
+    let ranks = run.outputs.len().max(run.stats.len());
+    facts.add("files of", counted(ranks as u64, "rank"));
+}
+
+/// Means of the saves (`save`) or restores (`load`) of a run.
+fn checkpoints(metric: &Value, prefix: &str) -> Option<String> {
+    let of = |key: &str| metric[format!("{prefix}_checkpoint_{key}")].as_f64();
+    let (rate, seconds) = (of("io_mean_GB_per_second")?, of("duration_mean_seconds")?);
+    let size = metric["checkpoint_size_GB"].as_f64().unwrap_or(0.0);
+    Some(format!(
+        "{size:.3} GiB each, {rate:.3} GiB/s, {seconds:.3} s by rank 0"
+    ))
+}
+
+/// What the summary and the files of the ranks say of each epoch.
+fn epochs(run: &DlioRun) -> Vec<Value> {
+    let metric = &run.summary["metric"];
+    let au = numbers(&metric["train_au_percentage"]);
+    let samples = numbers(&metric["train_throughput_samples_per_second"]);
+    let of_epoch = |index: usize, au: &f64| {
+        let name = (index + 1).to_string();
+        let of_ranks: Vec<f64> = run
+            .outputs
+            .iter()
+            .filter_map(|o| rank_au(&o[&name]))
+            .collect();
+        let waits: Vec<f64> = (run.outputs.iter())
+            .flat_map(|output| blocks(&output[&name]["load"]))
+            // The first fetch of a block starts the loader and is in no AU.
+            .flat_map(|load| numbers(load).into_iter().skip(1).collect::<Vec<f64>>())
+            .collect();
+        let most = |values: &[f64], pick: fn(f64, f64) -> f64| values.iter().copied().reduce(pick);
+        let seconds = run
+            .stats
+            .first()
+            .and_then(|stats| number(&stats[&name]["duration"]));
+        json!({
+            "epoch": index + 1,
+            "au_percent": au,
+            "au_percent_lowest_rank": most(&of_ranks, f64::min),
+            "samples_per_second": samples.get(index),
+            "fetch_wait_seconds_mean": (!waits.is_empty()).then(|| mean(&waits)),
+            "fetch_wait_seconds_max": most(&waits, f64::max),
+            "duration_seconds": seconds,
+        })
+    };
+    au.iter()
+        .enumerate()
+        .map(|(index, au)| of_epoch(index, au))
+        .collect()
+}
+
+fn table(epochs: &[Value]) -> Table {
+    let mut table = Table::new([
+        Column::words("epoch", 0),
+        Column::numbers("AU %", 0),
+        Column::numbers("lowest rank AU %", 2),
+        Column::numbers("samples/s", 0),
+        Column::numbers("fetch wait s", 1),
+        Column::numbers("longest wait s", 3),
+        Column::numbers("took s", 1),
+    ]);
+    for epoch in epochs {
+        let of = |key: &str, unit: &'static str| match epoch[key].as_f64() {
+            Some(value) => Cell::from(Quantity::neutral(value, unit)),
+            None => "-".into(),
+        };
+        let name = epoch["epoch"].to_string();
+        table.row(
+            name.clone(),
+            vec![
+                name.into(),
+                of("au_percent", "%"),
+                of("au_percent_lowest_rank", "%"),
+                of("samples_per_second", "samples/s"),
+                of("fetch_wait_seconds_mean", "s"),
+                of("fetch_wait_seconds_max", "s"),
+                of("duration_seconds", "s"),
+            ],
+        );
+    }
+    table
+}
+
+/// AU of one rank in an epoch: the mean of its blocks.
+fn rank_au(epoch: &Value) -> Option<f64> {
+    let blocks: Vec<f64> = blocks(&epoch["au"])
+        .into_iter()
+        .filter_map(number)
+        .collect();
+    (!blocks.is_empty()).then(|| mean(&blocks))
+}
+
+/// The blocks of steps of an entry; evaluations are none.
+fn blocks(entry: &Value) -> Vec<&Value> {
+    let entries = entry.as_object().into_iter().flatten();
+    let blocks = entries.filter(|(name, _)| name.starts_with("block"));
+    blocks.map(|(_, value)| value).collect()
+}
+
+/// DLIO writes some durations as text.
+fn number(value: &Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.as_str()?.parse().ok())
+}
+
+fn numbers(list: &Value) -> Vec<f64> {
+    let list = list.as_array().into_iter().flatten();
+    list.filter_map(Value::as_f64).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::text;
+
+    #[test]
+    fn words_that_json_has_not_become_nothing_outside_of_texts() {
+        let plain = without_nan(r#"{"a": NaN, "b": [-Infinity, Infinity], "NaN \" NaN": "é NaN"}"#);
+        let value: Value = serde_json::from_str(&plain).unwrap();
+        assert_eq!(value["a"], Value::Null);
+        assert_eq!(value["b"], json!([null, null]));
+        assert_eq!(value["NaN \" NaN"], "é NaN");
+    }
+
+    #[test]
+    fn a_training_run_of_dlios_is_shown_epoch_by_epoch() {
+        let output = |au: f64| {
+            json!({"hostname": "n1", "1": {
+                "load": {"block1": [9.0, 0.5, 0.25]}, "au": {"block1": au, "eval": 3.0},
+            }})
+        };
+        let run = DlioRun {
+            summary: json!({
+                "start": "2026-06-01T10:00:00.5", "end": "2026-06-01T10:10:00.5",
+                "num_accelerators": 2, "num_hosts": 1, "hostname": "n1",
+                "num_files_train": 168, "num_samples_per_file": 1, "host_memory_GB": [64.0],
+                "metric": {
+                    "train_au_percentage": [92.5], "train_au_mean_percentage": 92.5,
+                    "train_au_meet_expectation": "success", "train_au_stdev_percentage": 0.0,
+                    "train_throughput_samples_per_second": [40.0],
+                    "train_throughput_mean_samples_per_second": 40.0,
+                    "train_io_mean_MB_per_second": 5592.4,
+                    "save_checkpoint_io_mean_GB_per_second": null,
+                },
+            }),
+            stats: vec![json!({"1": {"duration": "600.00"}})],
+            outputs: vec![output(90.0), output(95.0)],
+        };
+        assert!(is_summary(&run.summary));
+        let shown = document(&run);
+        assert_eq!(
+            shown.records.rows[0][3..],
+            ["92.5", "90", "40", "0.375", "0.5", "600"]
+        );
+        insta::assert_snapshot!(text::render(&shown, None), @"
+        AU 92.50 % of 2 accelerators: meets its threshold (DLIO's files)
+        ran         2026-06-01T10:00:00.5 to 2026-06-01T10:10:00.5
+        hosts       1 host, the first n1, 64.0 GiB of memory in all
+        data        168 files, 1 sample in each
+        throughput  40.00 samples/s, 5592.40 MiB/s by the record length
+        spread      AU 0.00 points over epochs
+        files of    2 ranks
+        ──────────────────────────────────────────────────────────────────────────────────────
+         epoch   AU %   lowest rank AU %   samples/s   fetch wait s   longest wait s   took s
+        ──────────────────────────────────────────────────────────────────────────────────────
+         1       92.5               90.0        40.0          0.375            0.500      600
+        ──────────────────────────────────────────────────────────────────────────────────────
+        ");
+    }
+}
