@@ -111,6 +111,73 @@ fn a_file_in_the_place_of_a_test_file_is_neither_replaced_nor_removed() {
 }
 
 #[test]
+fn a_file_of_the_same_size_in_the_place_of_a_test_file_is_read_and_never_written() {
+    const WRITE: &str = "--op write";
+    const GDSIO: &str = "gdsio -x 1 -D data -w 1 -s 1M -i 64K -I";
+    for (first, write, name) in [
+        (GDS.to_string(), format!("{GDS} {WRITE}"), "stormlp.0"),
+        (format!("{GDSIO} 1"), format!("{GDSIO} 1"), "gdsio.0"),
+    ] {
+        let place = Place::new();
+        place.run(&first).success();
+        let (mine, file) = (place.path("mine"), place.path("data").join(name));
+        let bytes = fs::metadata(&file).unwrap().len() as usize;
+        // Written beside first, so that the file cannot get the same inode.
+        fs::write(&mine, vec![1; bytes]).unwrap();
+        let hard_link = |from: &Path, to: &Path| fs::hard_link(from, to);
+        let copy = |from: &Path, to: &Path| fs::copy(from, to).map(drop);
+        let puts: [&dyn Fn(&Path, &Path) -> std::io::Result<()>; 2] = [&hard_link, &copy];
+        for put in puts {
+            fs::remove_file(&file).unwrap();
+            put(&mine, &file).unwrap();
+            let told = stderr(place.run(&write).code(4));
+            assert!(told.contains("is another file than the one"), "{told}");
+            assert!(told.contains("move it away if it is yours"), "{told}");
+            // Laying it out anew would replace it too.
+            if name == "stormlp.0" {
+                place.run(&format!("{GDS} --verify --seed 9")).code(4);
+                place.run(GDS).success();
+            } else {
+                place.run(&format!("{GDSIO} 0")).success();
+            }
+            assert_eq!(fs::read(&file).unwrap(), vec![1; bytes]);
+        }
+        fs::remove_file(&file).unwrap();
+        place.run(&write).success();
+        // And now it is the one that was made.
+        place.run(&write).success();
+    }
+}
+
+#[test]
+fn a_checkpoint_in_which_a_file_of_the_same_size_was_put_is_neither_replaced_nor_removed() {
+    let place = Place::new();
+    fs::write(place.path("tiny.yaml"), crate::checkpoint::TINY).unwrap();
+    let save = format!("{CHECKPOINT} --writes 2 --reads 0");
+    place.run(&save).success();
+    place.run(&save).success();
+    let step = place.path("data/global_epoch1_step2");
+    let mut files = fs::read_dir(&step).unwrap().flatten();
+    let file = files.find(|file| file.path().extension().is_some_and(|e| e == "pt"));
+    let file = file.unwrap().path();
+    let bytes = fs::metadata(&file).unwrap().len() as usize;
+    fs::write(place.path("mine"), vec![1; bytes]).unwrap();
+    fs::rename(place.path("mine"), &file).unwrap();
+    let told = stderr(place.run(&save).code(4));
+    assert!(
+        told.contains("is another file of the same size, which is not what stormlp made"),
+        "{told}"
+    );
+    let left = stdout(place.run(&format!("{CHECKPOINT} --clean")).success());
+    let name = file.strip_prefix(place.root.path()).unwrap().display();
+    assert!(left.contains(&format!("left {name}")), "{left}");
+    assert_eq!(fs::read(&file).unwrap(), vec![1; bytes]);
+    let left = stderr(place.run("clean data").success());
+    assert!(left.contains("another file of the same size"), "{left}");
+    assert_eq!(fs::read(&file).unwrap(), vec![1; bytes]);
+}
+
+#[test]
 fn remove_leaves_a_file_of_the_same_size_that_stormlp_did_not_make() {
     let place = Place::new();
     place.run(GDS).success();

@@ -13,6 +13,12 @@ pub fn keeps_files_in_memory(file_system: &str) -> bool {
     matches!(file_system, "tmpfs" | "ramfs")
 }
 
+/// Whether a type of file system gives a file the same inode number whenever it is mounted: without
+/// that nothing but its name tells which file one is.
+pub fn keeps_inode_numbers(file_system: &str) -> bool {
+    !matches!(file_system, "vfat" | "msdos" | "exfat") && !file_system.starts_with("fuse")
+}
+
 /// A file found in a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundFile {
@@ -30,6 +36,18 @@ pub struct Identity {
     pub inode: u64,
     /// When it was made, in nanoseconds since 1970, where the file system knows.
     pub born_ns: Option<u64>,
+}
+
+impl Identity {
+    /// Whether both may be of the same file: a kernel may tell a time of birth that an older one did
+    /// not.
+    pub fn may_be(self, other: Self) -> bool {
+        let same_birth = match (self.born_ns, other.born_ns) {
+            (Some(one), Some(other)) => one == other,
+            _ => true,
+        };
+        self.inode == other.inode && same_birth
+    }
 }
 
 /// Whether something can be used on this machine.

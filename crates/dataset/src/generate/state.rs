@@ -35,7 +35,7 @@ pub fn state_of(
     file: &ManifestFile,
 ) -> Result<State, TransferError> {
     let path = folder.join(&file.name);
-    let found = match storage.left(&path, Some(file.bytes))? {
+    let found = match storage.left(&path, Some(file.bytes), None)? {
         Left::Nothing => return Ok(State::Gone),
         Left::Same(found) => found,
         Left::Other(what) => {

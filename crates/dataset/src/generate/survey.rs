@@ -138,7 +138,7 @@ fn remove_dataset(
             State::Damaged(what) | State::Foreign(what) => others.push((file.name.clone(), what)),
         }
         for side in &file.side_files {
-            match storage.left(&folder.join(&side.name), Some(side.bytes))? {
+            match storage.left(&folder.join(&side.name), Some(side.bytes), None)? {
                 Left::Nothing => {}
                 Left::Same(_) => ours.push(side.name.clone()),
                 Left::Other(what) => others.push((side.name.clone(), what)),
@@ -303,7 +303,7 @@ fn with_side_files(
     file: ManifestFile,
 ) -> Result<State, TransferError> {
     for side in &file.side_files {
-        if let Left::Other(what) = storage.left(&folder.join(&side.name), None)? {
+        if let Left::Other(what) = storage.left(&folder.join(&side.name), None, None)? {
             let beside = format!("beside its index {}, which is {what}", side.name);
             return Ok(State::Foreign(beside));
         }
@@ -329,7 +329,7 @@ fn state_of_index(
             State::Whole(file) => with_side_files(storage, folder, file),
             state => Ok(state),
         },
-        None => Ok(match storage.left(&folder.join(name), None)? {
+        None => Ok(match storage.left(&folder.join(name), None, None)? {
             Left::Nothing => State::Gone,
             Left::Same(found) if found.bytes == 0 => State::Empty,
             // A run of an older version may have been killed before it listed what it had made.

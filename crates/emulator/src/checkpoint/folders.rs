@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use stormlp_model::checkpoint::{
     CheckpointFacts, CheckpointPlan, FolderFacts, MARKER_NAME, MarkedFile, Marker, MarkerError,
-    SavedPart, step_folder, step_of,
+    OtherFile, SavedPart, step_folder, step_of,
 };
-use stormlp_model::facts::{Availability, FoundFile};
+use stormlp_model::facts::{Availability, FoundFile, keeps_inode_numbers};
 use stormlp_model::location::Location;
 use stormlp_transfer::storage::{
     Access, Durability, Entry, FolderLock, Kind, LOCK_NAME, Left, Storage, is_direct_refused,
@@ -130,7 +130,7 @@ fn saved_parts(
             step,
             folder: index,
             foreign: match &marker {
-                Some(Ok(marker)) => foreign(storage, &folder, marker)?,
+                Some(Ok(marker)) => not_made(storage, &folder, marker)?,
                 _ => None,
             },
             marker,
@@ -199,6 +199,7 @@ fn marker(plan: &CheckpointPlan, folder: usize, complete: bool) -> Marker {
                     rank: rank.rank,
                     name: file.name.clone(),
                     bytes: file.bytes,
+                    identity: None,
                 })
             })
             .collect(),
@@ -258,18 +259,22 @@ fn remove_unfinished(storage: &dyn Storage, folder: &Path) -> Result<(), Checkpo
     Ok(())
 }
 
-/// Says that checkpoint `step` is whole.
+/// Says that checkpoint `step` is whole, and of each file which one it is.
 pub(super) fn complete(
     storage: &dyn Storage,
     plan: &CheckpointPlan,
     step: u32,
 ) -> Result<(), CheckpointError> {
     for (index, directory) in plan.folders.iter().enumerate() {
-        write_marker(
-            storage,
-            &directory.join(step_folder(step)),
-            &marker(plan, index, true),
-        )?;
+        let folder = directory.join(step_folder(step));
+        let mut marker = marker(plan, index, true);
+        let kind = probe::filesystem(&folder);
+        if kind.known().is_none_or(|fs| keeps_inode_numbers(&fs.kind)) {
+            for file in &mut marker.files {
+                file.identity = Some(storage.found(&folder.join(&file.name))?.identity);
+            }
+        }
+        write_marker(storage, &folder, &marker)?;
     }
     Ok(())
 }
@@ -352,6 +357,22 @@ fn made_before(
     Ok(all)
 }
 
+/// Something in a checkpoint's folder that stormlp did not make, and what it is.
+fn not_made(
+    storage: &dyn Storage,
+    folder: &Path,
+    marker: &Marker,
+) -> Result<Option<OtherFile>, TransferError> {
+    if let Some(name) = foreign(storage, folder, marker)? {
+        return Ok(Some(OtherFile { name, what: None }));
+    }
+    let other = |(path, what): (PathBuf, String)| OtherFile {
+        name: (path.file_name().unwrap_or_default().to_string_lossy()).into_owned(),
+        what: Some(what),
+    };
+    Ok(changed(storage, folder, marker)?.map(other))
+}
+
 /// Something in a checkpoint's folder that its marker does not list: by name.
 fn foreign(
     storage: &dyn Storage,
@@ -380,13 +401,25 @@ fn changed(
 ) -> Result<Option<(PathBuf, String)>, TransferError> {
     for file in &marker.files {
         let path = folder.join(&file.name);
-        for (path, bytes) in [(temporary_name(&path), None), (path, Some(file.bytes))] {
-            if let Left::Other(found) = storage.left(&path, bytes)? {
+        for (path, left) in both_names(storage, path, file)? {
+            if let Left::Other(found) = left {
                 return Ok(Some((path, found)));
             }
         }
     }
     Ok(None)
+}
+
+/// What is left of a file under its temporary name, where it may have any size, and under its own.
+fn both_names(
+    storage: &dyn Storage,
+    path: PathBuf,
+    file: &MarkedFile,
+) -> Result<[(PathBuf, Left); 2], TransferError> {
+    let temporary = temporary_name(&path);
+    let half = storage.left(&temporary, None, None)?;
+    let whole = storage.left(&path, Some(file.bytes), file.identity)?;
+    Ok([(temporary, half), (path, whole)])
 }
 
 /// A checkpoint's folder that a marker says stormlp made.
@@ -428,8 +461,8 @@ impl Made {
         let mut removed = Removed::default();
         for file in &self.marker.files {
             let path = folder.join(&file.name);
-            for (path, bytes) in [(temporary_name(&path), None), (path, Some(file.bytes))] {
-                match storage.left(&path, bytes)? {
+            for (path, left) in both_names(storage, path, file)? {
+                match left {
                     Left::Nothing => {}
                     Left::Same(found) => {
                         storage.remove(&path)?;

@@ -40,6 +40,14 @@ pub enum MatrixError {
     /// A thread panicked, or could not be started.
     #[error(transparent)]
     Crew(#[from] CrewError),
+    /// Somebody put something else in the place of a test file.
+    #[error("{path} is {found}, which stormlp did not make there; it is left as it is")]
+    Replaced {
+        /// The file.
+        path: PathBuf,
+        /// What it is now.
+        found: String,
+    },
     /// A data folder's manifest cannot be used.
     #[error("{path}: {source}; remove it if the folder holds nothing of value")]
     Manifest {

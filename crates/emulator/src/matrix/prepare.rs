@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use stormlp_model::event::{Event, Observer};
-use stormlp_model::facts::Identity;
+use stormlp_model::facts::{Identity, keeps_inode_numbers};
 use stormlp_model::matrix::{
     CacheState, ContentState, DataManifest, FileAction, FilePlan, MANIFEST_NAME, ManifestFile,
     MatrixPlan,
@@ -61,6 +61,28 @@ impl Folders {
         manifest.file(&file_name(&file.path))?.identity
     }
 
+    /// Refuses to write over what somebody put in the place of a file of a folder.
+    fn check(&self, file: &FilePlan) -> Result<(), MatrixError> {
+        if file.folder.is_none() {
+            return Ok(());
+        }
+        // One that was cut off is still the one that was made, so its size does not matter.
+        match self.storage.left(&file.path, None, self.made(file))? {
+            Left::Nothing | Left::Same(_) => Ok(()),
+            Left::Other(found) => Err(MatrixError::Replaced {
+                path: file.path.clone(),
+                found,
+            }),
+        }
+    }
+
+    /// Lists a file that is about to be made, so that a run that is killed meanwhile leaves one that
+    /// is known as ours: by its name alone until it is there.
+    fn announce(&mut self, plan: &MatrixPlan, file: &FilePlan) -> Result<(), MatrixError> {
+        self.check(file)?;
+        self.set(plan, file, Some((ContentState::Unwritten, None)))
+    }
+
     /// Notes what a file of a folder holds from now on; safe against a crash.
     pub(crate) fn note(
         &mut self,
@@ -68,15 +90,29 @@ impl Folders {
         file: &FilePlan,
         content: Option<ContentState>,
     ) -> Result<(), MatrixError> {
+        let Some(content) = content else {
+            return self.set(plan, file, None);
+        };
+        self.check(file)?;
+        let keeps = file.file_system.as_deref().is_none_or(keeps_inode_numbers);
+        let found = self.storage.look(&file.path)?.filter(|_| keeps);
+        self.set(plan, file, Some((content, found.map(|f| f.identity))))
+    }
+
+    /// Makes the entry of a file in its folder's manifest, or removes it.
+    fn set(
+        &mut self,
+        plan: &MatrixPlan,
+        file: &FilePlan,
+        entry: Option<(ContentState, Option<Identity>)>,
+    ) -> Result<(), MatrixError> {
         let Some(folder) = file.folder else {
             return Ok(());
         };
         let name = file_name(&file.path);
-        // What is not there yet is known by its name alone.
-        let identity = self.storage.look(&file.path)?.map(|found| found.identity);
         let manifest = &mut self.manifests[folder];
-        match content {
-            Some(content) => manifest.set(ManifestFile {
+        match entry {
+            Some((content, identity)) => manifest.set(ManifestFile {
                 name,
                 bytes: file.bytes,
                 content,
@@ -134,8 +170,7 @@ pub(crate) fn make_files(
         .iter()
         .filter(|file| file.action == FileAction::Allocate)
     {
-        // Listed before it is there: a run that is killed now leaves a file that is known as ours.
-        folders.note(plan, file, Some(ContentState::Unwritten))?;
+        folders.announce(plan, file)?;
         let made = storage.create(&file.path, file.bytes, false);
         made.inspect_err(|_| {
             // Without its blocks the file is of no use to anyone.
@@ -151,8 +186,8 @@ pub(crate) fn make_files(
         return Ok(true);
     }
     for file in &fill {
-        // As above; whatever such a file held before, it no longer counts.
-        folders.note(plan, file, Some(ContentState::Unwritten))?;
+        // Whatever such a file held before, it no longer counts.
+        folders.announce(plan, file)?;
     }
     let layout: Vec<LayoutFile> = fill
         .iter()
@@ -193,9 +228,9 @@ pub(crate) fn remove_files(plan: &MatrixPlan, folders: &mut Folders) -> Result<(
         .filter(|file| file.made_here && !file.block_device)
     {
         // What somebody put in its place stays.
-        if let Left::Same(found) = folders.storage.left(&file.path, Some(file.bytes))?
-            && !found.is_another(folders.made(file))
-        {
+        let made = folders.made(file);
+        let left = folders.storage.left(&file.path, Some(file.bytes), made)?;
+        if matches!(left, Left::Same(_)) {
             folders.storage.remove(&file.path)?;
         }
         folders.note(plan, file, None)?;

@@ -35,8 +35,17 @@ pub struct SavedPart {
     pub marker: Option<Result<Marker, MarkerError>>,
     /// The files in it.
     pub files: Vec<FoundFile>,
-    /// Something in it that its marker does not list, and that stormlp therefore did not make.
-    pub foreign: Option<String>,
+    /// Something in it that stormlp did not make.
+    pub foreign: Option<OtherFile>,
+}
+
+/// What lies in a checkpoint's folder and is not stormlp's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherFile {
+    /// Its name in the folder.
+    pub name: String,
+    /// What it is, where it has a name that the marker lists.
+    pub what: Option<String>,
 }
 
 impl SavedPart {

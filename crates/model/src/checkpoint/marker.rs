@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
 use super::transport::is_chunk;
+use crate::facts::Identity;
 
 /// The name of the marker in the folder of a checkpoint.
 pub const MARKER_NAME: &str = ".stormlp-checkpoint.json";
@@ -39,6 +40,10 @@ pub struct MarkedFile {
     pub name: String,
     /// Its size in bytes.
     pub bytes: u64,
+    /// Which file it is, once the checkpoint is complete, so that one that somebody put in its place
+    /// is told from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
 }
 
 /// What stormlp says of a checkpoint folder it made.
@@ -224,6 +229,7 @@ mod tests {
                 rank: 0,
                 name: name.to_string(),
                 bytes: 3,
+                identity: None,
             }],
         }
     }

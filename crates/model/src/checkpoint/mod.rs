@@ -35,7 +35,7 @@ mod workload;
 
 pub use architecture::{Architecture, DataType};
 pub use choice::{Arithmetic, CheckpointProfile, FsyncPolicy, ScaleChoice};
-pub use facts::{CheckpointFacts, FolderFacts, SavedPart};
+pub use facts::{CheckpointFacts, FolderFacts, OtherFile, SavedPart};
 pub use layout::{CheckpointFile, Layout};
 pub use marker::{
     ContentFacts, MARKER_NAME, MarkedFile, Marker, MarkerError, step_folder, step_of,

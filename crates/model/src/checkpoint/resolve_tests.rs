@@ -325,6 +325,7 @@ fn saved(plan: &CheckpointPlan, step: u32) -> SavedPart {
                 rank: rank.rank,
                 name: file.name.clone(),
                 bytes: file.bytes,
+                identity: None,
             })
         })
         .collect();

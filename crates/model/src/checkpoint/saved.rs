@@ -1,7 +1,7 @@
 //! How many checkpoints are saved and restored, and whether those that are there can be.
 
 use super::choice::ScaleChoice;
-use super::facts::{CheckpointFacts, SavedPart};
+use super::facts::{CheckpointFacts, OtherFile, SavedPart};
 use super::layout::Layout;
 use super::marker::{ContentFacts, Marker, step_folder};
 use super::plan::{CheckpointPlan, RestorePlan};
@@ -252,9 +252,12 @@ fn in_the_way(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Pro
             match (&part.marker, &part.foreign) {
                 (None, _) => blocks(format!("{name} is in the way and was not made by stormlp")),
                 (Some(Err(error)), _) => blocks(format!("{name} is in the way: {error}")),
-                (Some(Ok(_)), Some(foreign)) => blocks(format!(
-                    "{name}/{foreign} is in the way and was not made by stormlp"
-                )),
+                (Some(Ok(_)), Some(OtherFile { name: other, what })) => blocks(match what {
+                    None => format!("{name}/{other} is in the way and was not made by stormlp"),
+                    Some(what) => {
+                        format!("{name}/{other} is {what}, which is not what stormlp made there")
+                    }
+                }),
                 (Some(Ok(marker)), None) => {
                     let Some(other) = plan.of_another_job(marker) else {
                         continue;

@@ -259,12 +259,18 @@ fn what_stormlp_did_not_make_inside_its_own_is_in_the_way_too() {
     let mut mine = request("llama3-8b");
     mine.writes = Some(1);
     let mut facts = with_saved(&mine, 1);
-    facts.saved[0].foreign = Some("notes.txt".to_string());
-    let problems = whats(&mine, &facts);
-    assert!(
-        problems[0].contains("global_epoch1_step1/notes.txt is in the way"),
-        "{problems:?}"
-    );
+    for (what, told) in [
+        (None, "global_epoch1_step1/notes.txt is in the way"),
+        (
+            Some("a link".to_string()),
+            "global_epoch1_step1/notes.txt is a link, which is not what stormlp made",
+        ),
+    ] {
+        let name = "notes.txt".to_string();
+        facts.saved[0].foreign = Some(OtherFile { name, what });
+        let problems = whats(&mine, &facts);
+        assert!(problems[0].contains(told), "{problems:?}");
+    }
 }
 
 #[test]

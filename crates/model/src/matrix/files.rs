@@ -330,6 +330,9 @@ impl FolderJob<'_> {
                 true,
             ),
         };
+        if needs.writes || action != FileAction::Use {
+            self.check_no_copy(&name, &path, problems)?;
+        }
         table.files.push(FilePlan {
             path,
             bytes,
@@ -358,6 +361,27 @@ impl FolderJob<'_> {
                 true => "use another -D, or name the file with -f",
                 false => "use another --dir, or name the file with --file",
             },
+        );
+        None
+    }
+
+    /// A file that may be a copy of the one that was made may as well be somebody's own: it may be
+    /// read, and is never written over.
+    fn check_no_copy(&self, name: &str, path: &Path, problems: &mut Problems) -> Option<()> {
+        if !self.facts.copies.iter().any(|copy| copy == name) {
+            return Some(());
+        }
+        let folder = if self.is_gdsio() { "-D" } else { "--dir" };
+        problems.machine(
+            format!(
+                "{} is another file than the one that stormlp made there, though of its size, so \
+                 it is not written over",
+                path.display()
+            ),
+            format!(
+                "move it away if it is yours; remove it if it is a copy of stormlp's, which is \
+                 then made anew; or use another {folder}"
+            ),
         );
         None
     }

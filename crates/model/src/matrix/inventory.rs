@@ -58,6 +58,9 @@ pub struct FolderFacts {
     pub manifest_problem: Option<String>,
     /// The regular files in it.
     pub files: Vec<FoundFile>,
+    /// The names of those that have the size that the manifest says and are not the files that were
+    /// made: copies of them, which may be read, or files of somebody's own.
+    pub copies: Vec<String>,
     /// What else lies in it.
     pub others: Vec<OtherFile>,
 }

@@ -67,6 +67,7 @@ fn folder(free_bytes: u64) -> TargetInventory {
             manifest: None,
             manifest_problem: None,
             files: Vec::new(),
+            copies: Vec::new(),
             others: Vec::new(),
         }],
         files: Vec::new(),

@@ -185,14 +185,9 @@ impl Listed {
     /// What is left of it.
     fn left(&self, folder: &Path, path: &Path) -> Result<Left, TransferError> {
         match self {
-            Self::Bytes(bytes, identity) => Ok(match Disk.left(path, Some(*bytes))? {
-                Left::Same(found) if found.bytes != 0 && found.is_another(*identity) => {
-                    Left::Other("another file of the same size".to_string())
-                }
-                left => left,
-            }),
-            Self::Temporary => Disk.left(path, None),
-            Self::Unknown => Ok(match Disk.left(path, None)? {
+            Self::Bytes(bytes, identity) => Disk.left(path, Some(*bytes), *identity),
+            Self::Temporary => Disk.left(path, None, None),
+            Self::Unknown => Ok(match Disk.left(path, None, None)? {
                 Left::Same(_) => Left::Other("a file of unknown size".to_string()),
                 left => left,
             }),

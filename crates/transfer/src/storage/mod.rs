@@ -86,7 +86,7 @@ pub struct Facts {
 pub enum Left {
     /// Nothing lies under the name.
     Nothing,
-    /// A regular file of the bytes that the list says, or an empty one.
+    /// The regular file that the list says, as far as it says which, or an empty one.
     Same(Facts),
     /// Something else, and what: stormlp may not have made it.
     Other(String),
@@ -95,7 +95,7 @@ pub enum Left {
 impl Facts {
     /// Whether it is known to be another file than the one that was `made`.
     pub fn is_another(&self, made: Option<Identity>) -> bool {
-        made.is_some_and(|made| made != self.identity)
+        made.is_some_and(|made| !made.may_be(self.identity))
     }
 
     /// What it is, for messages.
@@ -346,12 +346,17 @@ pub trait Storage: Send + Sync {
         Err(TransferError::file("open", path, reason))
     }
 
-    /// What is left of a file that a list says has `bytes`; any number of them where it does not
-    /// say. A file that is empty by now is taken for the same: nothing in it can be lost.
+    /// What is left of a file that a list says has `bytes` and is the one that was `made`, as far as
+    /// it says either. A file that is empty by now is taken for the same: nothing in it can be lost.
     ///
     /// # Errors
     /// When storage does not say.
-    fn left(&self, path: &Path, bytes: Option<u64>) -> Result<Left, TransferError> {
+    fn left(
+        &self,
+        path: &Path,
+        bytes: Option<u64>,
+        made: Option<Identity>,
+    ) -> Result<Left, TransferError> {
         let found = match self.look(path) {
             // It was never asked of the kernel, since a link is on the way.
             Err(error) if error.errno().is_none() => {
@@ -359,22 +364,26 @@ pub trait Storage: Send + Sync {
             }
             found => found?,
         };
-        Ok(match (found, bytes) {
-            (None, _) => Left::Nothing,
-            (Some(found), _) if found.kind != Kind::File || found.link => {
-                Left::Other(found.what().to_string())
-            }
-            (Some(found), Some(bytes)) if found.bytes != bytes && found.bytes != 0 => {
-                Left::Other(format!("a file of {} bytes, not of {bytes}", found.bytes))
-            }
-            (Some(found), _) => Left::Same(found),
+        let Some(found) = found else {
+            return Ok(Left::Nothing);
+        };
+        let other_size = bytes.filter(|bytes| *bytes != found.bytes);
+        Ok(match other_size {
+            _ if found.kind != Kind::File || found.link => Left::Other(found.what().to_string()),
+            _ if found.bytes == 0 => Left::Same(found),
+            Some(bytes) => Left::Other(format!("a file of {} bytes, not of {bytes}", found.bytes)),
+            None if found.is_another(made) => Left::Other(match bytes {
+                Some(_) => "another file of the same size".to_string(),
+                None => "another file".to_string(),
+            }),
+            None => Left::Same(found),
         })
     }
 
     /// Removes what is left of an attempt to write a file, which is of no use to anyone. What was
     /// in its way stays, and so may a part that cannot be removed: the attempt's error says more.
     fn discard(&self, path: &Path) {
-        if let Ok(Left::Same(_)) = self.left(path, None) {
+        if let Ok(Left::Same(_)) = self.left(path, None, None) {
             let _ = self.remove(path);
         }
     }

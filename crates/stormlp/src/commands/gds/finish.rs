@@ -211,7 +211,9 @@ fn verdict(report: &MatrixReport, resume_with: Option<&str>) -> Result<(), Failu
 /// Whose fault it is that the matrix could not run at all.
 fn matrix_failure(error: MatrixError) -> Failure {
     let code = match &error {
-        MatrixError::Lock(_) | MatrixError::Manifest { .. } => Code::Machine,
+        MatrixError::Lock(_) | MatrixError::Manifest { .. } | MatrixError::Replaced { .. } => {
+            Code::Machine
+        }
         MatrixError::Transfer(error) => transfer_code(error),
         MatrixError::Crew(CrewError::Panicked(_)) => Code::Bug,
         MatrixError::Crew(CrewError::Start(_)) => Code::Machine,
@@ -225,6 +227,9 @@ fn matrix_failure(error: MatrixError) -> Failure {
             "raise the limit on the size of files (ulimit -f), or use a smaller --file-size"
                 .to_string(),
         ),
+        MatrixError::Replaced { .. } => {
+            Some("move it away, and keep others out of the folder while a run uses it".to_string())
+        }
         MatrixError::Crew(CrewError::Start(_)) => Some(
             "use fewer --threads, or allow more (ulimit -u, the control group's pids)".to_string(),
         ),

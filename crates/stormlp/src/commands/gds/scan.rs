@@ -5,11 +5,11 @@ use std::path::Path;
 use stormlp_model::facts::{Availability, FoundFile};
 use stormlp_model::machine::{DirectSupport, Fact};
 use stormlp_model::matrix::{
-    DataManifest, FileFacts, FileKind, FolderFacts, MANIFEST_NAME, ManifestFile, OtherFile, Target,
+    DataManifest, FileFacts, FileKind, FolderFacts, MANIFEST_NAME, OtherFile, Target,
     TargetInventory,
 };
 use stormlp_transfer::probe;
-use stormlp_transfer::storage::{Access, Disk, Facts, Kind, Storage as _};
+use stormlp_transfer::storage::{Access, Disk, Kind, Storage as _};
 
 /// What `O_DIRECT` asks of offsets where the file system does not say: a sector.
 const USUAL_ALIGNMENT_BYTES: u64 = 512;
@@ -63,7 +63,11 @@ fn folder(path: &Path) -> FolderFacts {
         (true, Fact::Known(_)) => Availability::Available,
     };
     let (direct, direct_alignment_bytes) = direct_facts(direct);
-    let (files, others) = entries(path, manifest.as_ref());
+    let Entries {
+        files,
+        copies,
+        others,
+    } = entries(path, manifest.as_ref());
     FolderFacts {
         path: path.to_path_buf(),
         exists,
@@ -76,6 +80,7 @@ fn folder(path: &Path) -> FolderFacts {
         manifest,
         manifest_problem,
         files,
+        copies,
         others,
     }
 }
@@ -106,35 +111,45 @@ fn manifest(folder: &Path) -> (Option<DataManifest>, Option<String>) {
     }
 }
 
+/// What lies in a folder, as [`FolderFacts`] has it.
+#[derive(Default)]
+struct Entries {
+    files: Vec<FoundFile>,
+    copies: Vec<String>,
+    others: Vec<OtherFile>,
+}
+
 /// The regular files of a folder, and what else lies there.
-fn entries(folder: &Path, made: Option<&DataManifest>) -> (Vec<FoundFile>, Vec<OtherFile>) {
-    let (mut files, mut others) = (Vec::new(), Vec::new());
+fn entries(folder: &Path, made: Option<&DataManifest>) -> Entries {
+    let mut all = Entries::default();
     for entry in Disk.list(folder).unwrap_or_default() {
         let (regular, facts) = (entry.is_file(), entry.facts);
         // No file of a matrix has a name that is no text.
         let Ok(name) = entry.name.into_string() else {
             continue;
         };
-        let listed = made.and_then(|made| made.file(&name));
         let bytes = facts.bytes;
-        if !regular {
-            let what = facts.what().to_string();
-            others.push(OtherFile { name, what });
-        } else if listed.is_some_and(|listed| is_another(listed, &facts)) {
-            let what = format!("another file, of {bytes} bytes");
-            others.push(OtherFile { name, what });
-        } else {
-            files.push(FoundFile { name, bytes });
+        let listed = made.and_then(|made| made.file(&name));
+        // One that was cut off is still the one that was made, and in an empty one nothing is lost.
+        let another =
+            listed.filter(|listed| bytes != 0 && facts.is_another(listed.identity));
+        match another {
+            _ if !regular => {
+                let what = facts.what().to_string();
+                all.others.push(OtherFile { name, what });
+                continue;
+            }
+            Some(listed) if listed.bytes != bytes => {
+                let what = format!("another file, of {bytes} bytes");
+                all.others.push(OtherFile { name, what });
+                continue;
+            }
+            Some(_) => all.copies.push(name.clone()),
+            None => {}
         }
+        all.files.push(FoundFile { name, bytes });
     }
-    (files, others)
-}
-
-/// Whether somebody put a file in the place of a listed one. One of the same size is taken for a
-/// copy of it, and one that was cut off is still the one that was made.
-fn is_another(listed: &ManifestFile, found: &Facts) -> bool {
-    let other_size = found.bytes != listed.bytes && found.bytes != 0;
-    other_size && found.is_another(listed.identity)
+    all
 }
 
 fn file(path: &Path) -> FileFacts {
