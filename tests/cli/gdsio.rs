@@ -93,15 +93,79 @@ fn workers_that_do_not_divide_a_file_move_all_of_it() {
 #[test]
 fn verifying_a_read_compares_what_is_there_and_replaces_nothing() {
     let folder = folder();
-    let write = "-D d -w 1 -s 4M -i 1M -x 1 -I 1";
+    let read = "-D d -w 1 -s 4M -i 1M -x 1 -I 0 -V";
+    let write = "-D d -w 1 -s 4M -i 1M -x 1 -I 1 -V";
     gdsio(folder.path(), write).assert().success();
+    gdsio(folder.path(), read).assert().success();
     let file = folder.path().join("d/gdsio.0");
     let own = vec![7u8; 4 << 20];
     fs::write(&file, &own).unwrap();
-    let read = "-D d -w 1 -s 4M -i 1M -x 1 -I 0 -V";
     let text = stderr(gdsio(folder.path(), read).assert().code(5));
     assert!(text.contains("cells failed"), "{text}");
     assert_eq!(fs::read(&file).unwrap(), own);
+}
+
+#[test]
+fn what_was_not_written_to_be_verified_is_not_called_corrupt() {
+    let folder = folder();
+    for target in ["-D d", "-f f"] {
+        let line = |rest: &str| format!("{target} -w 2 -s 4M -i 64K -x 1 {rest}");
+        gdsio(folder.path(), &line("-I 1")).assert().success();
+        let text = stderr(gdsio(folder.path(), &line("-I 0 -V")).assert().code(4));
+        assert!(
+            text.contains("was not written with -V and -k 0")
+                && text.contains("write it first with -I 1 -V without -T, or leave -V out"),
+            "{text}"
+        );
+        gdsio(folder.path(), &line("-I 1 -V")).assert().success();
+        for kind in ["-I 0 -V", "-I 2 -V"] {
+            gdsio(folder.path(), &line(kind)).assert().success();
+        }
+        let text = stderr(gdsio(folder.path(), &line("-I 0 -V -k 3")).assert().code(4));
+        assert!(text.contains("-k 3"), "{text}");
+    }
+    // What was written to be verified and is wrong in places is corrupt.
+    let file = folder.path().join("f");
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[..1 << 20].fill(7);
+    fs::write(&file, bytes).unwrap();
+    let read = "-f f -w 2 -s 4M -i 64K -x 1 -I 0 -V";
+    gdsio(folder.path(), read).assert().code(5);
+}
+
+#[test]
+fn advice_names_gdsios_own_options() {
+    let folder = folder();
+    for (words, code, said) in [
+        ("-f missing -x 1 -I 0", 4, "give -s to have it made"),
+        (
+            "-D d -x 1 -s 1M -i 2M -I 1",
+            3,
+            "use a larger -s or an -i up to 1M",
+        ),
+        ("-f f -s 1M -w 0 -x 1 -I 1", 3, "threads"),
+    ] {
+        let text = stderr(gdsio(folder.path(), words).assert().code(code));
+        assert!(text.contains(said) && !text.contains(" --"), "{text}");
+    }
+    let words = "-D d -x 1 -O 1 -s 1M -i 64K -I 0 -T 0.2";
+    gdsio(folder.path(), "-D d -x 1 -s 1M -i 64K -I 1")
+        .assert()
+        .success();
+    let done = gdsio(folder.path(), words).assert().success();
+    let text = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+    assert!(text.contains("leave -T out"), "{text}");
+    assert!(
+        !text.contains("--passes") && !text.contains("--file-size"),
+        "{text}"
+    );
+    for (words, said) in [
+        ("-f f --overwrite-signature ext4 -x 1", "goes with"),
+        ("-f f -x 1 --overwrite-signature", "needs the names"),
+    ] {
+        let text = stderr(gdsio(folder.path(), words).assert().code(2));
+        assert!(text.contains(said), "{text}");
+    }
 }
 
 #[test]

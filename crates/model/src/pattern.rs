@@ -5,6 +5,8 @@
 //! function is the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) over the
 //! position: fast enough in plain code to stay far ahead of storage.
 
+use std::path::Path;
+
 /// A stream of the pattern: a file, or a rank's share of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pattern {
@@ -28,6 +30,15 @@ fn mix(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)
+}
+
+/// Which stream of the pattern a file holds: a number made of its name (FNV-1a), so that a file can
+/// be checked whatever else a later matrix uses.
+pub fn stream_of(file: &Path) -> u64 {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 impl Pattern {
@@ -115,6 +126,13 @@ mod tests {
             let mismatch = pattern.check(offset, &content).unwrap_err();
             prop_assert_eq!((mismatch.at, mismatch.found), (at, content[at]));
         }
+    }
+
+    #[test]
+    fn a_files_stream_follows_its_name_alone() {
+        let stream = |path: &str| stream_of(Path::new(path));
+        assert_eq!(stream("/a/stormlp.3"), stream("b/stormlp.3"));
+        assert_ne!(stream("/a/stormlp.3"), stream("/a/stormlp.4"));
     }
 
     #[test]

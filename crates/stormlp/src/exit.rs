@@ -107,13 +107,17 @@ impl Failure {
     }
 
     /// Begins every line of the failure with `mark`: what the run was that failed.
-    pub(crate) fn marked(mut self, mark: &str) -> Self {
-        let each = |text: String| {
+    pub(crate) fn marked(self, mark: &str) -> Self {
+        self.reworded(|text| {
             let lines: Vec<String> = text.lines().map(|line| format!("{mark}  {line}")).collect();
             lines.join("\n")
-        };
-        self.error = Page(each(told(&self.error))).into();
-        self.help = self.help.map(each);
+        })
+    }
+
+    /// The same failure in other words.
+    pub(crate) fn reworded(mut self, words: impl Fn(&str) -> String) -> Self {
+        self.error = Page(words(&told(&self.error))).into();
+        self.help = self.help.map(|help| words(&help));
         self
     }
 

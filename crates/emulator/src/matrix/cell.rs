@@ -9,7 +9,7 @@ use stormlp_model::event::{Event, Observer};
 use stormlp_model::matrix::{CellPlan, Fill, MatrixPlan, Span, WorkerPlan};
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
-use stormlp_model::pattern::Pattern;
+use stormlp_model::pattern::{Pattern, stream_of};
 use stormlp_model::report::Series;
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::accelerator::{self, Accelerator};
@@ -20,7 +20,6 @@ use stormlp_transfer::{Driver, DriverSet, PathBuffers, PathSpec, Region, Transfe
 
 use super::MatrixError;
 use super::offsets::{OffsetSpec, SizeRange};
-use super::prepare::stream_of;
 use super::recorder::Recorder;
 use super::worker::{BufferFill, Outcome, Work, Worker};
 use crate::ends::Ends;

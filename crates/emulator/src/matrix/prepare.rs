@@ -10,6 +10,7 @@ use stormlp_model::matrix::{
     CacheState, ContentState, DataManifest, FileAction, FilePlan, MANIFEST_NAME, ManifestFile,
     MatrixPlan,
 };
+use stormlp_model::pattern::stream_of;
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::page_cache::Residency;
@@ -147,16 +148,6 @@ fn file_name(path: &Path) -> String {
         .into_owned()
 }
 
-/// Which stream of the pattern a file holds: a number made of its name (FNV-1a), so that a file
-/// can be checked whatever else a later matrix uses.
-pub(crate) fn stream_of(path: &Path) -> u64 {
-    file_name(path)
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        })
-}
-
 /// Makes the files that the plan says are to be made. `false` when the user stopped it.
 pub(crate) fn make_files(
     plan: &MatrixPlan,
@@ -285,21 +276,4 @@ pub(crate) fn set_cache(
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_files_stream_follows_its_name_alone() {
-        assert_eq!(
-            stream_of(Path::new("/a/stormlp.3")),
-            stream_of(Path::new("b/stormlp.3"))
-        );
-        assert_ne!(
-            stream_of(Path::new("/a/stormlp.3")),
-            stream_of(Path::new("/a/stormlp.4"))
-        );
-    }
 }

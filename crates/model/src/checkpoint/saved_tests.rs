@@ -1,6 +1,7 @@
 //! What becomes of checkpoints that are there already.
 
 use super::*;
+use crate::checkpoint::OtherFile;
 use crate::warning::WarningKind;
 
 /// Storage with checkpoints of `there` under steps 1 to `steps`.

@@ -422,7 +422,14 @@ impl FolderJob<'_> {
         needs: Needs,
         problems: &mut Problems,
     ) -> Option<()> {
-        if needs.pattern.is_some() || content != Some(ContentState::Unwritten) {
+        if let Some(seed) = needs.pattern {
+            let holds = content == Some(ContentState::Pattern { seed });
+            if !holds {
+                nothing_to_compare(path, seed, problems);
+            }
+            return holds.then_some(());
+        }
+        if content != Some(ContentState::Unwritten) {
             return Some(());
         }
         problems.machine(
@@ -506,6 +513,18 @@ fn named_file(
     Some((vec![index], used))
 }
 
+/// Files that were written with something else: each of their bytes would count as corrupt.
+fn nothing_to_compare(path: &Path, seed: u64, problems: &mut Problems) {
+    problems.machine(
+        format!(
+            "{} was not written with --verify and --seed {seed}, so there is nothing to compare \
+             what is read from it with",
+            path.display()
+        ),
+        "write it first with --op write --verify --passes 1, or leave --verify out",
+    );
+}
+
 /// Whether a named file may be used the way the request wants to.
 fn check_access(
     request: &MatrixRequest,
@@ -523,6 +542,9 @@ fn check_access(
     }
     if facts.kind == FileKind::BlockDevice && needs.writes {
         devices::check(request, facts, problems);
+    }
+    if request.compares_what_was_there() && facts.holds_pattern == Some(false) {
+        nothing_to_compare(&facts.path, request.seed, problems);
     }
     for (wanted, access, verb) in [
         (true, &facts.readable, "read"),

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::choice::{CacheState, Fill, Fsync, IoSize, PathChoice, Span};
-use crate::operation::Operation;
+use crate::operation::{Direction, Operation};
 use crate::path::MemoryKind;
 use crate::transport::{DeviceId, EngineChoice, Pages};
 use crate::units::ByteSize;
@@ -202,6 +202,13 @@ pub struct MatrixRequest {
 }
 
 impl MatrixRequest {
+    /// Whether reads are compared with a pattern that must have been written before: no cell of it
+    /// goes over the files from end to end.
+    pub fn compares_what_was_there(&self) -> bool {
+        let reads = |op: &Operation| op.direction() == Direction::Read;
+        self.verify && self.ops.iter().any(reads) && !self.ops.contains(&Operation::Write)
+    }
+
     /// The plain request: what `stormlp gds` measures when nothing else is said.
     pub fn plain(folder: PathBuf) -> Self {
         Self {

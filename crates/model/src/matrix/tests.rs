@@ -89,6 +89,7 @@ fn given(kind: FileKind, bytes: u64) -> TargetInventory {
             file_system: Some("xfs".to_string()),
             direct: Availability::Available,
             direct_alignment_bytes: 512,
+            holds_pattern: None,
             claims: (kind == FileKind::BlockDevice).then(DeviceClaims::default),
         }],
     }

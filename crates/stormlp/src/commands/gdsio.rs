@@ -5,7 +5,9 @@ use std::path::Path;
 use clap::builder::FalseyValueParser;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::matrix::MatrixRequest;
-use stormlp_model::matrix::gdsio::{GdsioArgs, GdsioRun, emulate, parse_args, parse_job_file};
+use stormlp_model::matrix::gdsio::{
+    GdsioArgs, GdsioRun, emulate, in_gdsios_words, parse_args, parse_job_file,
+};
 use stormlp_model::transport::DeviceId;
 
 use super::deliver::Delivery;
@@ -65,6 +67,10 @@ Transfers:
 stormlp's own:
   --emulate  host memory stands in for the GPUs, so that a line runs where there are none, and is
              called emulated; STORMLP_EMULATE=1 does the same
+  --destroy-data-on-block-devices  write to a block device named with -f, which destroys what is
+             on it; never to one that is in use
+  --overwrite-signature LIST       with it: write over what the device carries, named as `blkid`
+             names it, such as ext4 or gpt
 
 Not supported: -P (RDMA sockets).
 
@@ -76,10 +82,7 @@ Examples:
 
 /// Runs gdsio's words and prints gdsio's line.
 pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
-    // clap leaves all that stands behind the first of gdsio's flags to gdsio.
-    let typed = args.words.len();
-    args.words.retain(|word| word != "--emulate");
-    args.emulate |= args.words.len() < typed;
+    let own = OwnOptions::taken_from(&mut args)?;
     let is_help = |word: &String| word == "--help";
     if args.words.is_empty() || args.words.iter().any(is_help) {
         return output::print(HELP);
@@ -95,20 +98,79 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     }
     let mut request = run.to_request().map_err(usage)?;
     request.name = name;
+    request.overwrite_block_devices = own.destroy;
+    request.overwrite_signatures = own.signatures;
+    measure(request, own.emulate, run.per_job, session)
+        .map_err(|failure| failure.reworded(in_gdsios_words))
+}
+
+/// Plans and runs what a line asks for.
+fn measure(
+    mut request: MatrixRequest,
+    emulated: bool,
+    per_job: bool,
+    session: &Session,
+) -> Result<(), Failure> {
     let facts = gds::host_facts(&request, session)?;
     let lacks_gpu = lacks_gpu(&request, &facts);
-    if args.emulate
-        && let Some(note) = emulate(&mut request, &facts)
-    {
+    if emulated && let Some(note) = emulate(&mut request, &facts) {
         output::say(format!("note: {note}"));
     }
     let plan = gds::plan(&request, &facts).map_err(|failure| match lacks_gpu {
-        true if !args.emulate => offer_emulation(failure),
+        true if !emulated => offer_emulation(failure),
         _ => failure,
     })?;
-    let delivery = Delivery::gdsio(run.per_job);
+    let delivery = Delivery::gdsio(per_job);
     let run = gds::start(plan, facts, &delivery, session)?;
     gds::execute(run, &delivery, session)
+}
+
+/// Options of stormlp's own, which may stand anywhere in a line: clap leaves all that stands behind
+/// the first of gdsio's flags to gdsio.
+#[derive(Default)]
+struct OwnOptions {
+    emulate: bool,
+    destroy: bool,
+    signatures: Vec<String>,
+}
+
+impl OwnOptions {
+    /// Takes them out of the words.
+    fn taken_from(args: &mut Args) -> Result<Self, Failure> {
+        const SIGNATURE: &str = "--overwrite-signature";
+        let mut own = Self {
+            emulate: args.emulate,
+            ..Self::default()
+        };
+        let mut others = Vec::new();
+        let mut words = std::mem::take(&mut args.words).into_iter();
+        while let Some(word) = words.next() {
+            let names = match word.strip_prefix(SIGNATURE) {
+                Some("") => words.next(),
+                Some(rest) => rest.strip_prefix('=').map(str::to_string),
+                None => None,
+            };
+            match word.as_str() {
+                "--emulate" => own.emulate = true,
+                "--destroy-data-on-block-devices" => own.destroy = true,
+                _ if word.starts_with(SIGNATURE) => {
+                    let names = names.ok_or_else(|| {
+                        Failure::usage(format!("{SIGNATURE} needs the names of what it is for"))
+                            .with_help("as `blkid` names them: --overwrite-signature ext4,gpt")
+                    })?;
+                    own.signatures.extend(names.split(',').map(str::to_string));
+                }
+                _ => others.push(word),
+            }
+        }
+        args.words = others;
+        if !own.destroy && !own.signatures.is_empty() {
+            return Err(Failure::usage(format!(
+                "{SIGNATURE} goes with --destroy-data-on-block-devices"
+            )));
+        }
+        Ok(own)
+    }
 }
 
 /// Whether the line needs a GPU, or a library for one, that is not here.

@@ -1,5 +1,6 @@
 //! gdsio's command line: single letters, values beside or behind them.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use super::{GdsioError, GdsioJob, GdsioRun, Target, io_size, number, seconds, size, switch};
@@ -62,6 +63,7 @@ pub fn parse_args(args: &[String]) -> Result<GdsioArgs, GdsioError> {
     if flags.iter().filter(|flag| flag.is_target()).count() == 1 {
         flags.sort_by_key(|flag| !flag.is_target());
     }
+    check_repeats(&flags)?;
     let mut run = GdsioRun::default();
     for Flag { letter, value } in flags {
         match SWITCHES.contains(letter) {
@@ -98,6 +100,45 @@ fn split(args: &[String]) -> Result<(Vec<Flag<'_>>, Vec<&str>), GdsioError> {
         }
     }
     Ok((flags, others))
+}
+
+/// Refuses an option that is given twice with different values, where one of them would be left
+/// out: all but those of a job hold for the whole line.
+fn check_repeats(flags: &[Flag<'_>]) -> Result<(), GdsioError> {
+    let mut given: HashMap<(char, usize), &str> = HashMap::new();
+    let mut job = 0;
+    for flag in flags.iter().filter(|flag| VALUED.contains(flag.letter)) {
+        let letter = flag.letter;
+        let of_job = match letter {
+            'f' | 'D' => {
+                job += 1;
+                continue;
+            }
+            'd' | 'n' | 'w' => job,
+            _ => 0,
+        };
+        let before = given.insert((letter, of_job), flag.value);
+        let Some(before) = before.filter(|before| *before != flag.value) else {
+            continue;
+        };
+        let advice = match letter {
+            'd' | 'n' | 'w' => "a job has one of it; name the other job's -f or -D before it",
+            'i' => {
+                "it holds for all jobs of a line; in a job file each section may have its io_size, \
+                 or run a line for each"
+            }
+            'o' => {
+                "it holds for all jobs of a line; in a job file each section may have its \
+                 start_offset, or run a line for each"
+            }
+            _ => "it holds for all jobs of a line; run a line for each",
+        };
+        let value = flag.value;
+        return Err(GdsioError::Contradiction(format!(
+            "`-{letter} {value}` after `-{letter} {before}`: {advice}"
+        )));
+    }
+    Ok(())
 }
 
 fn set_switch(run: &mut GdsioRun, letter: char) {

@@ -1,5 +1,6 @@
 //! gdsio's job files: one `[global]` section, any number of jobs, `$NAME` in values.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use super::{GdsioError, GdsioJob, GdsioRun, Target, args, io_size, number, seconds, size, switch};
@@ -24,18 +25,21 @@ pub fn parse_job_file(
     let mut name = "gdsio".to_string();
     let mut drafts: Vec<Draft> = Vec::new();
     let mut in_global = None;
+    let mut given: HashMap<(usize, String), String> = HashMap::new();
+    let mut section = 0;
     for (index, raw) in text.lines().enumerate() {
         let line = index + 1;
         let content = raw.split('#').next().unwrap_or_default().trim();
         if content.is_empty() {
             continue;
         }
-        if let Some(section) = content.strip_prefix('[').and_then(|c| c.strip_suffix(']')) {
-            in_global = Some(section == "global");
-            if section != "global" {
+        if let Some(name_of_section) = content.strip_prefix('[').and_then(|c| c.strip_suffix(']')) {
+            in_global = Some(name_of_section == "global");
+            if name_of_section != "global" {
+                section += 1;
                 let target = Target::Folder(PathBuf::new());
                 drafts.push(Draft {
-                    job: GdsioJob::new(section.to_string(), target),
+                    job: GdsioJob::new(name_of_section.to_string(), target),
                     has_target: false,
                     line,
                 });
@@ -47,7 +51,30 @@ pub fn parse_job_file(
             fault: format!("`{content}` is neither a section, nor key=value, nor a comment"),
         })?;
         let (key, value) = (key.trim(), expand(value.trim(), environment, line)?);
+        let of = if in_global == Some(true) { 0 } else { section };
+        let before = given.insert((of, key.to_string()), value.clone());
+        if let Some(before) = before.filter(|before| *before != value) {
+            return Err(GdsioError::Line {
+                line,
+                fault: format!("`{key}={value}` after `{key}={before}` in the same section"),
+            });
+        }
         match (in_global, drafts.last_mut()) {
+            (Some(false), Some(draft)) if is_of_all_jobs(key) => {
+                return Err(GdsioError::Line {
+                    line,
+                    fault: format!(
+                        "`{key}` holds for all jobs, so it belongs in [global] and not in [{}]; \
+                         run a job file for each {key}{}",
+                        draft.job.name,
+                        if key == "bs" {
+                            ", or use io_size here"
+                        } else {
+                            ""
+                        }
+                    ),
+                });
+            }
             (Some(true), _) if key == "name" => name = value,
             (Some(true), _) => set_global(&mut run, key, &value)?,
             (Some(false), Some(draft)) => set_job(draft, key, &value)?,
@@ -69,6 +96,28 @@ pub fn parse_job_file(
         run.jobs.push(draft.job);
     }
     Ok((name, run))
+}
+
+/// Whether a key has its place in `[global]` alone.
+fn is_of_all_jobs(key: &str) -> bool {
+    const KEYS: [&str; 15] = [
+        "name",
+        "xfer_type",
+        "rw",
+        "bs",
+        "size",
+        "runtime",
+        "do_verify",
+        "skip_bufregister",
+        "enable_nvlinks",
+        "random_seed",
+        "fill_random",
+        "refill_buffer",
+        "unaligned_random",
+        "mem_type",
+        "batch_size",
+    ];
+    KEYS.contains(&key)
 }
 
 fn set_global(run: &mut GdsioRun, key: &str, value: &str) -> Result<(), GdsioError> {

@@ -10,6 +10,7 @@ mod job_file;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
+mod words;
 
 use std::path::PathBuf;
 
@@ -24,6 +25,7 @@ use crate::units::MIB;
 pub use args::{GdsioArgs, parse_args};
 pub use emulate::emulate;
 pub use job_file::parse_job_file;
+pub use words::in_gdsios_words;
 
 /// What cannot be taken over from gdsio.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

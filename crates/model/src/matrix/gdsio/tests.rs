@@ -202,11 +202,18 @@ fn what_has_no_meaning_is_refused_by_name() {
         ("-x 1", "-D"),
         ("a.gdsio b.gdsio", "one job file"),
         ("a.gdsio -x 1", "job file"),
+        ("-f /a -s 1G -f /b -s 2G", "`-s 2G` after `-s 1G`"),
+        ("-f /a -i 4K -f /b -i 8K", "its io_size"),
+        ("-f /a -o 4K -f /b -o 8K", "its start_offset"),
+        ("-x 0 -f /a -x 1 -f /b", "`-x 1` after `-x 0`"),
+        ("-D /d -w 2 -w 4", "a job has one of it"),
+        ("-f /a -w 2 -w 4 -f /b", "`-w 4` after `-w 2`"),
     ] {
         let message = refusal(line);
         assert!(message.contains(named), "{line}: {message}");
     }
     assert_eq!(run("-D /d -p").remarks().len(), 1);
+    assert_eq!(run("-f /a -s 1G -w 2 -f /b -s 1G -w 2").jobs.len(), 2);
 }
 
 const JOB_FILE: &str = "\
@@ -266,6 +273,19 @@ fn faults_of_a_job_file_are_named_with_their_place() {
         ("[job1]\nrdma_url=sockfs://1.2.3.4:5\n", "rdma_url"),
         ("[global]\nwhat is this\n", "line 2"),
         ("[global]\ndo_verify=yes\n", "do_verify yes"),
+        (
+            "[job2]\nsize=1G\n",
+            "line 2: `size` holds for all jobs, so it belongs in [global] and not in [job2]",
+        ),
+        ("[job2]\nbs=1M\n", "or use io_size here"),
+        (
+            "[global]\nsize=1G\nsize=2G\n",
+            "line 3: `size=2G` after `size=1G`",
+        ),
+        (
+            "[j]\nnum_threads=1\nnum_threads=2\n",
+            "line 3: `num_threads=2` after",
+        ),
     ] {
         let message = parse_job_file(text, &environment).unwrap_err().to_string();
         assert!(message.contains(named), "{text}: {message}");

@@ -2,6 +2,7 @@
 
 use stormlp_emulator::Surroundings;
 use stormlp_emulator::matrix::{self, MatrixError};
+use stormlp_model::matrix::gdsio::in_gdsios_words;
 use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport};
 use stormlp_model::report::Ending;
 use stormlp_model::shell::shell_word;
@@ -137,7 +138,10 @@ fn explain(report: &MatrixReport) {
             say(format!("note: {}", not_measured(cell)));
         }
     }
-    lines.iter().for_each(output::say);
+    lines
+        .iter()
+        .map(|line| in_gdsios_words(line))
+        .for_each(output::say);
 }
 
 fn not_measured(cell: &CellReport) -> String {

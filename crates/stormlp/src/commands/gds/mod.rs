@@ -111,7 +111,7 @@ pub(crate) fn host_facts(request: &MatrixRequest, session: &Session) -> Result<H
 /// # Errors
 /// With exit code 3 or 4 and everything that is wrong.
 pub(crate) fn plan(request: &MatrixRequest, facts: &HostFacts) -> Result<MatrixPlan, Failure> {
-    let inventory = scan::inventory(request.jobs.iter().map(|job| &job.target));
+    let inventory = scan::inventory(request);
     Ok(resolve(request, facts, &inventory)?)
 }
 

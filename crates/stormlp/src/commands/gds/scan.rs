@@ -5,25 +5,35 @@ use std::path::Path;
 use stormlp_model::facts::{Availability, FoundFile};
 use stormlp_model::machine::{DirectSupport, Fact};
 use stormlp_model::matrix::{
-    DataManifest, FileFacts, FileKind, FolderFacts, MANIFEST_NAME, OtherFile, Target,
-    TargetInventory,
+    DataManifest, FileFacts, FileKind, FolderFacts, MANIFEST_NAME, MatrixRequest, OtherFile,
+    Target, TargetInventory,
 };
+use stormlp_model::pattern::{Pattern, stream_of};
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Access, Disk, Kind, Storage as _};
 
 /// What `O_DIRECT` asks of offsets where the file system does not say: a sector.
 const USUAL_ALIGNMENT_BYTES: u64 = 512;
 
-/// Examines every folder and file once.
-pub(crate) fn inventory<'a>(targets: impl IntoIterator<Item = &'a Target>) -> TargetInventory {
+/// How many places of a file are looked at to tell whether it holds the pattern, and how many bytes
+/// at each.
+const PLACES: u64 = 64;
+const PLACE_BYTES: usize = 4096;
+
+/// Examines every folder and file of a request once.
+pub(crate) fn inventory(request: &MatrixRequest) -> TargetInventory {
     let mut inventory = TargetInventory::default();
-    for target in targets {
+    for target in request.jobs.iter().map(|job| &job.target) {
         match target {
             Target::Folder(path) if inventory.folder(path).is_none() => {
                 inventory.folders.push(folder(path));
             }
             Target::File(path) if inventory.file(path).is_none() => {
-                inventory.files.push(file(path));
+                let mut facts = file(path);
+                if request.compares_what_was_there() && facts.readable.is_available() {
+                    facts.holds_pattern = holds_pattern(request, path, facts.bytes);
+                }
+                inventory.files.push(facts);
             }
             Target::Folder(_) | Target::File(_) => {}
         }
@@ -131,8 +141,7 @@ fn entries(folder: &Path, made: Option<&DataManifest>) -> Entries {
         let bytes = facts.bytes;
         let listed = made.and_then(|made| made.file(&name));
         // One that was cut off is still the one that was made, and in an empty one nothing is lost.
-        let another =
-            listed.filter(|listed| bytes != 0 && facts.is_another(listed.identity));
+        let another = listed.filter(|listed| bytes != 0 && facts.is_another(listed.identity));
         match another {
             _ if !regular => {
                 let what = facts.what().to_string();
@@ -188,8 +197,34 @@ fn file(path: &Path) -> FileFacts {
         },
         direct,
         direct_alignment_bytes,
+        holds_pattern: None,
         claims: (kind == FileKind::BlockDevice).then(|| probe::device_claims(path)),
     }
+}
+
+/// Whether any of the places that are looked at holds the pattern of the request; `None` for what is
+/// empty or cannot be read. One that was written and is corrupt in places holds it in others.
+fn holds_pattern(request: &MatrixRequest, path: &Path, bytes: u64) -> Option<bool> {
+    let file = Disk.open(path, Access::Read, false).ok()?;
+    let pattern = Pattern::new(request.seed, stream_of(path));
+    let start = request.offset_bytes.min(bytes);
+    let used = (request.file_size_bytes.unwrap_or(bytes)).min(bytes - start);
+    let step = (used / PLACES).max(PLACE_BYTES as u64);
+    let mut piece = vec![0; PLACE_BYTES];
+    let mut offset = start;
+    let mut looked_at = false;
+    while offset < start + used {
+        let read = Disk.read_at(&file, path, offset, &mut piece).ok()?;
+        if read == 0 {
+            break;
+        }
+        looked_at = true;
+        if pattern.check(offset, &piece[..read]).is_ok() {
+            return Some(true);
+        }
+        offset += step;
+    }
+    looked_at.then_some(false)
 }
 
 fn kind(kind: Kind) -> FileKind {

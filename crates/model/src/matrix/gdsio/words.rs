@@ -1,0 +1,135 @@
+//! Advice of `stormlp gds` in the words of gdsio, whose lines do not take the options it names.
+
+/// What is said in another way, longest first where one holds another.
+const PHRASES: [(&str, &str); 16] = [
+    (
+        "use --passes 1, or a larger",
+        "leave -T out, or use a larger",
+    ),
+    ("use more --passes or a larger", "use a larger"),
+    ("measure with --fill once", "measure without -F"),
+    ("--op write --verify --passes 1", "-I 1 -V without -T"),
+    ("one of --verify and --read-percent", "one of -V and -M"),
+    ("--path buffered", "-x 1 -O 1"),
+    ("--path cpu", "-x 1"),
+    ("the paths buffered and page-cache", "-x 1 -O 1"),
+    ("--memory host", "-m 3"),
+    ("--memory mmap", "-m 4"),
+    ("--memory pinned", "-m 2"),
+    ("--device host", "--emulate"),
+    ("use --path gds or", "use -x 0 or"),
+    ("add --path gds", "use -x 0"),
+    ("--dir or --file", "-D or -f"),
+    ("--dir for a folder", "-D for a folder"),
+];
+
+/// Options that gdsio has a letter for.
+const LETTERS: [(&str, &str); 16] = [
+    ("--path", "-x"),
+    ("--op", "-I"),
+    ("--io-size", "-i"),
+    ("--file-size", "-s"),
+    ("--offset", "-o"),
+    ("--threads", "-w"),
+    ("--queue-depth", "-B"),
+    ("--duration", "-T"),
+    ("--dir", "-D"),
+    ("--file", "-f"),
+    ("--device", "-d"),
+    ("--memory", "-m"),
+    ("--verify", "-V"),
+    ("--seed", "-k"),
+    ("--read-percent", "-M"),
+    ("--no-register", "-b"),
+];
+
+/// Options that `stormlp gdsio` takes by the same name.
+const SHARED: [&str; 3] = [
+    "--emulate",
+    "--destroy-data-on-block-devices",
+    "--overwrite-signature",
+];
+
+/// A message or a piece of advice for somebody who typed a line of gdsio's. Whole commands in it stay
+/// as they are, and an option that gdsio has no letter for is said to be one of `stormlp gds`.
+pub fn in_gdsios_words(text: &str) -> String {
+    let pieces = text.split('`').enumerate();
+    let pieces: Vec<String> = pieces
+        .map(
+            |(index, piece)| match (index % 2 == 1, piece.starts_with("--")) {
+                (true, false) => piece.to_string(),
+                (true, true) => reworded(piece, "stormlp gds "),
+                (false, _) => reworded(piece, "`stormlp gds` with "),
+            },
+        )
+        .collect();
+    pieces.join("`")
+}
+
+/// A piece of a text; `elsewhere` stands before an option that no line of gdsio's takes.
+fn reworded(text: &str, elsewhere: &str) -> String {
+    let mut text = text.to_string();
+    for (ours, theirs) in PHRASES {
+        text = text.replace(ours, theirs);
+    }
+    let mut told = String::new();
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find("--") {
+        let end = rest[at + 2..]
+            .find(|c: char| !c.is_ascii_lowercase() && c != '-')
+            .map_or(rest.len(), |length| at + 2 + length);
+        let (before, option) = (&rest[..at], &rest[at..end]);
+        told.push_str(before);
+        let letter = LETTERS.iter().find(|(ours, _)| *ours == option);
+        match letter {
+            Some((_, letter)) => told.push_str(letter),
+            None if SHARED.contains(&option) || option.len() < 4 => told.push_str(option),
+            None => {
+                told.push_str(elsewhere);
+                told.push_str(option);
+            }
+        }
+        rest = &rest[end..];
+    }
+    told.push_str(rest);
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_gdsios_words;
+
+    #[test]
+    fn options_become_letters_and_commands_stay() {
+        for (ours, theirs) in [
+            (
+                "use --passes 1, or a larger --file-size",
+                "leave -T out, or use a larger -s",
+            ),
+            (
+                "use a smaller --file-size or --offset, or a larger file",
+                "use a smaller -s or -o, or a larger file",
+            ),
+            (
+                "add --destroy-data-on-block-devices --overwrite-signature ext4 if",
+                "add --destroy-data-on-block-devices --overwrite-signature ext4 if",
+            ),
+            (
+                "`stormlp gds --fsync end` has the time of storage",
+                "`stormlp gds --fsync end` has the time of storage",
+            ),
+            (
+                "use a longer --warmup; a",
+                "use a longer `stormlp gds` with --warmup; a",
+            ),
+            (
+                "use `--engine psync`, or",
+                "use `stormlp gds --engine psync`, or",
+            ),
+            ("use `--file` there", "use `-f` there"),
+            ("a -- b", "a -- b"),
+        ] {
+            assert_eq!(in_gdsios_words(ours), theirs);
+        }
+    }
+}
