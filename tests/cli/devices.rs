@@ -158,3 +158,99 @@ fn a_device_that_somebody_holds_is_never_written_over() {
     drop(holder);
     device.write(DESTROY).success();
 }
+
+#[test]
+fn a_file_behind_a_loop_device_is_never_written_over_nor_is_its_disk_written_by_gdsio() {
+    let Some(mut device) = Loop::new() else {
+        return;
+    };
+    if !device.format() || !device.mount() {
+        return;
+    }
+    fs::write(device.place().join("precious"), "data").unwrap();
+    let image = device.image.to_str().unwrap();
+    let flags = format!("{WRITE} --file {image} {DESTROY}");
+    let told = stderr(gds(device.folder.path(), &flags).assert().code(4));
+    assert!(told.contains("it is behind loop"), "{told}");
+    assert!(told.contains("is mounted at"), "{told}");
+    let line = format!("gdsio -x 1 -I 1 -i 64K -s 1M -f {image}");
+    let mut gdsio = crate::stormlp();
+    gdsio.args(line.split_whitespace());
+    let told = stderr(gdsio.current_dir(device.folder.path()).assert().code(4));
+    assert!(told.contains("it is behind loop"), "{told}");
+    assert_eq!(fs::read(device.place().join("precious")).unwrap(), b"data");
+}
+
+#[test]
+fn gdsio_writes_to_a_device_with_the_same_flags() {
+    let Some(device) = Loop::new() else {
+        return;
+    };
+    if !device.format() {
+        return;
+    }
+    let write = |flags: &str| {
+        let line = format!("gdsio -x 1 -I 1 -i 64K -s 1M -f {} {flags}", device.device);
+        let mut gdsio = crate::stormlp();
+        gdsio.args(line.split_whitespace());
+        gdsio.current_dir(device.folder.path()).assert()
+    };
+    let told = stderr(write("").code(3));
+    assert!(
+        told.contains(&format!("add {DESTROY} --overwrite-signature ext4")),
+        "{told}"
+    );
+    write(&format!("{DESTROY} --overwrite-signature ext4")).success();
+}
+
+#[test]
+fn a_disk_and_its_partitions_are_in_use_together() {
+    let Some(mut device) = Loop::new() else {
+        return;
+    };
+    ran("losetup", &["--detach", &device.device]);
+    let table = "label: gpt\n,8M\n,8M\n";
+    let script = device.folder.path().join("table");
+    fs::write(&script, table).unwrap();
+    let image = device.image.to_str().unwrap().to_string();
+    let made = Command::new("sfdisk")
+        .args(["-q", &image])
+        .stdin(fs::File::open(&script).unwrap())
+        .output();
+    if !made.is_ok_and(|made| made.status.success()) {
+        eprintln!("skipped: there is no sfdisk");
+        return;
+    }
+    let Some(again) = ran("losetup", &["--find", "--show", "--partscan", &image]) else {
+        eprintln!("skipped: no loop device with partitions can be made here");
+        return;
+    };
+    device.device = again;
+    let part = |number: u32| format!("{}p{number}", device.device);
+    let told = stderr(device.write(DESTROY).code(3));
+    assert!(told.contains("carries gpt on loop"), "{told}");
+    if ran("mkfs.ext4", &["-q", "-F", &part(1)]).is_none() {
+        eprintln!("skipped: no partitions can be had here");
+        return;
+    }
+    let told = stderr(device.write(DESTROY).code(3));
+    assert!(told.contains("ext4 on loop"), "{told}");
+    let place = device.place();
+    fs::create_dir(&place).unwrap();
+    device.mounted = ran("mount", &[&part(1), place.to_str().unwrap()]).is_some();
+    let write_to = |name: &str| {
+        let words = format!("{WRITE} --file {name} {DESTROY}");
+        gds(device.folder.path(), &words).assert()
+    };
+    if device.mounted {
+        let told = stderr(
+            device
+                .write(&format!("{DESTROY} --overwrite-signature ext4,gpt"))
+                .code(4),
+        );
+        assert!(told.contains("is mounted at"), "{told}");
+        stderr(write_to(&part(1)).code(4));
+    }
+    // Its neighbour is free.
+    write_to(&part(2)).success();
+}

@@ -140,3 +140,65 @@ fn a_timed_cell_that_came_again_says_what_the_device_gave_and_warnings_are_group
     assert_eq!(short.len(), 1, "{told}");
     assert!(short[0].contains("in 8 of 8 cells"), "{told}");
 }
+
+/// A file of 8 MiB of which the first half was written.
+fn half_a_file(folder: &std::path::Path) {
+    let file = std::fs::File::create(folder.join("half")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &vec![7; 4 << 20], 0).unwrap();
+    file.sync_all().unwrap();
+    file.set_len(8 << 20).unwrap();
+}
+
+#[test]
+fn a_file_with_holes_is_named_and_wins_no_comparison() {
+    let folder = folder();
+    half_a_file(folder.path());
+    let words = "--file half --threads 1 --passes 1 --path cpu,buffered --io-size 64K";
+    let text = stdout(gds(folder.path(), words).assert().success());
+    assert!(
+        text.contains("50 % of half lies in holes or was never written"),
+        "{text}"
+    );
+    assert!(!text.contains("times faster"), "{text}");
+    assert!(text.contains("50 % of its files lies in holes"), "{text}");
+    let mut gdsio = stormlp();
+    gdsio.args("gdsio -x 1 -I 0 -i 64K -f half".split(' '));
+    let done = gdsio.current_dir(folder.path()).assert().success();
+    let told = stderr(done);
+    assert!(told.contains("50 % of half lies in holes"), "{told}");
+    // What is written first has no holes any more.
+    let text = stdout(
+        gds(folder.path(), &format!("{words} --op write,read"))
+            .assert()
+            .success(),
+    );
+    assert!(!text.contains("lies in holes"), "{text}");
+    let text = stdout(gds(folder.path(), words).assert().success());
+    assert!(!text.contains("lies in holes"), "{text}");
+}
+
+#[test]
+fn a_mix_is_named_by_its_shares() {
+    let folder = folder();
+    let words = "--path cpu --op randread --read-percent 70 --threads 1 --file-size 1M --passes 1";
+    let plan = stdout(
+        gds(folder.path(), &format!("{words} --dry-run"))
+            .assert()
+            .success(),
+    );
+    let text = stdout(gds(folder.path(), words).assert().success());
+    for text in [plan, text] {
+        assert!(
+            text.contains("randrw 70/30") && !text.contains("randread"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn the_header_says_on_which_pages_every_cell_was() {
+    let folder = folder();
+    let words = "--path cpu --pages small --threads 1 --file-size 1M --passes 1";
+    let text = stdout(gds(folder.path(), words).assert().success());
+    assert!(text.contains("on small pages in every cell"), "{text}");
+}

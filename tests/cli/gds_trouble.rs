@@ -29,6 +29,7 @@ fn wrong_words_are_2_and_name_what_would_be_right() {
     check("--queue-depth 0", 2, &["queue-depth"]);
     check("--duration 5parsecs", 2, &["parsecs"]);
     check("--preset fast", 2, &["`fast`", "quick"]);
+    check("--preset study-b", 2, &["which --columns study-b shows"]);
     check("--export a.xlsx", 2, &["a.xlsx", ".csv"]);
     check("--format csv --columns study-a", 2, &["study-a"]);
     check("--device gpu", 2, &["gpu", "cuda:0"]);
@@ -264,4 +265,38 @@ fn files_in_memory_are_said_to_be_there_and_nobody_else_is_blamed() {
         assert!(shown.contains("live in memory (tmpfs"), "{target}: {shown}");
         assert!(!shown.contains("another process"), "{target}: {shown}");
     }
+}
+
+#[test]
+fn what_is_neither_file_nor_device_is_one_error() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("a-folder")).unwrap();
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    for name in ["/dev/zero", "/dev/tty", "pipe", "a-folder"] {
+        for op in ["read", "write"] {
+            let words = format!("--path cpu --op {op} --file {name}");
+            let told = stderr(gds(folder.path(), &words).assert().code(3));
+            let errors = told
+                .lines()
+                .filter(|line| !line.starts_with("help"))
+                .count();
+            assert_eq!(errors, 1, "{told}");
+            assert!(
+                told.contains("is neither a file nor a block device"),
+                "{told}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_export_that_never_ends_is_not_read() {
+    let folder = folder();
+    std::os::unix::fs::symlink("/dev/zero", folder.path().join("rows.csv")).unwrap();
+    let words = "--path null --export rows.csv --threads 1 --passes 1 --file-size 1M --dry-run";
+    gds(folder.path(), &words.replace(" --dry-run", ""))
+        .assert()
+        .success();
 }

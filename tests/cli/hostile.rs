@@ -294,6 +294,7 @@ fn clean_goes_through_no_link() {
     symlink("../moved", place.path("data/train")).unwrap();
     let told = stderr(place.run("clean data").success());
     assert!(told.contains("it is behind a link"), "{told}");
+    assert!(!told.contains(".partial"), "{told}");
     assert_eq!(fs::read_dir(place.path("moved")).unwrap().count(), 4);
     assert!(place.path("data/train").is_symlink());
 }
@@ -482,4 +483,37 @@ fn a_report_that_was_edited_has_no_power_over_a_resumed_run() {
         told.contains("is of another matrix") && told.contains("--threads 1,2"),
         "{told}"
     );
+}
+
+#[test]
+fn a_report_with_what_nothing_can_have_measured_is_refused_by_its_field() {
+    let place = Place::new();
+    place.run(GDS).success();
+    let report = read_json(&saved(place.root.path()));
+    let edits: [(&str, Value, &str); 4] = [
+        (
+            "/cells/0/throughput_bytes_per_second",
+            json!(1e308),
+            "`cells.0.throughput_bytes_per_second`",
+        ),
+        (
+            "/cells/0/duration_seconds",
+            json!(-2.0),
+            "`cells.0.duration_seconds` is -2",
+        ),
+        ("/started_at", json!("soon"), "`started_at` is `soon`"),
+        ("/ended_at", json!("2026-02-31T25:00:00Z"), "`ended_at`"),
+    ];
+    for (at, value, told) in edits {
+        let mut edited = report.clone();
+        *edited.pointer_mut(at).unwrap() = value;
+        fs::write(place.path("edited.json"), edited.to_string()).unwrap();
+        for words in [
+            "report edited.json".to_string(),
+            format!("{GDS} --baseline edited.json"),
+        ] {
+            let text = stderr(place.run(&words).code(3));
+            assert!(text.contains(told), "{text}");
+        }
+    }
 }

@@ -139,6 +139,7 @@ fn io_uring_that_is_refused_is_told_before_anything_is_made() {
             let told = told(&output);
             assert_eq!(output.status.code(), Some(4), "{words}: {told}");
             assert!(told.contains("--engine psync"), "{words}: {told}");
+            assert_eq!(told.matches("--engine psync").count(), 1, "{words}: {told}");
             let made = fs::read_dir(folder.path()).unwrap().count();
             assert_eq!(made, 1, "{words}");
         }
@@ -212,4 +213,18 @@ fn a_failed_transfer_is_told_with_its_file_and_place() {
         let placed = told.contains("at byte ") || told.contains("at offset ");
         assert!(placed && told.contains(file), "{words}: {told}");
     }
+}
+
+#[test]
+fn a_report_that_has_no_room_is_told_what_gives_it_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let gds = "gds --path null --threads 1 --file-size 4M --passes 1";
+    let output = shell(folder.path(), &format!("ulimit -f 1; exec \"$0\" {gds}"));
+    let told = told(&output);
+    assert_eq!(output.status.code(), Some(4), "{told}");
+    assert!(told.contains("the report could not be saved"), "{told}");
+    assert!(
+        told.contains("help: raise the limit on the size of files"),
+        "{told}"
+    );
 }

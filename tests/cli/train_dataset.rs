@@ -180,3 +180,32 @@ fn a_folder_whose_name_is_no_text_is_refused_before_anything_is_made() {
     assert!(said.contains("is not UTF-8"), "{said}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn a_dataset_with_holes_or_behind_a_link_says_so() {
+    let folder = folder();
+    let data = dataset(folder.path(), "unet3d", 7, "");
+    let words = format!("unet3d --data-dir data --epochs 1 --compute-time 1ms {SMALL}");
+    let moved = folder.path().join("moved");
+    fs::rename(data.join("train"), &moved).unwrap();
+    std::os::unix::fs::symlink(&moved, data.join("train")).unwrap();
+    let text = stdout(
+        train(folder.path(), &format!("{words} --dry-run"))
+            .assert()
+            .success(),
+    );
+    assert!(
+        text.contains("train is a link: it is read where it leads"),
+        "{text}"
+    );
+    assert!(!text.contains("lies in holes"), "{text}");
+    let file = &files_of(&data)[3];
+    let bytes = fs::metadata(file).unwrap().len();
+    let emptied = fs::File::create(file).unwrap();
+    emptied.set_len(bytes).unwrap();
+    let text = stdout(train(folder.path(), &format!("{words} --dry-run")).assert());
+    assert!(
+        text.contains("of the files in train/ lies in holes"),
+        "{text}"
+    );
+}

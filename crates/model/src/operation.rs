@@ -44,6 +44,15 @@ impl Operation {
         self.into()
     }
 
+    /// What a cell of it does where so many percent of its transfers are reads: `randrw 70/30`.
+    pub fn of_mix(self, read_percent: Option<u8>) -> String {
+        let Some(reads) = read_percent else {
+            return self.name().to_string();
+        };
+        let name = if self.is_random() { "randrw" } else { "rw" };
+        format!("{name} {reads}/{}", 100 - reads.min(100))
+    }
+
     /// Which way the bytes go.
     pub fn direction(self) -> Direction {
         match self {

@@ -1,6 +1,7 @@
 //! What every saved report is: a head, the plan, how it ended, the lane's results, and what all
 //! lanes measure alike. `docs/results.md` describes every field.
 
+mod check;
 mod upgrade;
 
 use derive_more::From;
@@ -241,6 +242,17 @@ pub enum ReportError {
         /// The version in the file.
         found: u64,
     },
+    /// It holds what no run can have written.
+    #[error(
+        "the report of `stormlp {kind}` was damaged or changed: {what}",
+        kind = kind.name()
+    )]
+    Absurd {
+        /// Which command made it.
+        kind: ReportKind,
+        /// The field, and what is wrong with it.
+        what: String,
+    },
     /// A report with something missing or wrong in it.
     #[error("the report of `stormlp {kind}` is damaged: {source}", kind = kind.name())]
     Damaged {
@@ -274,6 +286,9 @@ impl AnyReport {
             .map_err(|_| ReportError::NoReport("it does not say which command made it"))?;
         if value["format_version"] == 1 {
             upgrade::from_version_1(kind, &mut value);
+        }
+        if let Some(what) = check::absurdity(&value) {
+            return Err(ReportError::Absurd { kind, what });
         }
         let report = match kind {
             ReportKind::Gds => serde_json::from_value(value).map(Self::Gds),

@@ -154,7 +154,10 @@ pub fn engine(asked: EngineChoice, host: &HostFacts, problems: &mut Problems) ->
     {
         problems.machine(
             format!("engine {named} cannot run here: {reason}"),
-            format!("{remedy}; or use --engine psync"),
+            match remedy.contains("--engine psync") {
+                true => remedy.clone(),
+                false => format!("{remedy}; or use --engine psync"),
+            },
         );
     }
     named

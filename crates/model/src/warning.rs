@@ -17,6 +17,8 @@ pub enum WarningKind {
     NotDirect,
     /// The data fit in the host's memory.
     FitsInMemory,
+    /// Files have holes, or space that was never written: no device is read for them.
+    Holes,
     /// Files were in the page cache where they should not have been, or the reverse.
     CacheState,
     /// The first sample, or some samples, lie far from the others.

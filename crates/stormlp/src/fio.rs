@@ -53,13 +53,29 @@ pub(crate) fn answer(error: &mut clap::Error, words: &[String]) {
         Some(ContextValue::String(arg)) => arg.clone(),
         _ => return,
     };
-    let of_gds = words.iter().find(|word| !word.starts_with('-'));
-    if error.kind() != ErrorKind::UnknownArgument || of_gds.is_none_or(|word| word != "gds") {
+    let command = words.iter().find(|word| !word.starts_with('-'));
+    let (ErrorKind::UnknownArgument, Some(command), Some(ours)) =
+        (error.kind(), command, instead(&unknown))
+    else {
         return;
-    }
-    if instead(&unknown).is_none() {
-        return;
-    }
+    };
+    let tips = match command.as_str() {
+        "gds" => tips(words),
+        "train" | "checkpoint" => vec![format!(
+            "{unknown} is fio's; `stormlp gds` measures as fio does, and there it is {ours}"
+        )],
+        _ => return,
+    };
+    error.remove(ContextKind::SuggestedArg);
+    // clap's own line would name whatever options were typed or belong to another.
+    let usage = StyledStr::from(format!("Usage: stormlp {command} [OPTIONS]"));
+    error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+    let tips = tips.into_iter().map(StyledStr::from).collect();
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+}
+
+/// What does the same for each of fio's options among `words`.
+fn tips(words: &[String]) -> Vec<String> {
     let mut tips: Vec<String> = Vec::new();
     for (index, word) in words.iter().enumerate() {
         let (option, value) = match word.split_once('=') {
@@ -79,9 +95,7 @@ pub(crate) fn answer(error: &mut clap::Error, words: &[String]) {
             tips.push(tip);
         }
     }
-    error.remove(ContextKind::SuggestedArg);
-    let tips = tips.into_iter().map(StyledStr::from).collect();
-    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    tips
 }
 
 /// What does here what an option of fio does.
@@ -120,6 +134,7 @@ mod tests {
             assert!(text.contains(tip), "{text}");
         }
         assert!(!text.contains("similar argument"), "{text}");
+        assert!(text.contains("Usage: stormlp gds [OPTIONS]\n"), "{text}");
         let text = told("gds --rw randrw");
         assert!(
             text.contains("--rw=randrw is --op randread --read-percent 50 here"),
@@ -129,7 +144,18 @@ mod tests {
 
     #[test]
     fn other_commands_and_arguments_are_left_to_clap() {
-        assert!(!told("train unet3d --iodepth 3").contains("here"));
+        assert!(!told("doctor --iodepth 3").contains("is fio's"));
+        for line in [
+            "train unet3d --rw randread",
+            "checkpoint llama3-8b --rw=read",
+        ] {
+            let text = told(line);
+            assert!(
+                text.contains("`stormlp gds` measures as fio does, and there it is --op"),
+                "{text}"
+            );
+            assert!(!text.contains("similar argument"), "{text}");
+        }
         assert!(told("gds --threadz 3").contains("'--threads'"));
     }
 

@@ -15,8 +15,11 @@ mod progress;
 mod session;
 mod signals;
 
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::panic::PanicHookInfo;
 use std::path::Path;
 use std::process::ExitCode;
+use std::thread;
 
 use stormlp_model::printable::printable;
 use stormlp_transfer::cufile::probe;
@@ -24,7 +27,40 @@ use stormlp_transfer::cufile::probe;
 use crate::cli::Cli;
 use crate::session::Session;
 
+/// What a panic says of itself; its message may hold names from anywhere.
+fn panicked(panic: &PanicHookInfo<'_>) -> String {
+    let message = stormlp_model::panics::message(panic.payload());
+    let place = panic
+        .location()
+        .map_or(String::new(), |at| format!(" at {at}"));
+    let thread = thread::current();
+    let name = thread.name().unwrap_or("without a name");
+    let mut text = format!("thread '{name}' panicked{place}: {}", printable(&message));
+    let trace = Backtrace::capture();
+    if trace.status() == BacktraceStatus::Captured {
+        text.push_str(&format!("\n{trace}"));
+    }
+    text
+}
+
+/// Prints the help or the version that was asked for, or what is wrong with the words.
+fn told(mut error: clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        return match output::help(&error) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => failure.report(),
+        };
+    }
+    let words = std::env::args_os().skip(1);
+    let words: Vec<String> = words
+        .map(|word| printable(&word.to_string_lossy()).into_owned())
+        .collect();
+    fio::answer(&mut error, &words);
+    error.exit()
+}
+
 fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(|panic| output::say_page(&panicked(panic))));
     // Plans count on the files that this process may open, which may be more than it was given.
     stormlp_transfer::limits::raise_open_files();
     stormlp_transfer::limits::refuse_large_files();
@@ -37,15 +73,10 @@ fn main() -> ExitCode {
     if let Err(failure) = cli::check_text(std::env::args_os()) {
         return failure.report();
     }
-    let cli = Cli::typed().unwrap_or_else(|mut error| {
-        let words = std::env::args_os().skip(1);
-        let words: Vec<String> = words
-            .map(|word| printable(&word.to_string_lossy()).into_owned())
-            .collect();
-        fio::answer(&mut error, &words);
-        // Help and version too.
-        error.exit()
-    });
+    let cli = match Cli::typed() {
+        Ok(cli) => cli,
+        Err(error) => return told(error),
+    };
     let outcome = cli
         .check()
         .and_then(|()| signals::arm(cli.command.keeps_what_it_has()))

@@ -54,6 +54,19 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
             false => stdout.write_all(b"\n"),
         })
         .and_then(|()| stdout.flush());
+    written_to_stdout(written)
+}
+
+/// Prints the help or the version that clap has made, in colours where it finds a terminal.
+///
+/// # Errors
+/// As [`print`].
+pub(crate) fn help(asked: &clap::Error) -> Result<(), Failure> {
+    written_to_stdout(asked.print().and_then(|()| io::stdout().flush()))
+}
+
+/// A reader who has seen enough is no error.
+fn written_to_stdout(written: io::Result<()>) -> Result<(), Failure> {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::storage(
             anyhow::Error::new(error).context("cannot write to stdout"),

@@ -33,7 +33,7 @@ pub fn deliver_to_a_thread_of_their_own(signals: &'static [i32]) -> io::Result<(
 }
 
 /// Changes which signals the calling thread takes.
-fn mask(how: libc::c_int, signals: &[i32]) -> io::Result<()> {
+pub(crate) fn mask(how: libc::c_int, signals: &[i32]) -> io::Result<()> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: sigemptyset writes the whole set before anyone reads it, sigaddset refuses numbers
     // that are no signals, and the mask is the calling thread's own.

@@ -37,6 +37,10 @@ pub enum FindingKind {
     Subfolders,
     /// Files of other kinds, which are left alone.
     Foreign,
+    /// Folders or files that are links.
+    Links,
+    /// Files with holes, for which no device is read.
+    Holes,
     /// A file that is not as long as when it was made.
     WrongSize,
     /// A file whose framing is not that of its format.
@@ -108,6 +112,8 @@ pub fn check(
         findings.extend(gone(inventory, dataset, split, mend));
         findings.extend(subfolders(inventory, dataset, split));
         findings.extend(foreign(inventory.split(split)));
+        findings.extend(links(inventory.split(split)));
+        findings.extend(holes(inventory.split(split), split, datagen));
     }
     findings.extend(wrong_sizes(inventory, mend));
     if findings.iter().all(|finding| !finding.fatal) {
@@ -254,6 +260,38 @@ fn foreign(found: &FoundSplit) -> Option<Finding> {
                 list(found.foreign.iter(), found.foreign.len() as u64)
             ),
             "they are left alone",
+        )
+    })
+}
+
+/// What lies elsewhere.
+fn links(found: &FoundSplit) -> Option<Finding> {
+    let name = found.a_link.as_ref()?;
+    Some(Finding::note(
+        FindingKind::Links,
+        match found.links {
+            1 => format!("{name} is a link: it is read where it leads"),
+            count => format!(
+                "{name} and {} more are links: they are read where they lead",
+                count - 1
+            ),
+        },
+        "what is measured is the storage there; `stormlp datagen` writes through no link",
+    ))
+}
+
+/// Files that hold less than their size says.
+fn holes(found: &FoundSplit, split: Split, datagen: &str) -> Option<Finding> {
+    let share = 100.0 * found.hole_bytes as f64 / found.bytes().max(1) as f64;
+    (share >= 1.0).then(|| {
+        Finding::note(
+            FindingKind::Holes,
+            format!(
+                "{share:.0} % of the files in {}/ lies in holes: no device is read for that, so \
+                 reads look faster than storage is",
+                split.folder()
+            ),
+            format!("make the dataset anew: `{datagen} --overwrite`"),
         )
     })
 }

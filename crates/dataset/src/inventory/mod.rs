@@ -31,9 +31,20 @@ pub struct FoundSplit {
     /// Files of other kinds, relative to the dataset folder; index files beside data files and
     /// dotfiles are not counted.
     pub foreign: Vec<String>,
+    /// How many of its folders and data files are links.
+    pub links: u64,
+    /// One of them, relative to the dataset folder.
+    pub a_link: Option<String>,
+    /// How many bytes of the data files lie in holes, for which no device has data.
+    pub hole_bytes: u64,
 }
 
 impl FoundSplit {
+    fn note_link(&mut self, name: &str) {
+        self.links += 1;
+        self.a_link.get_or_insert_with(|| name.to_string());
+    }
+
     /// Bytes of all data files.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -115,6 +126,12 @@ fn scan_split(
     suffix: &str,
 ) -> Result<FoundSplit, TransferError> {
     let mut found = FoundSplit::default();
+    if storage
+        .look(&folder.join(split.folder()))?
+        .is_some_and(|facts| facts.link)
+    {
+        found.note_link(split.folder());
+    }
     for subfolder in scan_folder(storage, folder, split.folder(), suffix, &mut found)? {
         let before = found.files.len();
         scan_folder(storage, folder, &subfolder, suffix, &mut found)?;
@@ -146,16 +163,25 @@ fn scan_folder(
         }
         let name = format!("{relative}/{name}");
         // Links are followed: a dataset may be put together from several places.
+        let wanted = entry.is_folder() || entry.is_file() && has_suffix(&name, suffix);
+        if entry.facts.link && wanted {
+            found.note_link(&name);
+        }
         match entry.facts.kind {
             Kind::Nothing => {
                 let nothing = std::io::ErrorKind::NotFound.into();
                 return Err(TransferError::file("read", root.join(name), nothing));
             }
             Kind::Folder => subfolders.push(name),
-            Kind::File if has_suffix(&name, suffix) => found.files.push(FoundFile {
-                name,
-                bytes: entry.facts.bytes,
-            }),
+            Kind::File if has_suffix(&name, suffix) => {
+                let bytes = entry.facts.bytes;
+                // Only such a file can have holes; most have none and need not be opened.
+                if entry.facts.allocated_bytes < bytes {
+                    let holes = storage.hole_bytes(&root.join(&name), bytes);
+                    found.hole_bytes += holes.unwrap_or(0);
+                }
+                found.files.push(FoundFile { name, bytes });
+            }
             _ if name.ends_with(".idx") => {}
             _ => found.foreign.push(name),
         }

@@ -117,10 +117,16 @@ fn saved_parts(
         };
         let folder = directory.join(&entry.name);
         let marker = marker_in(storage, &folder)?;
-        let mut files = Vec::new();
+        let (mut files, mut hole_bytes) = (Vec::new(), 0);
         if entry.is_folder() {
             for file in storage.list(&folder)?.into_iter().filter(Entry::is_file) {
                 let (bytes, name) = (file.facts.bytes, file.name.into_string());
+                if file.facts.allocated_bytes < bytes
+                    && let Ok(name) = &name
+                {
+                    let holes = storage.hole_bytes(&folder.join(name), bytes);
+                    hole_bytes += holes.unwrap_or(0);
+                }
                 if let Some(name) = name.ok().filter(|name| name != MARKER_NAME) {
                     files.push(FoundFile { name, bytes });
                 }
@@ -135,6 +141,7 @@ fn saved_parts(
             },
             marker,
             files,
+            hole_bytes,
         });
     }
     parts.sort_by_key(|part| part.step);

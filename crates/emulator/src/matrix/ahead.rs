@@ -10,6 +10,8 @@ pub(crate) struct Ahead {
     of: u64,
     /// How many of them have begun.
     begun: u64,
+    /// Share of reads where the cells are mixes.
+    read_percent: Option<u8>,
     /// How long those that have not are thought to take, in seconds.
     seconds: f64,
 }
@@ -29,6 +31,7 @@ impl Ahead {
         Self {
             of,
             begun: 0,
+            read_percent: report.plan.read_percent,
             seconds,
         }
     }
@@ -41,7 +44,7 @@ impl Ahead {
             label: format!(
                 "{} {} {}, {}, depth {}",
                 cell.transport.path,
-                cell.op,
+                cell.op.of_mix(self.read_percent),
                 cell.io_size,
                 counted(cell.transport.threads as u64, "thread"),
                 cell.transport.queue_depth

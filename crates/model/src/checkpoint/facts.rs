@@ -35,6 +35,8 @@ pub struct SavedPart {
     pub marker: Option<Result<Marker, MarkerError>>,
     /// The files in it.
     pub files: Vec<FoundFile>,
+    /// How many bytes of them lie in holes, for which no device has data.
+    pub hole_bytes: u64,
     /// Something in it that stormlp did not make.
     pub foreign: Option<OtherFile>,
 }

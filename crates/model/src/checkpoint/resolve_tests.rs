@@ -340,6 +340,7 @@ fn saved(plan: &CheckpointPlan, step: u32) -> SavedPart {
             })
             .collect(),
         foreign: None,
+        hole_bytes: 0,
         marker: Some(Ok(Marker {
             format_version,
             made_by,
@@ -387,6 +388,7 @@ fn more_restores_than_checkpoints_is_an_error() {
         marker: None,
         files: Vec::new(),
         foreign: None,
+        hole_bytes: 0,
     });
     let problems = whats(&request, &facts);
     assert!(
@@ -439,6 +441,7 @@ fn what_stormlp_did_not_make_is_in_the_way() {
         marker: None,
         files: Vec::new(),
         foreign: None,
+        hole_bytes: 0,
     });
     assert!(whats(&request("llama3-8b"), &facts)[0].contains("was not made by stormlp"));
 }

@@ -319,6 +319,7 @@ pub(super) fn warnings(
     if plan.writes == 0 {
         warnings.extend(on_left_out(request, plan, facts));
         warnings.extend(on_unsynced(plan, facts));
+        warnings.extend(on_holes(plan, facts));
     }
     warnings
 }
@@ -369,6 +370,27 @@ fn on_unsynced(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning
                 if steps.len() == 1 { "was" } else { "were" },
             ),
             "use --verify to check every byte",
+        )
+    })
+}
+
+/// Checkpoints to be restored whose files hold less than their size says.
+fn on_holes(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning> {
+    let parts = || {
+        plan.restores
+            .iter()
+            .flat_map(|restore| facts.parts(restore.step))
+    };
+    let holes: u64 = parts().map(|part| part.hole_bytes).sum();
+    let share = 100.0 * holes as f64 / parts().map(SavedPart::bytes).sum::<u64>().max(1) as f64;
+    (share >= 1.0).then(|| {
+        Warning::new(
+            WarningKind::Holes,
+            format!(
+                "{share:.0} % of what is restored lies in holes: no device is read for that, so \
+                 restores look faster than storage is"
+            ),
+            "save the checkpoints anew",
         )
     })
 }

@@ -1,6 +1,6 @@
 //! Block devices that are to be written: never one in use, and never something of value by mistake.
 
-use super::inventory::{FileFacts, TargetInventory};
+use super::inventory::{FileFacts, FileKind, TargetInventory};
 use super::request::MatrixRequest;
 use crate::machine::DeviceClaims;
 use crate::problem::Problems;
@@ -11,16 +11,7 @@ use crate::problem::Problems;
 /// who means another device loses it.
 pub(super) fn check(request: &MatrixRequest, facts: &FileFacts, problems: &mut Problems) {
     let path = facts.path.display();
-    if let Some(claims) = facts
-        .claims
-        .as_ref()
-        .filter(|claims| !claims.users.is_empty())
-    {
-        let users = claims.users.join("; ");
-        problems.machine(
-            format!("{path} is in use, so it is not written over: {users}"),
-            "no option overrides this: stop what uses it first, or name another device",
-        );
+    if in_use(facts, problems) {
         return;
     }
     let (claims, reason) = match &facts.claims {
@@ -63,6 +54,27 @@ pub(super) fn check(request: &MatrixRequest, facts: &FileFacts, problems: &mut P
         format!("{path} {carries}"),
         format!("add {} if that is what you want", flags.join(" ")),
     );
+}
+
+/// Whether others use a device, or a file as one, which is a problem then.
+pub(super) fn in_use(facts: &FileFacts, problems: &mut Problems) -> bool {
+    let claims = facts.claims.as_ref();
+    let Some(claims) = claims.filter(|claims| !claims.users.is_empty()) else {
+        return false;
+    };
+    let kind = match facts.kind {
+        FileKind::BlockDevice => "device",
+        _ => "file",
+    };
+    problems.machine(
+        format!(
+            "{} is in use, so it is not written over: {}",
+            facts.path.display(),
+            claims.users.join("; ")
+        ),
+        format!("no option overrides this: stop what uses it first, or name another {kind}"),
+    );
+    true
 }
 
 /// Finds names of signatures that no device carries: whoever gives one means another device.

@@ -342,6 +342,7 @@ impl FolderJob<'_> {
             made_here,
             block_device: false,
             file_system: self.facts.file_system.clone(),
+            hole_bytes: 0,
         });
         Some(table.files.len() - 1)
     }
@@ -507,6 +508,7 @@ fn named_file(
             made_here: facts.kind == FileKind::Missing,
             block_device: facts.kind == FileKind::BlockDevice,
             file_system: facts.file_system.clone(),
+            hole_bytes: facts.hole_bytes,
         });
         table.files.len() - 1
     });
@@ -539,9 +541,14 @@ fn check_access(
             format!("{path} is neither a file nor a block device"),
             "use --dir for a folder",
         );
+        return None;
     }
-    if facts.kind == FileKind::BlockDevice && needs.writes {
-        devices::check(request, facts, problems);
+    if needs.writes {
+        match facts.kind {
+            FileKind::BlockDevice => devices::check(request, facts, problems),
+            FileKind::Regular => drop(devices::in_use(facts, problems)),
+            FileKind::Missing | FileKind::Other => {}
+        }
     }
     if request.compares_what_was_there() && facts.holds_pattern == Some(false) {
         nothing_to_compare(&facts.path, request.seed, problems);

@@ -74,6 +74,8 @@ pub struct FileFacts {
     pub kind: FileKind,
     /// Its size in bytes; a device's capacity.
     pub bytes: u64,
+    /// How many of its bytes lie in holes, for which no device has data.
+    pub hole_bytes: u64,
     /// Whether it can be read (or, when missing, made).
     pub readable: Availability,
     /// Whether it can be written.
@@ -91,7 +93,8 @@ pub struct FileFacts {
     /// Whether it holds the pattern that the request compares with, in any of the places that were
     /// looked at; `None` where nobody asked.
     pub holds_pattern: Option<bool>,
-    /// Who uses a block device, and what lies on it; `None` for what is none.
+    /// Who uses it as a block device, and what lies on one; `None` for what is neither file nor
+    /// device.
     pub claims: Option<DeviceClaims>,
 }
 

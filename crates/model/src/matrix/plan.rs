@@ -46,6 +46,10 @@ pub struct FilePlan {
     /// Type of the file system it lies on: `xfs`, `tmpfs`.
     #[serde(default)]
     pub file_system: Option<String>,
+    /// How many bytes of a file that was there lay in holes, or in space that was never written:
+    /// reading them takes nothing from a device.
+    #[serde(default)]
+    pub hole_bytes: u64,
 }
 
 impl FilePlan {
@@ -227,6 +231,16 @@ impl MatrixPlan {
             last = (file, end.max(from));
         }
         sum
+    }
+
+    /// What share of its files lies in holes, where it is worth a word and reads find them: what is
+    /// written first has none any more.
+    pub fn hole_share(&self) -> Option<f64> {
+        const LEAST: f64 = 0.01;
+        let sum = |of: fn(&FilePlan) -> u64| self.files.iter().map(of).fold(0, u64::saturating_add);
+        let share = sum(|file| file.hole_bytes) as f64 / sum(|file| file.bytes).max(1) as f64;
+        let written_first = (self.cells.first()).is_some_and(|cell| cell.op == Operation::Write);
+        (share >= LEAST && !written_first).then_some(share)
     }
 
     /// The cells that can run on this machine.

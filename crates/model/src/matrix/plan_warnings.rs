@@ -2,13 +2,13 @@
 
 use super::choice::{CacheState, Fill, Span};
 use super::files::FileTable;
-use super::plan::CellPlan;
+use super::plan::{CellPlan, FilePlan};
 use super::request::MatrixRequest;
 use crate::facts::HostFacts;
-use crate::operation::Direction;
+use crate::operation::{Direction, Operation};
 use crate::path::{EngineKind, PathKind};
 use crate::transport;
-use crate::units::ByteSize;
+use crate::units::{ByteSize, counted};
 use crate::warning::{Warning, WarningKind};
 
 /// All warnings that follow from the plan alone.
@@ -46,6 +46,7 @@ pub(super) fn all(
     }
     warnings.extend(queue_depth(engine, &runnable));
     warnings.extend(pattern_work(request, &runnable));
+    warnings.extend(holes(table, &runnable));
     match lives_in_memory(table) {
         Some(warning) => warnings.push(warning),
         None => warnings.extend(fits_in_memory(request, facts, table, &runnable)),
@@ -83,6 +84,31 @@ fn pattern_work(request: &MatrixRequest, runnable: &[&CellPlan]) -> Option<Warni
         format!("throughput includes {what}"),
         advice,
     ))
+}
+
+/// Files that were named and hold less than their size says, and are read as they are.
+fn holes(table: &FileTable, runnable: &[&CellPlan]) -> Option<Warning> {
+    let sparse: Vec<&FilePlan> = table.files.iter().filter(|f| f.hole_bytes > 0).collect();
+    let file = sparse.iter().max_by_key(|file| file.hole_bytes)?;
+    let reads = runnable
+        .first()
+        .is_some_and(|cell| cell.op != Operation::Write);
+    let share = 100.0 * file.hole_bytes as f64 / file.bytes.max(1) as f64;
+    let others = match sparse.len() {
+        1 => String::new(),
+        count => format!(" (and of {})", counted(count as u64 - 1, "other file")),
+    };
+    (reads && share >= 1.0).then(|| {
+        Warning::new(
+            WarningKind::Holes,
+            format!(
+                "{share:.0} % of {}{others} lies in holes or was never written: no device is read \
+                 for that, so reads look faster than storage is",
+                file.path.display()
+            ),
+            "name a file that was written from end to end",
+        )
+    })
 }
 
 /// Files on a file system without storage behind it, where no cache can be cold.

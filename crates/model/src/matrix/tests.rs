@@ -82,6 +82,7 @@ fn given(kind: FileKind, bytes: u64) -> TargetInventory {
             path: PathBuf::from("given"),
             kind,
             bytes,
+            hole_bytes: 0,
             readable: Availability::Available,
             writable: Availability::Available,
             free_bytes: 100 * GIB,

@@ -5,8 +5,8 @@
 
 use serde_json::Value;
 
-/// No size, rate, time or count of a report comes near it.
-const MOST: f64 = 1e18;
+/// More than the largest whole number of 64 bits, which stands for "no limit" in places.
+const MOST: f64 = 1e20;
 
 /// The first field that holds what no run can have measured: where it stands, and what is wrong.
 pub(super) fn absurdity(report: &Value) -> Option<String> {
@@ -26,9 +26,9 @@ fn in_value(value: &Value, place: &str, measured: bool) -> Option<String> {
         place => format!("{place}.{key}"),
     };
     match value {
-        Value::Object(fields) => fields.iter().find_map(|(key, value)| {
-            in_value(value, &inner(key), measured || is_quantity(key))
-        }),
+        Value::Object(fields) => fields
+            .iter()
+            .find_map(|(key, value)| in_value(value, &inner(key), measured || is_quantity(key))),
         Value::Array(values) => (values.iter().enumerate())
             .find_map(|(index, value)| in_value(value, &inner(&index.to_string()), measured)),
         Value::Number(number) => {
@@ -42,8 +42,16 @@ fn in_value(value: &Value, place: &str, measured: bool) -> Option<String> {
 
 /// Whether a field holds an amount with a unit, which is never below zero.
 fn is_quantity(key: &str) -> bool {
-    const ENDS: [&str; 6] = ["_seconds", "_bytes", "_per_second", "_us", "_share", "_per_gib"];
-    matches!(key, "bytes" | "iops" | "operations" | "latency_us") || ENDS.iter().any(|end| key.ends_with(end))
+    const ENDS: [&str; 6] = [
+        "_seconds",
+        "_bytes",
+        "_per_second",
+        "_us",
+        "_share",
+        "_per_gib",
+    ];
+    matches!(key, "bytes" | "iops" | "operations" | "latency_us")
+        || ENDS.iter().any(|end| key.ends_with(end))
 }
 
 /// Whether a text is a moment as reports have it: `2026-11-21T07:25:00Z`, with parts of a second or
@@ -54,8 +62,11 @@ fn is_time(text: &str) -> bool {
     };
     let numbers = |text: &str, mark: char, lengths: [usize; 3]| -> Option<[u32; 3]> {
         let parts: Vec<&str> = text.split(mark).collect();
-        let fit = parts.len() == 3 && (parts.iter().zip(lengths)).all(|(part, len)| part.len() == len);
-        let digits = parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+        let fit =
+            parts.len() == 3 && (parts.iter().zip(lengths)).all(|(part, len)| part.len() == len);
+        let digits = parts
+            .iter()
+            .all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
         let number = |index: usize| parts[index].parse().ok();
         (fit && digits).then_some(())?;
         Some([number(0)?, number(1)?, number(2)?])
@@ -80,11 +91,23 @@ mod tests {
     fn amounts_that_nothing_measured_and_times_that_are_none_are_found_by_name() {
         let cells = |key: &str, number: f64| json!({ "cells": [{ key: number }] });
         for (report, told) in [
-            (json!({"started_at": "yesterday"}), "`started_at` is `yesterday`"),
+            (
+                json!({"started_at": "yesterday"}),
+                "`started_at` is `yesterday`",
+            ),
             (json!({"ended_at": "2026-13-01T00:00:00Z"}), "`ended_at`"),
-            (cells("throughput_bytes_per_second", 1e308), "`cells.0.throughput_bytes_per_second`"),
-            (cells("duration_seconds", -1.0), "`cells.0.duration_seconds` is -1"),
-            (json!({"cells": [{"latency_us": {"p50": -2}}]}), "`cells.0.latency_us.p50` is -2"),
+            (
+                cells("throughput_bytes_per_second", 1e308),
+                "`cells.0.throughput_bytes_per_second`",
+            ),
+            (
+                cells("duration_seconds", -1.0),
+                "`cells.0.duration_seconds` is -1",
+            ),
+            (
+                json!({"cells": [{"latency_us": {"p50": -2}}]}),
+                "`cells.0.latency_us.p50` is -2",
+            ),
         ] {
             let found = absurdity(&report).unwrap_or_default();
             assert!(found.contains(told), "{found}");

@@ -1,10 +1,12 @@
 //! Which path was faster.
 
 use stormlp_model::matrix::{CacheState, CellReport, MatrixPlan, Measurement, Reach};
+use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
 
 use super::group::{Combination, Group};
 use crate::document::Estimate;
+use crate::numbers::percent;
 
 /// `A ran 1.24 ± 0.01 times faster than B`, when two or more paths were measured alike.
 ///
@@ -14,7 +16,10 @@ pub(super) fn verdict(plan: &MatrixPlan, all: &[Group<'_>]) -> Option<String> {
     if plan.verify {
         return None;
     }
-    let groups = &without_unsynced(plan, all);
+    let mut groups = without_unsynced(plan, all);
+    // A file with holes is read as fast as memory.
+    groups.retain(|group| !reads_holes(plan, group));
+    let groups = &groups;
     let mut combinations: Vec<Combination> = Vec::new();
     let mut paths: Vec<PathKind> = Vec::new();
     for group in comparable(groups.iter().copied()) {
@@ -61,8 +66,16 @@ pub(super) fn verdict(plan: &MatrixPlan, all: &[Group<'_>]) -> Option<String> {
         "{} ran {} ({over}){}",
         words(plan, groups, fastest),
         others.join(" and "),
-        left_out(all, groups)
+        left_out(plan, all, groups)
     ))
+}
+
+/// Whether the cells of a group read files of which a part lies in holes.
+pub(super) fn reads_holes(plan: &MatrixPlan, group: &Group<'_>) -> bool {
+    let reads = group.key.combination.op.direction() == Direction::Read;
+    (reads || plan.read_percent.is_some())
+        && group.key.path != PathKind::Null
+        && plan.hole_share().is_some()
 }
 
 /// The groups that moved bytes and have numbers.
@@ -89,9 +102,9 @@ fn without_unsynced<'a, 'b>(plan: &MatrixPlan, groups: &'a [Group<'b>]) -> Vec<&
 }
 
 /// The paths that are in none of the compared groups, and why.
-fn left_out(all: &[Group<'_>], compared: &[&Group<'_>]) -> String {
+fn left_out(plan: &MatrixPlan, all: &[Group<'_>], compared: &[&Group<'_>]) -> String {
     let mut paths: Vec<String> = Vec::new();
-    for group in comparable(all) {
+    for group in comparable(all).filter(|group| !reads_holes(plan, group)) {
         let path = group.key.path;
         if !compared.iter().any(|other| other.key == group.key)
             && !paths.contains(&path.to_string())
@@ -133,6 +146,10 @@ fn words(plan: &MatrixPlan, groups: &[&Group<'_>], path: PathKind) -> String {
             reach.is_write == writes && in_memory(plan, path, numbers, reach)
         })
     };
+    if of_path().any(|group| reads_holes(plan, group)) {
+        let share = percent(plan.hole_share().unwrap_or_default());
+        return format!("{name} (reading a file of which {share} is holes)");
+    }
     match (is(false), is(true)) {
         (false, false) => name,
         (true, false) => format!("{name} (mostly read from memory)"),

@@ -27,6 +27,8 @@ impl Key {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Combination {
     pub(super) op: Operation,
+    /// Share of reads where the operation is a mix.
+    pub(super) read_percent: Option<u8>,
     pub(super) io_size_bytes: u64,
     pub(super) mix: Option<IoSize>,
     pub(super) threads: u32,
@@ -42,10 +44,15 @@ impl Combination {
         }
     }
 
+    /// What its cells do.
+    pub(super) fn operation(&self) -> String {
+        self.op.of_mix(self.read_percent)
+    }
+
     /// All of it in words.
     pub(super) fn words(&self) -> String {
         let threads = counted(u64::from(self.threads), "thread");
-        format!("{} of {}, {threads}", self.op, self.io_size())
+        format!("{} of {}, {threads}", self.operation(), self.io_size())
     }
 }
 
@@ -116,7 +123,7 @@ impl<'a> Group<'a> {
 pub(super) fn groups(report: &MatrixReport) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for cell in &report.results.cells {
-        let key = key_of(cell);
+        let key = key_of(report, cell);
         match groups.iter_mut().find(|group| group.key == key) {
             Some(group) => group.cells.push(cell),
             None => groups.push(Group {
@@ -128,11 +135,12 @@ pub(super) fn groups(report: &MatrixReport) -> Vec<Group<'_>> {
     groups
 }
 
-pub(super) fn key_of(cell: &CellReport) -> Key {
+pub(super) fn key_of(report: &MatrixReport, cell: &CellReport) -> Key {
     Key {
         path: cell.requested_path,
         combination: Combination {
             op: cell.op,
+            read_percent: report.plan.read_percent,
             io_size_bytes: cell.io_size_bytes,
             mix: cell.io_size_mix,
             threads: cell.threads,

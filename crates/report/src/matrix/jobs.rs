@@ -3,7 +3,7 @@
 use stormlp_model::matrix::{CellReport, JobReport, MatrixReport};
 use stormlp_model::units::GIB;
 
-use super::group::key_of;
+use super::group::{Combination, key_of};
 use crate::document::{Cell, Column, Quantity, Table};
 
 /// A row for each job of each cell; `None` where no cell has several.
@@ -19,23 +19,23 @@ pub(super) fn table(report: &MatrixReport) -> Option<Table> {
     ];
     let mut table = Table::new(words.into_iter().chain(numbers));
     for cell in &report.results.cells {
-        let key = key_of(cell);
+        let key = key_of(report, cell);
         for job in cell.result().map_or(&[][..], |numbers| &numbers.jobs) {
             let name = format!("{}, {}, {}", job.name, key.name(), cell.repeat);
-            table.row(name, job_row(job, cell));
+            table.row(name, job_row(job, cell, &key.combination));
         }
     }
     (!table.rows.is_empty()).then_some(table)
 }
 
-fn job_row(job: &JobReport, cell: &CellReport) -> Vec<Cell> {
+fn job_row(job: &JobReport, cell: &CellReport, combination: &Combination) -> Vec<Cell> {
     let rate = job.throughput_bytes_per_second / GIB as f64;
     let mean = job.latency_us_mean;
     vec![
         job.name.as_str().into(),
         cell.requested_path.name().into(),
-        cell.op.name().into(),
-        key_of(cell).combination.io_size().into(),
+        combination.operation().into(),
+        combination.io_size().into(),
         job.threads.to_string().into(),
         cell.repeat.to_string().into(),
         Quantity::higher(rate, "GiB/s").into(),

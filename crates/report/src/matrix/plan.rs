@@ -79,7 +79,7 @@ fn cells(plan: &MatrixPlan) -> Table {
             "",
             vec![
                 cell.transport.path.name().into(),
-                cell.op.name().into(),
+                cell.op.of_mix(plan.read_percent).into(),
                 cell.io_size.to_string().into(),
                 cell.transport.threads.to_string().into(),
                 cell.transport.queue_depth.to_string().into(),

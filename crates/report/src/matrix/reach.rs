@@ -3,7 +3,7 @@
 use stormlp_model::matrix::{CacheState, Fsync, MatrixPlan, MatrixReport, Reach};
 use stormlp_model::units::ByteSize;
 
-use super::compare::reaches;
+use super::compare::{reaches, reads_holes};
 use super::group::{Group, groups};
 use crate::numbers::percent;
 
@@ -24,6 +24,12 @@ pub(super) fn device_share(plan: &MatrixPlan, group: &Group<'_>) -> String {
 /// What a row's rate is not the rate of storage for: notes below the table, each once.
 pub(super) fn remarks(plan: &MatrixPlan, group: &Group<'_>) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
+    if let Some(share) = plan.hole_share().filter(|_| reads_holes(plan, group)) {
+        let share = percent(share);
+        notes.push(format!(
+            "{share} of its files lies in holes, for which no device is read"
+        ));
+    }
     for (_, _, reach) in reaches(plan, group) {
         if let Some(note) = remark(plan, reach)
             && !notes.contains(&note)

@@ -227,23 +227,29 @@ pub(crate) fn memory_words(report: &MatrixReport) -> String {
 
 /// What pages the buffers lie on, as the kernel says, beside what was asked for.
 fn buffers_words(report: &MatrixReport) -> String {
-    let mut found: Vec<&str> = Vec::new();
-    for numbers in report
-        .results
-        .cells
-        .iter()
-        .filter_map(|cell| cell.measurement.as_ref())
-    {
+    let cells = report.results.cells.iter();
+    let found = backings(cells.filter_map(|cell| cell.measurement.as_ref()));
+    let asked = report.plan.pages().name();
+    match found.as_slice() {
+        [] => format!("{asked} pages asked for"),
+        [one] => format!("on {one} in every cell ({asked} ones asked for)"),
+        several => format!(
+            "on {}, as the column `pages` says ({asked} ones asked for)",
+            several.join(", ")
+        ),
+    }
+}
+
+/// The kinds of pages that buffers lay on, each once.
+fn backings<'a>(measured: impl IntoIterator<Item = &'a Measurement>) -> Vec<&'static str> {
+    let mut found = Vec::new();
+    for numbers in measured {
         let words = numbers.buffers_backing.words();
         if !found.contains(&words) {
             found.push(words);
         }
     }
-    let asked = report.plan.pages().name();
-    match found.is_empty() {
-        true => format!("{asked} pages asked for"),
-        false => format!("on {} ({asked} ones asked for)", found.join(", ")),
-    }
+    found
 }
 
 /// What transfers are to end in, the stand-in named as such.
@@ -260,7 +266,9 @@ pub(super) fn planned_memory(plan: &MatrixPlan) -> String {
 }
 
 fn standard(report: &MatrixReport, groups: &[Group<'_>]) -> Table {
-    let mut table = Table::new([
+    // Where all rows have the same, the header says so.
+    let paged = backings(groups.iter().flat_map(Group::results)).len() > 1;
+    let columns = [
         Column::words("path", 0),
         Column::words("memory", 6),
         Column::words("op", 0),
@@ -277,9 +285,14 @@ fn standard(report: &MatrixReport, groups: &[Group<'_>]) -> Table {
         Column::numbers("CPU s/GiB", 1).compared(),
         Column::words("device", 2),
         Column::words("cached", 3),
-    ]);
+    ];
+    let pages = paged.then(|| Column::words("pages", 0));
+    let mut table = Table::new(columns.into_iter().chain(pages));
     for group in groups {
-        let cells = row(group, &report.plan, &mut table);
+        let mut cells = row(group, &report.plan, &mut table);
+        if paged && group.throughput().is_some() {
+            cells.push(backings(group.results()).join(", ").into());
+        }
         table.row(group.key.name(), cells);
     }
     let refer = |group: &Group<'_>| !reach::remarks(&report.plan, group).is_empty();
@@ -299,7 +312,7 @@ fn row(group: &Group<'_>, plan: &MatrixPlan, table: &mut Table) -> Vec<Cell> {
     let mut row: Vec<Cell> = vec![
         group.path_words().into(),
         memory_column(group).into(),
-        combination.op.name().into(),
+        combination.operation().into(),
         combination.io_size().into(),
         combination.threads.to_string().into(),
         combination.queue_depth.to_string().into(),
@@ -415,8 +428,9 @@ fn over_time(report: &MatrixReport, document: &mut Document) {
     let cells = report.results.cells.iter();
     let measured = cells.filter_map(|cell| Some((cell, &cell.measurement.as_ref()?.series)));
     let rates = measured.filter_map(|(cell, series)| {
-        let size = key_of(cell).combination.io_size();
-        let name = format!("{} {} {size}", cell.requested_path, cell.op);
+        let combination = key_of(report, cell).combination;
+        let (op, size) = (combination.operation(), combination.io_size());
+        let name = format!("{} {op} {size}", cell.requested_path);
         Series::rates(name, series, ("GiB/s", GIB))
     });
     let rates: Vec<Series> = rates.collect();

@@ -76,7 +76,7 @@ impl Alike<'_> {
 
 /// What a cell is called, with what tells it from the others of its matrix.
 fn name(report: &MatrixReport, cell: &CellReport) -> String {
-    let key = key_of(cell);
+    let key = key_of(report, cell);
     let depth = match report.results.cells.iter().all(|c| c.queue_depth == 1) {
         true => String::new(),
         false => format!(", depth {}", cell.queue_depth),

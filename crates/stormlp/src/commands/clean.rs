@@ -9,7 +9,7 @@ use stormlp_dataset::generate::{State, state_of};
 use stormlp_dataset::manifest::{JOURNAL_NAME, ManifestFile, Record};
 use stormlp_model::matrix::MANIFEST_NAME;
 use stormlp_model::printable::printable;
-use stormlp_model::units::ByteSize;
+use stormlp_model::units::{ByteSize, counted};
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{
     Disk, FolderLock, Identity, LOCK_NAME, Left, Storage as _, temporary_name,
@@ -63,7 +63,8 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
             "removed"
         };
         let line = format!(
-            "{verb} {files} files, {}, from {}",
+            "{verb} {}, {}, from {}",
+            counted(files, "file"),
             ByteSize(bytes),
             folder.display()
         );
@@ -186,6 +187,10 @@ impl Listed {
     fn left(&self, folder: &Path, path: &Path) -> Result<Left, TransferError> {
         match self {
             Self::Bytes(bytes, identity) => Disk.left(path, Some(*bytes), *identity),
+            // Behind a link nobody looks whether there is one; its file is named for that.
+            Self::Temporary if Disk.look(path).is_err_and(|e| e.errno().is_none()) => {
+                Ok(Left::Nothing)
+            }
             Self::Temporary => Disk.left(path, None, None),
             Self::Unknown => Ok(match Disk.left(path, None, None)? {
                 Left::Same(_) => Left::Other("a file of unknown size".to_string()),

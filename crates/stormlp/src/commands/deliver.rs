@@ -5,7 +5,7 @@ mod journal;
 mod saver;
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -430,11 +430,21 @@ fn append_csv(path: &Path, document: &Document) -> Result<(), Failure> {
 
 /// A CSV file that is there is added to, so its columns must be these.
 fn check_header(path: &Path, columns: &[&str]) -> Result<(), Failure> {
-    let Ok(text) = fs::read_to_string(path) else {
+    // A pipe or a device has no header, and may never end.
+    if !fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0) {
         return Ok(());
-    };
-    match text.lines().next() {
-        Some(header) if header != columns.join(",") => Err(Failure::machine(anyhow::anyhow!(
+    }
+    let expected = columns.join(",");
+    let mut start = Vec::new();
+    let read = fs::File::open(path)
+        .and_then(|file| file.take(expected.len() as u64 + 2).read_to_end(&mut start));
+    if read.is_err() {
+        return Ok(());
+    }
+    let header = start.split(|byte| *byte == b'\n').next();
+    let header = header.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    match header {
+        Some(header) if header != expected.as_bytes() => Err(Failure::machine(anyhow::anyhow!(
             "--export {}: the file has other columns, so nothing can be added to it",
             path.display()
         ))
@@ -457,6 +467,8 @@ fn check_folder(path: &Path) -> Result<(), Failure> {
 }
 
 fn cannot_write(path: &Path, error: std::io::Error) -> Failure {
-    Failure::machine(anyhow::Error::new(error).context(format!("cannot write {}", path.display())))
-        .with_help("name a file that you may write to with --export")
+    let error = anyhow::Error::new(error).context(format!("cannot write {}", path.display()));
+    let help = saver::room_help(&error);
+    let help = help.unwrap_or("name a file that you may write to with --export");
+    Failure::machine(error).with_help(help)
 }

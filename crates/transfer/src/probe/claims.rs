@@ -17,6 +17,9 @@ use super::mounts::{self, Mount};
 use super::root::{Root, plain};
 use super::signature::signatures;
 
+/// Where the kernel has a folder for each block device.
+const BLOCKS: &str = "/sys/class/block";
+
 /// A device, or what it is a part of, or a part of it.
 struct Relative {
     name: String,
@@ -53,6 +56,42 @@ fn unexamined(reason: String) -> DeviceClaims {
     DeviceClaims {
         unexamined: Some(reason),
         ..DeviceClaims::default()
+    }
+}
+
+/// Who uses a regular file as a device.
+pub(crate) fn of_file(root: &Root, path: &Path) -> DeviceClaims {
+    let mut users = Vec::new();
+    for (name, backing) in loops(root) {
+        if !is_same_file(path, &root.path(&backing)) {
+            continue;
+        }
+        users.push(format!("it is behind {name}"));
+        let number = root.text(Path::new(BLOCKS).join(&name).join("dev"));
+        let of_loop = number.known().map(|number| of_number(root, number));
+        users.extend(of_loop.into_iter().flat_map(|claims| claims.users));
+    }
+    let areas = root.text("/proc/swaps").unwrap_or(String::new());
+    let mut areas = areas.lines().skip(1);
+    let is_area = |line: &str| {
+        let area = line.split_whitespace().next().map(mounts::unescape);
+        area.is_some_and(|area| is_same_file(path, &root.path(area)))
+    };
+    if areas.any(is_area) {
+        users.push("it is swap space".to_string());
+    }
+    DeviceClaims {
+        users,
+        ..DeviceClaims::default()
+    }
+}
+
+/// Whether two paths lead to one file, through whatever links and mounts.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let of = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    match (of(one), of(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
     }
 }
 
@@ -196,14 +235,22 @@ fn held(root: &Root, one: &Relative) -> Vec<String> {
 
 /// Loop devices that show it under another name, which claims nothing.
 fn looped(root: &Root, one: &Relative) -> Vec<String> {
-    let blocks = Path::new("/sys/class/block");
-    let backing = |name: &String| {
-        let file = root.text(blocks.join(name).join("loop/backing_file"));
-        file.known().is_some_and(|file| is(root, one, file))
+    (loops(root).into_iter())
+        .filter(|(_, backing)| is(root, one, backing))
+        .map(|(name, _)| format!("{} is behind {name}", one.name))
+        .collect()
+}
+
+/// The loop devices and what each shows.
+fn loops(root: &Root) -> Vec<(String, String)> {
+    let names = root.names(BLOCKS).unwrap_or(Vec::new()).into_iter();
+    let backed = |name: String| {
+        let file = root.text(Path::new(BLOCKS).join(&name).join("loop/backing_file"));
+        let backing = file.known()?.clone();
+        Some((name, backing))
     };
-    (root.names(blocks).unwrap_or(Vec::new()).iter())
-        .filter(|name| name.starts_with("loop") && backing(name))
-        .map(|name| format!("{} is behind {name}", one.name))
+    (names.filter(|name| name.starts_with("loop")))
+        .filter_map(backed)
         .collect()
 }
 
@@ -309,6 +356,35 @@ mod tests {
                 "sdb2 is part of dm-3 (LVM)"
             ]
         );
+    }
+
+    #[test]
+    fn a_file_behind_a_loop_device_or_in_swap_is_in_use_by_whatever_name() {
+        let image = "/images/disk.img";
+        let tree = machine(
+            "36 1 7:4 / /data rw - ext4 /dev/loop4 rw",
+            "/images/swap file 1 0 -2\n",
+        )
+        .file(image, "x")
+        .file("/images/swap", "x")
+        .file("/images/other", "x")
+        .file(
+            "sys/devices/virtual/block/loop4/loop/backing_file",
+            format!("{image}\n"),
+        )
+        .file("sys/devices/virtual/block/loop4/dev", "7:4")
+        .file("sys/devices/virtual/block/loop4/size", "8")
+        .link("sys/dev/block/7:4", "/sys/devices/virtual/block/loop4")
+        .link("sys/class/block/loop4", "/sys/devices/virtual/block/loop4");
+        let root = tree.root();
+        fs::hard_link(root.path(image), root.path("/images/linked")).unwrap();
+        let users = |path: &str| of_file(&root, &root.path(path)).users;
+        for name in [image, "/images/linked"] {
+            let told = ["it is behind loop4", "loop4 is mounted at /data (ext4)"];
+            assert_eq!(users(name), told);
+        }
+        assert_eq!(users("/images/swap"), ["it is swap space"]);
+        assert!(users("/images/other").is_empty());
     }
 
     #[test]

@@ -152,6 +152,11 @@ pub fn block_devices(directory: &Path) -> Fact<Vec<BlockDevice>> {
     storage::devices(&Root::system(), directory)
 }
 
+/// Who uses the regular file at `path` as a block device: a loop device, or swap.
+pub fn file_claims(path: &Path) -> DeviceClaims {
+    claims::of_file(&Root::system(), path)
+}
+
 /// Who uses the block device at `path`, and what lies on it: what stands against writing over it.
 pub fn device_claims(path: &Path) -> DeviceClaims {
     storage::claims(&Root::system(), path)

@@ -8,10 +8,16 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// How much of the beginning is read: up to the end of ZFS's second label, and VMFS beyond it.
-const HEAD_BYTES: u64 = (1 << 20) + 4096;
-/// How much of the end is read: ZFS's last two labels, on any alignment.
-const TAIL_BYTES: u64 = 1 << 20;
+/// How much of the beginning is read: ZFS's first two labels, VMFS and the second superblock of
+/// bcachefs beyond them.
+const HEAD_BYTES: u64 = (2 << 20) + (64 << 10);
+/// How much of the end is read: ZFS's last two labels, and the last superblock of bcachefs, on any
+/// alignment.
+const TAIL_BYTES: u64 = 4 << 20;
+
+/// The mark of bcachefs, and that of bcache, which its first versions had too.
+const BCACHEFS: &[u8] = b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef";
+const BCACHE: &[u8] = b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81";
 
 /// A magic number and where it stands.
 struct Magic {
@@ -69,16 +75,7 @@ const MAGICS: &[Magic] = &[
     magic("LVM2_member", 1536, b"LABELONE"),
     magic("linux_raid_member", 0, b"\xfc\x4e\x2b\xa9"),
     magic("linux_raid_member", 4096, b"\xfc\x4e\x2b\xa9"),
-    magic(
-        "bcache",
-        0x1018,
-        b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81",
-    ),
-    magic(
-        "bcachefs",
-        0x1018,
-        b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef",
-    ),
+    magic("bcache", 0x1018, BCACHE),
     magic("ceph_bluestore", 0, b"bluestore block device"),
     magic("oracleasm", 32, b"ORCLDISK"),
     magic("vdo", 0, b"dmvdo001"),
@@ -150,7 +147,13 @@ impl Ends {
                 .checked_sub(m.offset)
                 .is_some_and(|at| self.has(at, m.bytes))
         });
-        let looked_into = [self.ext(), self.swap(), self.raid(), self.zfs()];
+        let looked_into = [
+            self.ext(),
+            self.swap(),
+            self.raid(),
+            self.zfs(),
+            self.bcachefs(),
+        ];
         for name in
             (plain.chain(at_end).map(|magic| magic.name)).chain(looked_into.into_iter().flatten())
         {
@@ -246,6 +249,23 @@ impl Ends {
             .then_some("zfs_member")
     }
 
+    /// bcachefs has a superblock on sector 8, copies behind it and at the end, as far away as their
+    /// size says, and a list of them on sector 7: any of these is a mark.
+    fn bcachefs(&self) -> Option<&'static str> {
+        const SECTOR: u64 = 512;
+        let listed = [BCACHEFS, BCACHE]
+            .iter()
+            .any(|mark| self.has(7 * SECTOR, mark));
+        // The first is bcache's own where it has bcache's mark.
+        let copies = |from: u64, bytes: &[u8]| (from..from + bytes.len() as u64).step_by(512);
+        let mut sectors = copies(0, &self.head).chain(copies(self.tail_start, &self.tail));
+        let superblock = |sector: u64| {
+            let has = |mark| self.has(sector + 0x18, mark);
+            has(BCACHEFS) || (sector != 8 * SECTOR && has(BCACHE))
+        };
+        (listed || sectors.any(superblock)).then_some("bcachefs")
+    }
+
     /// A partition table of the old kind. GPT keeps one as a guard, and the first sector of FAT and
     /// NTFS ends alike: these have told their names already.
     fn dos(&self, found: &[&str]) -> Option<&'static str> {
@@ -265,7 +285,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const SIZE: u64 = 4 << 20;
+    const SIZE: u64 = 16 << 20;
 
     /// What lies on a device of zeros with these bytes at these places.
     fn of(marks: &[(u64, &[u8])]) -> Vec<&'static str> {
@@ -315,6 +335,22 @@ mod tests {
             let place = label + (128 << 10) + 77 * 1024;
             assert_eq!(of(&[(place, &uberblock)]), ["zfs_member"], "{label}");
         }
+    }
+
+    #[test]
+    fn every_place_where_bcachefs_keeps_a_superblock_is_looked_at() {
+        // Sector 8, the copy behind it for superblocks of 32 KiB, 64 KiB and 1 MiB, and the one at
+        // the end, at the last multiple of a bucket.
+        let places = [8, 88, 136, 2056].map(|sector| sector * 512);
+        let last = [SIZE - (1 << 20), SIZE - (2 << 20)];
+        for place in places.into_iter().chain(last) {
+            assert_eq!(of(&[(place + 0x18, BCACHEFS)]), ["bcachefs"], "{place}");
+        }
+        assert_eq!(of(&[(7 * 512, BCACHEFS)]), ["bcachefs"]);
+        // As its first versions wrote it.
+        assert_eq!(of(&[(7 * 512, BCACHE)]), ["bcachefs"]);
+        assert_eq!(of(&[(136 * 512 + 0x18, BCACHE)]), ["bcachefs"]);
+        assert_eq!(of(&[(8 * 512 + 0x18, BCACHE)]), ["bcache"]);
     }
 
     #[test]

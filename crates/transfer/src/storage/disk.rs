@@ -78,8 +78,8 @@ impl Storage for Disk {
             Access::Create => create(path, flags),
         };
         let usable = opened.map_err(|errno| match errno {
-            // A pipe that nobody reads, or a socket.
-            Errno::NXIO => irregular(FileType::Fifo),
+            // A pipe that nobody reads, a socket, or a device with nothing behind it.
+            Errno::NXIO => irregular(type_of(path)),
             errno => reach::told(errno),
         });
         usable
@@ -218,6 +218,7 @@ impl Disk {
 const NOWHERE: Facts = Facts {
     kind: Kind::Nothing,
     bytes: 0,
+    allocated_bytes: 0,
     changed_ns: 0,
     identity: Identity {
         inode: 0,
@@ -258,6 +259,7 @@ fn known(folder: BorrowedFd<'_>, name: &Path, of: FileType, stat: &Statx) -> Fac
     Facts {
         kind,
         bytes,
+        allocated_bytes: stat.stx_blocks.saturating_mul(512),
         changed_ns: nanoseconds(stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
         identity: Identity {
             inode: stat.stx_ino,
@@ -334,10 +336,24 @@ fn regular(file: OwnedFd, held: bool, kept: OFlags) -> io::Result<File> {
     Ok(file.into())
 }
 
+/// What lies under a name that cannot be opened.
+fn type_of(path: &Path) -> FileType {
+    let look = || -> Result<FileType, Errno> {
+        let spot = Spot::of(path)?;
+        let flags = match spot.is_held() {
+            true => AtFlags::SYMLINK_NOFOLLOW,
+            false => AtFlags::empty(),
+        };
+        let stat = statx(spot.folder(), &spot.name, flags, StatxFlags::TYPE)?;
+        Ok(FileType::from_raw_mode(stat.stx_mode.into()))
+    };
+    look().unwrap_or(FileType::Unknown)
+}
+
 fn irregular(of: FileType) -> io::Error {
     io::Error::other(match of {
         FileType::Directory => "it is a folder, no file",
-        FileType::Fifo => "it is a pipe or a socket, no file",
+        FileType::Fifo | FileType::Socket => "it is a pipe or a socket, no file",
         FileType::BlockDevice | FileType::CharacterDevice => "it is a device, no file",
         _ => "it is no regular file",
     })
@@ -469,6 +485,8 @@ mod tests {
         for (path, said) in [
             (path.as_path(), "a pipe or a socket"),
             (Path::new("/dev/null"), "a device"),
+            // Nobody's terminal, so that it cannot be opened.
+            (Path::new("/dev/tty"), "a device"),
             (folder.path(), "folder"),
         ] {
             for access in [Access::Read, Access::ReadWrite, Access::Create] {

@@ -252,6 +252,10 @@ impl<G: Gate + 'static> Storage for Gated<G> {
         self.inner.remove_folder(folder)
     }
 
+    fn hole_bytes(&self, path: &Path, bytes: u64) -> Result<u64, TransferError> {
+        self.inner.hole_bytes(path, bytes)
+    }
+
     fn space(&self, path: &Path) -> Result<Space, TransferError> {
         self.inner.space(path)
     }

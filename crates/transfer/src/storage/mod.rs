@@ -8,6 +8,7 @@ mod disk;
 mod failing;
 mod gated;
 mod gated_path;
+mod holes;
 mod lock;
 mod reach;
 mod throttled;
@@ -70,6 +71,9 @@ pub struct Facts {
     pub kind: Kind,
     /// Bytes of a file; a device's capacity.
     pub bytes: u64,
+    /// Bytes for which a file has space on storage. Fewer than its own where it has holes, or where
+    /// the file system packs what it holds.
+    pub allocated_bytes: u64,
     /// When it was last changed in any way, in nanoseconds since 1970: unlike the time of its last
     /// write, nobody can set this one back.
     pub changed_ns: u64,
@@ -386,6 +390,17 @@ pub trait Storage: Send + Sync {
         if let Ok(Left::Same(_)) = self.left(path, None, None) {
             let _ = self.remove(path);
         }
+    }
+
+    /// How many of the first `bytes` of a file lie in holes or in space that was never written: no
+    /// device is read for them.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or the kernel does not say.
+    fn hole_bytes(&self, path: &Path, bytes: u64) -> Result<u64, TransferError> {
+        let file = self.open(path, Access::Read, false)?;
+        holes::hole_bytes(&file, bytes)
+            .map_err(|source| TransferError::file("look for holes in", path, source))
     }
 
     /// A small file, whole; `None` when it is not there.

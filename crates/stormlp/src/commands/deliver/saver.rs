@@ -9,6 +9,7 @@ use anyhow::Context;
 use serde::Serialize;
 use stormlp_model::matrix::CellReport;
 use stormlp_model::report::ReportKind;
+use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{self, Disk, Storage as _};
 
 use super::journal::Journal;
@@ -159,7 +160,27 @@ impl Saver {
     fn not_saved(&self, error: anyhow::Error) -> Failure {
         let path = self.path.display();
         let what = format!("the report could not be saved as {path}");
-        Failure::machine(error.context(what)).with_help(RESULTS_HELP)
+        let help = room_help(&error).unwrap_or(RESULTS_HELP);
+        Failure::machine(error.context(what)).with_help(help)
+    }
+}
+
+/// What mends it where a file could not be written for want of room.
+pub(super) fn room_help(error: &anyhow::Error) -> Option<&'static str> {
+    const EFBIG: i32 = 27;
+    const ENOSPC: i32 = 28;
+    const EDQUOT: i32 = 122;
+    let errno = error.chain().find_map(|cause| {
+        let transfer = cause.downcast_ref::<TransferError>();
+        let io = || cause.downcast_ref::<std::io::Error>()?.raw_os_error();
+        transfer.and_then(TransferError::errno).or_else(io)
+    });
+    match errno? {
+        EFBIG => Some("raise the limit on the size of files: ulimit -f unlimited"),
+        ENOSPC | EDQUOT => {
+            Some("free some space there, or name a folder elsewhere: --results-dir DIR")
+        }
+        _ => None,
     }
 }
 

@@ -235,6 +235,11 @@ pub(crate) fn request(
 ) -> Result<MatrixRequest, Failure> {
     let mut request = MatrixRequest::plain(PathBuf::from(DEFAULT_FOLDER));
     if let Some(name) = &matrix.preset {
+        if matches!(name.as_str(), "study-a" | "study-b") {
+            return Err(Failure::usage(format!(
+                "`{name}` is no preset: it is a set of columns, which --columns {name} shows"
+            )));
+        }
         apply_preset(name, &mut request)
             .map_err(|error| Failure::new(Code::Usage, Page(error.to_string())))?;
     }

@@ -183,10 +183,16 @@ fn file(path: &Path) -> FileFacts {
         ),
     };
     let (direct, direct_alignment_bytes) = direct_facts(direct);
+    let bytes = found.map_or(0, |found| found.bytes);
     FileFacts {
         path: path.to_path_buf(),
         kind,
-        bytes: found.map_or(0, |found| found.bytes),
+        bytes,
+        hole_bytes: match kind {
+            // What the kernel does not tell is taken for data.
+            FileKind::Regular => Disk.hole_bytes(path, bytes).unwrap_or(0),
+            FileKind::Missing | FileKind::BlockDevice | FileKind::Other => 0,
+        },
         readable,
         writable,
         free_bytes: Disk.space(&parent).map_or(0, |space| space.free_bytes),
@@ -198,7 +204,11 @@ fn file(path: &Path) -> FileFacts {
         direct,
         direct_alignment_bytes,
         holds_pattern: None,
-        claims: (kind == FileKind::BlockDevice).then(|| probe::device_claims(path)),
+        claims: match kind {
+            FileKind::BlockDevice => Some(probe::device_claims(path)),
+            FileKind::Regular => Some(probe::file_claims(path)),
+            FileKind::Missing | FileKind::Other => None,
+        },
     }
 }
 

@@ -172,7 +172,10 @@ fn warning_of(finding: Finding, folder: &Path) -> Result<Warning, Failure> {
     if finding.fatal {
         return Err(refused(&finding, folder));
     }
-    let kind = WarningKind::Dataset;
+    let kind = match finding.kind {
+        FindingKind::Holes => WarningKind::Holes,
+        _ => WarningKind::Dataset,
+    };
     Ok(Warning::new(kind, finding.fact, finding.advice))
 }
 
@@ -456,6 +459,8 @@ fn refused(finding: &Finding, folder: &Path) -> Failure {
         | FindingKind::Missing
         | FindingKind::Extra
         | FindingKind::Subfolders
+        | FindingKind::Links
+        | FindingKind::Holes
         | FindingKind::Foreign => Failure::machine(error),
     };
     failure.with_help(finding.advice.clone())

@@ -17,18 +17,29 @@ use crate::cufile::driver::{Driver, Settings};
 use crate::cufile::error::CuFileError;
 use crate::cufile::handle::FileHandle;
 use crate::cufile::loader::{Api, located};
+use crate::signals;
 
 /// The child's side: finds out and tells on standard output. Never returns an error; what went
 /// wrong is what it tells.
 pub fn child_main(folder: Option<&Path>) {
-    // Nobody would be left to stop a child that spins when its parent is killed.
-    let kill = Some(rustix::process::Signal::KILL);
-    let _ = rustix::process::set_parent_process_death_signal(kill);
+    // What ends the parent ends this process too, and not in the middle of a file; to be blocked
+    // before a library starts threads.
+    let _ = signals::mask(
+        libc::SIG_BLOCK,
+        &[libc::SIGINT, libc::SIGTERM, libc::SIGHUP],
+    );
+    end_with_parent(true);
     let mut probe = CuFileProbe::unavailable("nothing was found out", "");
     if let Err(error) = find_out(&mut probe, folder) {
         probe.driver = Availability::unavailable(error.to_string(), error.remedy());
     }
     tell(&Message::Found(Box::new(probe)));
+}
+
+/// Whether this process is killed when its parent ends: nobody would be left to stop one that spins.
+fn end_with_parent(ends: bool) {
+    let signal = ends.then_some(rustix::process::Signal::KILL);
+    let _ = rustix::process::set_parent_process_death_signal(signal);
 }
 
 /// Prints one line for the parent.
@@ -94,8 +105,11 @@ fn ask_cuda() -> CudaProbe {
 
 /// Whether cuFile reads a file of `folder` into host memory.
 fn use_folder(driver: &Arc<Driver>, folder: &Path) -> Availability {
-    let path = folder.join(format!(".stormlp-cufile-probe-{}", std::process::id()));
-    let verdict = match probe_file(&path) {
+    let path = super::probe_file(folder, std::process::id());
+    // The file is removed whatever becomes of the parent.
+    let parent = rustix::process::getppid();
+    end_with_parent(false);
+    let verdict = match make_file(&path) {
         Ok(file) => match read_back(driver, file) {
             Ok(()) => Availability::Available,
             Err(error) => Availability::unavailable(
@@ -113,6 +127,10 @@ fn use_folder(driver: &Arc<Driver>, folder: &Path) -> Availability {
     };
     // The file may not even be there.
     let _ = std::fs::remove_file(path);
+    end_with_parent(true);
+    if rustix::process::getppid() != parent {
+        std::process::exit(1);
+    }
     verdict
 }
 
@@ -120,7 +138,7 @@ const BLOCK_BYTES: usize = 4096;
 const FILL: u8 = 0x5a;
 
 /// A file of one block, opened directly where the file system can.
-fn probe_file(path: &Path) -> io::Result<File> {
+fn make_file(path: &Path) -> io::Result<File> {
     // Of a name that nobody else has taken, so that it is no link to anything.
     File::options()
         .write(true)

@@ -156,8 +156,18 @@ pub fn run(exe: &Path, folder: Option<&Path>, time_limit: Duration) -> CuFilePro
         // The probe's log interests nobody, and would lie in the current directory.
         command.env(LOG_VARIABLE, "/dev/null");
     }
-    match command.spawn().and_then(|child| attend(child, time_limit)) {
-        Ok(ended) => judge(&ended, time_limit),
+    let attended = command.spawn().and_then(|child| {
+        let pid = child.id();
+        attend(child, time_limit).map(|ended| (ended, pid))
+    });
+    match attended {
+        Ok((ended, pid)) => {
+            // One that was killed or died could not remove its file.
+            if let Some(folder) = folder.filter(|_| !ended.status.is_some_and(|s| s.success())) {
+                let _ = std::fs::remove_file(probe_file(folder, pid));
+            }
+            judge(&ended, time_limit)
+        }
         Err(error) => CuFileProbe::unavailable(
             format!(
                 "the probe of cuFile, {} {ARGUMENT}, could not run: {error}",
@@ -166,6 +176,11 @@ pub fn run(exe: &Path, folder: Option<&Path>, time_limit: Duration) -> CuFilePro
             "check that processes can be started here",
         ),
     }
+}
+
+/// The file that the child of this number tries cuFile on.
+fn probe_file(folder: &Path, pid: u32) -> PathBuf {
+    folder.join(format!(".stormlp-cufile-probe-{pid}"))
 }
 
 /// What is left of a child.
