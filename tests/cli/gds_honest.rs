@@ -93,7 +93,7 @@ fn pages_are_as_asked_for_and_said() {
     let words = "--file-size 4M --threads 1 --passes 1 --path cpu --pages small";
     let told = stdout(gds(folder.path(), words).assert().success());
     assert!(
-        told.contains("on small pages (small ones asked for)"),
+        told.contains("on small pages in every cell (small ones asked for)"),
         "{told}"
     );
     assert!(

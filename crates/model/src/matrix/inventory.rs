@@ -90,8 +90,8 @@ pub struct FileFacts {
     pub direct: Availability,
     /// What offsets and sizes must be multiples of for `O_DIRECT`, in bytes.
     pub direct_alignment_bytes: u64,
-    /// Whether it holds the pattern that the request compares with, in any of the places that were
-    /// looked at; `None` where nobody asked.
+    /// Whether it holds the pattern that the request compares with, in at least half of the places
+    /// that were looked at; `None` where nobody asked.
     pub holds_pattern: Option<bool>,
     /// Who uses it as a block device, and what lies on one; `None` for what is neither file nor
     /// device.

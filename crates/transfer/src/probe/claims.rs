@@ -365,9 +365,9 @@ mod tests {
             "36 1 7:4 / /data rw - ext4 /dev/loop4 rw",
             "/images/swap file 1 0 -2\n",
         )
-        .file(image, "x")
-        .file("/images/swap", "x")
-        .file("/images/other", "x")
+        .file("images/disk.img", "x")
+        .file("images/swap", "x")
+        .file("images/other", "x")
         .file(
             "sys/devices/virtual/block/loop4/loop/backing_file",
             format!("{image}\n"),

@@ -97,8 +97,9 @@ fn gdsio_never_replaces_what_it_is_to_read_and_verify() {
         ContentState::Unwritten,
     ] {
         let (mut request, mut inventory) = gdsio_on(content);
-        let plan = solve(&request, &inventory);
-        assert_eq!(plan.files[0].action, FileAction::Use, "{content:?}");
+        let found = problems(&request, &inventory);
+        assert_eq!(found.kind(), ProblemKind::Machine);
+        assert!(found.to_string().contains("nothing to compare"), "{found}");
         request.ops = vec![Operation::Write, Operation::Read];
         let plan = solve(&request, &inventory);
         assert_eq!(
@@ -109,6 +110,7 @@ fn gdsio_never_replaces_what_it_is_to_read_and_verify() {
         // Replaced by something of another size since the manifest was written.
         request.ops = vec![Operation::Read];
         inventory.folders[0].files[0].bytes = 2 * GIB;
+        request.verify = false;
         let plan = solve(&request, &inventory);
         assert_eq!(plan.files[0].action, FileAction::Use);
         assert!(!plan.files[0].made_here);
@@ -119,6 +121,8 @@ fn gdsio_never_replaces_what_it_is_to_read_and_verify() {
                 .contains("too small")
         );
     }
+    let (request, inventory) = gdsio_on(ContentState::Pattern { seed: 0 });
+    assert_eq!(solve(&request, &inventory).files[0].action, FileAction::Use);
     let (mut request, inventory) = gdsio_on(ContentState::Unwritten);
     request.verify = false;
     let found = problems(&request, &inventory);

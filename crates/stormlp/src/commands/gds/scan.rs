@@ -212,29 +212,26 @@ fn file(path: &Path) -> FileFacts {
     }
 }
 
-/// Whether any of the places that are looked at holds the pattern of the request; `None` for what is
-/// empty or cannot be read. One that was written and is corrupt in places holds it in others.
+/// Whether at least half of the places that are looked at hold the pattern of the request; `None` for
+/// what is empty or cannot be read. What was written to be verified and is corrupt in places holds it
+/// in most, and a write of anything else may have put it in the first.
 fn holds_pattern(request: &MatrixRequest, path: &Path, bytes: u64) -> Option<bool> {
     let file = Disk.open(path, Access::Read, false).ok()?;
     let pattern = Pattern::new(request.seed, stream_of(path));
     let start = request.offset_bytes.min(bytes);
-    let used = (request.file_size_bytes.unwrap_or(bytes)).min(bytes - start);
-    let step = (used / PLACES).max(PLACE_BYTES as u64);
+    let end = start + (request.file_size_bytes.unwrap_or(bytes)).min(bytes - start);
+    let step = ((end - start) / PLACES).max(PLACE_BYTES as u64);
     let mut piece = vec![0; PLACE_BYTES];
-    let mut offset = start;
-    let mut looked_at = false;
-    while offset < start + used {
+    let (mut places, mut holding) = (0, 0);
+    for offset in (start..end).step_by(step as usize) {
         let read = Disk.read_at(&file, path, offset, &mut piece).ok()?;
         if read == 0 {
             break;
         }
-        looked_at = true;
-        if pattern.check(offset, &piece[..read]).is_ok() {
-            return Some(true);
-        }
-        offset += step;
+        places += 1;
+        holding += u64::from(pattern.check(offset, &piece[..read]).is_ok());
     }
-    looked_at.then_some(false)
+    (places > 0).then_some(2 * holding >= places)
 }
 
 fn kind(kind: Kind) -> FileKind {
