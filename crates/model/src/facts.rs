@@ -98,6 +98,13 @@ pub struct AcceleratorFacts {
     pub bar1_bytes: Option<u64>,
 }
 
+/// What CUDA takes where `CUDA_DEVICE_MAX_CONNECTIONS` is not set.
+pub const DEFAULT_CUDA_CONNECTIONS: u32 = 8;
+
+fn default_cuda_connections() -> u32 {
+    DEFAULT_CUDA_CONNECTIONS
+}
+
 /// Whether one transfer path can run here, and why not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PathSupport {
@@ -184,6 +191,12 @@ pub struct HostFacts {
     pub tokio_uring: Availability,
     /// The accelerators CUDA can use.
     pub accelerators: Vec<AcceleratorFacts>,
+    /// How many streams a GPU works on side by side (`CUDA_DEVICE_MAX_CONNECTIONS`).
+    #[serde(default = "default_cuda_connections")]
+    pub cuda_connections: u32,
+    /// Bytes of cuFile's buffer for what has no direct route, which bounds the entries of a batch.
+    #[serde(default)]
+    pub cufile_buffer_bytes: Option<u64>,
     /// For each path whether it can run.
     pub paths: Vec<PathSupport>,
     /// The storage that the run uses; reports from before it was looked at have none.
@@ -213,6 +226,8 @@ impl HostFacts {
             io_uring: Availability::Available,
             tokio_uring: Availability::Available,
             accelerators: Vec::new(),
+            cuda_connections: DEFAULT_CUDA_CONNECTIONS,
+            cufile_buffer_bytes: None,
             paths: Vec::new(),
             storage: Vec::new(),
             stormlp_version: "0.1.0".to_string(),

@@ -176,8 +176,13 @@ impl Watch<'_> {
     /// # Returns
     /// The moment of the start.
     pub fn open(&self) -> Instant {
-        drop(self.gate.wait_while(|state| state.here < self.crew));
+        self.gather();
         self.gate.open()
+    }
+
+    /// Waits until every thread is ready, or over.
+    pub fn gather(&self) {
+        drop(self.gate.wait_while(|state| state.here < self.crew));
     }
 
     /// Whether every thread is over.

@@ -112,6 +112,8 @@ pub struct Driver<'a, T> {
     flying: Vec<Option<(T, Instant, u64)>>,
     done: Vec<Completion>,
     counted: Counted,
+    /// What was counted before the transfers that only prepare; nobody sees those.
+    before: Option<Counted>,
     counters: &'a Counters,
     parked: &'a Mutex<Vec<Slot>>,
 }
@@ -131,6 +133,7 @@ impl<'a, T> Driver<'a, T> {
             idle,
             // A thread may have one driver after the other.
             counted: set.counters[index].read(),
+            before: None,
             counters: &set.counters[index],
             parked: &set.parked,
         }
@@ -158,6 +161,26 @@ impl<'a, T> Driver<'a, T> {
     /// When the kernel does not take the descriptor.
     pub fn wake_on(&mut self, eventfd: BorrowedFd<'_>) -> Result<bool, TransferError> {
         self.path.wake_on(eventfd)
+    }
+
+    /// From here on transfers only prepare what is measured: they are in no counter.
+    pub fn rehearse(&mut self) {
+        self.before = Some(self.counted);
+    }
+
+    /// Nothing is in flight, and what comes now is measured; see
+    /// [`TransferPath::stop_counting`].
+    pub fn rehearsed(&mut self) {
+        self.counted = self.before.take().unwrap_or(self.counted);
+        self.path.stop_counting();
+    }
+
+    /// Shows the counters to those who watch.
+    #[inline]
+    fn show(&self) {
+        if self.before.is_none() {
+            self.counters.write(&self.counted);
+        }
     }
 
     /// What ran, with its evidence.
@@ -223,7 +246,7 @@ impl<'a, T> Driver<'a, T> {
     /// When the path itself broke: what is in flight may never come back.
     #[inline]
     pub fn wait(&mut self, min: usize) -> Result<(), TransferError> {
-        self.counters.write(&self.counted);
+        self.show();
         self.path.wait(min, &mut self.done)
     }
 
@@ -231,7 +254,7 @@ impl<'a, T> Driver<'a, T> {
     #[inline]
     pub fn next_landed(&mut self) -> Option<Landed<T>> {
         let Some(Completion { slot, result }) = self.done.pop() else {
-            self.counters.write(&self.counted);
+            self.show();
             return None;
         };
         let (tag, submitted, offset) = self.flying[slot.index()]
@@ -279,7 +302,7 @@ impl<T> Drop for Driver<'_, T> {
         let mut parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner);
         parked.append(&mut self.idle);
         parked.extend(self.done.drain(..).map(|completion| completion.slot));
-        self.counters.write(&self.counted);
+        self.show();
     }
 }
 

@@ -150,7 +150,10 @@ impl Bench<'_> {
             (false, Fill::Once) => BufferFill::Once,
             (false, Fill::Zero) => BufferFill::Zeroes,
         };
+        // What cuFile counts it counts before, unless the option has it count all the time.
+        let rehearses = cell.transport.path.needs_cufile() && plan.cufile_stats.is_none();
         Work {
+            rehearses,
             direction,
             read_percent: plan.read_percent,
             offsets: OffsetSpec {
@@ -243,6 +246,8 @@ impl Bench<'_> {
     /// Starts the workers and watches them until all are done.
     fn watch(&self, watch: &Watch<'_>, drivers: &DriverSet, devices: &BlockDevices) -> Watched {
         let mut sampler = Sampler::new(INTERVAL);
+        // Nobody rehearses any more.
+        watch.gather();
         if self.plan.warmup_seconds == 0.0 {
             // Before the first transfer, so that no byte is missing.
             sampler.look(0, Counters::now(drivers.total(), devices));

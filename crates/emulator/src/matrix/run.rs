@@ -13,7 +13,7 @@ use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
 use stormlp_model::report::{Ending, FailureCause};
 use stormlp_transfer::crew::CrewError;
-use stormlp_transfer::cufile::{Driver, Settings};
+use stormlp_transfer::cufile::{Driver, Settings, Statistics};
 use stormlp_transfer::page_cache::{Method, Residency};
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::peak_rss_bytes;
@@ -154,7 +154,10 @@ fn hold_cufile(plan: &MatrixPlan) -> Result<Option<Arc<Driver>>, TransferError> 
     }
     let settings = Settings {
         allow_compat_mode: plan.require_gds.then_some(false),
-        ..Settings::default()
+        statistics: match plan.cufile_stats {
+            None => Statistics::WhileAsked,
+            Some(level) => Statistics::Throughout(level),
+        },
     };
     match Driver::open(&settings) {
         Ok(driver) => Ok(Some(driver)),

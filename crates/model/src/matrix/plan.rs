@@ -157,6 +157,10 @@ pub struct MatrixPlan {
     pub keep: bool,
     /// Whether a `gds` path that falls back is an error.
     pub require_gds: bool,
+    /// The level at which cuFile counts through the measured part; `null` has it count routes before
+    /// it, and nothing in it.
+    #[serde(default)]
+    pub cufile_stats: Option<u8>,
     /// Whether a refused `O_DIRECT` is an error.
     pub require_direct: bool,
     /// Share of reads in percent in a mixed run.

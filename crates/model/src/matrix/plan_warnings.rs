@@ -1,5 +1,7 @@
 //! What the reader should know before a matrix runs.
 
+mod cufile;
+
 use super::choice::{CacheState, Fill, Span};
 use super::files::FileTable;
 use super::plan::{CellPlan, FilePlan};
@@ -45,6 +47,7 @@ pub(super) fn all(
         ));
     }
     warnings.extend(queue_depth(engine, &runnable));
+    warnings.extend(cufile::all(request, facts, &runnable));
     warnings.extend(pattern_work(request, &runnable));
     warnings.extend(holes(table, &runnable));
     match lives_in_memory(table) {

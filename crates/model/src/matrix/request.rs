@@ -188,6 +188,9 @@ pub struct MatrixRequest {
     pub submit_batch: u32,
     /// Whether a `gds` path that falls back is an error.
     pub require_gds: bool,
+    /// The level at which cuFile counts through the measured part; `None` leaves it to count routes
+    /// before.
+    pub cufile_stats: Option<u8>,
     /// Whether a file system that refuses `O_DIRECT` is an error.
     pub require_direct: bool,
     /// Whether block devices may be written, which destroys what is on them.
@@ -242,6 +245,7 @@ impl MatrixRequest {
             engine: EngineChoice::Auto,
             submit_batch: 4,
             require_gds: false,
+            cufile_stats: None,
             require_direct: false,
             overwrite_block_devices: false,
             overwrite_signatures: Vec::new(),

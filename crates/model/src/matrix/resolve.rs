@@ -108,6 +108,7 @@ fn plan(request: &MatrixRequest, decided: Decided) -> MatrixPlan {
         fsync: request.fsync,
         keep: request.keep,
         require_gds: request.require_gds,
+        cufile_stats: request.cufile_stats,
         require_direct: request.require_direct,
         read_percent: request.read_percent,
         folders: decided.table.folders,

@@ -15,6 +15,7 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 
 use cudarc::driver::{CudaContext, DriverError};
+use stormlp_model::facts::DEFAULT_CUDA_CONNECTIONS;
 
 use crate::environment;
 use crate::error::TransferError;
@@ -48,6 +49,14 @@ pub fn number_devices_by_bus() {
     if !environment::is_set(ORDER) {
         environment::set(ORDER, "PCI_BUS_ID");
     }
+}
+
+/// How many streams a device works on side by side, as the environment says.
+pub fn connections() -> u32 {
+    let said = std::env::var("CUDA_DEVICE_MAX_CONNECTIONS").ok();
+    let number = said.and_then(|text| text.trim().parse::<u32>().ok());
+    // CUDA takes no less and no more.
+    number.map_or(DEFAULT_CUDA_CONNECTIONS, |number| number.clamp(1, 32))
 }
 
 thread_local! {

@@ -101,6 +101,14 @@ impl Libraries {
         }
     }
 
+    /// Bytes of cuFile's buffer for what has no direct route.
+    pub(crate) fn cufile_buffer_bytes(&self) -> Option<u64> {
+        match self {
+            Self::NotAsked(_) => None,
+            Self::Asked(probe) => probe.per_buffer_cache_bytes.filter(|bytes| *bytes > 0),
+        }
+    }
+
     /// What cuFile's driver says of itself: properties, routes, parameters.
     pub(crate) fn cufile_says(&self) -> Vec<String> {
         match self {

@@ -61,6 +61,8 @@ fn gather(root: &Root, libraries: &Libraries) -> HostFacts {
         open_files_limit: memory::open_files_limit(),
         io_uring: uring::availability(root),
         tokio_uring: crate::engine::has_tokio_uring(),
+        cuda_connections: crate::cuda::connections(),
+        cufile_buffer_bytes: libraries.cufile_buffer_bytes(),
         paths: libraries::paths(libraries, &accelerators),
         accelerators,
         storage: Vec::new(),

@@ -219,6 +219,11 @@ pub(crate) struct DeviceArgs {
     #[arg(long)]
     require_gds: bool,
 
+    /// Have cuFile count through the measured part at this level, which costs it time: 0 never
+    /// counts, 3 tells routes [default: it counts routes before the measured part, nothing in it]
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
+    cufile_stats: Option<u8>,
+
     /// Fail when the file system refuses O_DIRECT
     #[arg(long)]
     require_direct: bool,
@@ -251,6 +256,11 @@ pub(crate) fn request(
     if !request.register && !paths.iter().any(|path| path.needs_cufile()) {
         return Err(Failure::usage(
             "--no-register has no effect with --path that names none of cuFile's: leave out one",
+        ));
+    }
+    if request.cufile_stats.is_some() && !paths.iter().any(|path| path.needs_cufile()) {
+        return Err(Failure::usage(
+            "--cufile-stats has no effect with --path that names none of cuFile's: leave out one",
         ));
     }
     if engine && paths.iter().all(|path| *path == PathKind::Null) {
@@ -332,6 +342,7 @@ fn take_devices(args: DeviceArgs, request: &mut MatrixRequest) {
     replace(&mut request.seed, args.seed);
     request.unaligned = args.unaligned;
     request.require_gds = args.require_gds;
+    request.cufile_stats = args.cufile_stats;
     request.require_direct = args.require_direct;
 }
 

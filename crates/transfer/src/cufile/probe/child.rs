@@ -65,6 +65,7 @@ fn find_out(probe: &mut CuFileProbe, folder: Option<&Path>) -> Result<(), CuFile
     probe.driver = Availability::Available;
     if let Ok(properties) = driver.properties() {
         probe.properties = properties.describe();
+        probe.per_buffer_cache_bytes = Some(properties.per_buffer_cache_bytes());
         probe.nvfs_version = properties
             .nvfs_version()
             .map(|(major, minor)| format!("{major}.{minor}"));

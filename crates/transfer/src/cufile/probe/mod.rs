@@ -83,6 +83,9 @@ pub struct CuFileProbe {
     pub nvfs_version: Option<String>,
     /// Whether cuFile may fall back to POSIX calls.
     pub compat_mode_allowed: Option<bool>,
+    /// Bytes of the buffer for what has no direct route.
+    #[serde(default)]
+    pub per_buffer_cache_bytes: Option<u64>,
     /// What the driver says of itself, one property each.
     pub properties: Vec<String>,
     /// Direct routes for each kind of target, `nvme: p2pdma, nvfs`.
@@ -116,6 +119,7 @@ impl CuFileProbe {
             library_path: None,
             nvfs_version: None,
             compat_mode_allowed: None,
+            per_buffer_cache_bytes: None,
             properties: Vec::new(),
             routes: Vec::new(),
             parameters: Vec::new(),

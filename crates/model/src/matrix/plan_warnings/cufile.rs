@@ -1,0 +1,172 @@
+//! What the reader should know before cuFile's paths run.
+
+use super::super::plan::CellPlan;
+use super::super::request::MatrixRequest;
+use crate::facts::HostFacts;
+use crate::path::PathKind;
+use crate::transport::DeviceId;
+use crate::units::ByteSize;
+use crate::warning::{Warning, WarningKind};
+
+/// All warnings about cuFile's paths.
+pub(super) fn all(
+    request: &MatrixRequest,
+    facts: &HostFacts,
+    runnable: &[&CellPlan],
+) -> Vec<Warning> {
+    let checks = [
+        statistics(request, runnable),
+        streams(request, facts, runnable),
+        entries(facts, runnable),
+    ];
+    checks.into_iter().flatten().collect()
+}
+
+/// Counting within the measured part, which was asked for.
+fn statistics(request: &MatrixRequest, runnable: &[&CellPlan]) -> Option<Warning> {
+    let level = request.cufile_stats?;
+    let counts = runnable
+        .iter()
+        .any(|cell| cell.transport.path.needs_cufile());
+    let (fact, advice) = match level {
+        0 => (
+            "cuFile counts no routes (--cufile-stats 0), so its own counters prove none",
+            "leave out the option to have routes counted before the measured part",
+        ),
+        1 | 2 => (
+            "cuFile counts through the measured part, which costs it time, but not by routes",
+            "leave out --cufile-stats, or use level 3, which tells routes",
+        ),
+        _ => (
+            "cuFile counts through the measured part, which costs it time",
+            "leave out --cufile-stats to have routes counted before it alone",
+        ),
+    };
+    counts.then(|| Warning::new(WarningKind::HarnessBound, fact, advice))
+}
+
+/// More transfers on streams than a GPU has queues.
+fn streams(request: &MatrixRequest, facts: &HostFacts, runnable: &[&CellPlan]) -> Option<Warning> {
+    let devices = request.devices.len().max(1);
+    let in_flight = |cell: &&&CellPlan| {
+        let threads = cell.transport.threads.div_ceil(devices);
+        threads.saturating_mul(cell.transport.queue_depth)
+    };
+    let on_streams = runnable
+        .iter()
+        .filter(|cell| cell.transport.path == PathKind::GdsAsync)
+        .filter(|cell| cell.transport.device != Some(DeviceId::Host));
+    let most = on_streams.map(|cell| in_flight(&cell)).max()?;
+    let queues = facts.cuda_connections;
+    (most > queues as usize).then(|| {
+        Warning::new(
+            WarningKind::NoEffect,
+            format!(
+                "path gds-async has {most} transfers on as many streams of a GPU, which share \
+                 {queues} queues (CUDA_DEVICE_MAX_CONNECTIONS) and may wait for each other there"
+            ),
+            "set CUDA_DEVICE_MAX_CONNECTIONS=32, or use fewer --threads or a lower --queue-depth",
+        )
+    })
+}
+
+/// Batch entries that are larger than cuFile's buffer for each.
+fn entries(facts: &HostFacts, runnable: &[&CellPlan]) -> Option<Warning> {
+    let buffer = facts.cufile_buffer_bytes?;
+    let batches = |path| matches!(path, PathKind::GdsBatch | PathKind::GdsBatchStream);
+    let largest = runnable
+        .iter()
+        .filter(|cell| batches(cell.transport.path))
+        .map(|cell| cell.io_size.max_bytes)
+        .max()?;
+    (largest > buffer).then(|| {
+        Warning::new(
+            WarningKind::KnownIssue,
+            format!(
+                "batch entries of {} are larger than cuFile's buffer for one, {}: without a \
+                 direct route, and with libcufile before 1.18 in any case, they go by POSIX calls",
+                ByteSize(largest),
+                ByteSize(buffer)
+            ),
+            "raise properties.per_buffer_cache_size_kb in cufile.json, or use a smaller --io-size",
+        )
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::facts::Availability;
+    use crate::matrix::IoSize;
+    use crate::operation::Operation;
+    use crate::path::EngineKind;
+    use crate::transport::Transport;
+
+    /// A cell of four threads with eight transfers of a MiB each in flight.
+    fn cell(path: PathKind) -> CellPlan {
+        let mut transport = Transport::fixture(path, EngineKind::Psync);
+        transport.device = Some(DeviceId::Cuda(0));
+        (transport.threads, transport.queue_depth) = (4, 8);
+        CellPlan {
+            transport,
+            op: Operation::Read,
+            io_size: IoSize::fixed(1 << 20),
+            repeat: 1,
+            crew: 0,
+            availability: Availability::Available,
+            direct: true,
+            fsync: false,
+            requested_bytes: 0,
+            estimated_seconds: 0.0,
+        }
+    }
+
+    fn said(path: PathKind, level: Option<u8>, facts: &HostFacts) -> Vec<String> {
+        let mut request = MatrixRequest::plain(PathBuf::from("data"));
+        request.cufile_stats = level;
+        let warnings = all(&request, facts, &[&cell(path)]);
+        warnings.into_iter().map(|warning| warning.fact).collect()
+    }
+
+    #[test]
+    fn streams_beyond_the_queues_are_told() {
+        let mut facts = HostFacts::fixture();
+        let told = said(PathKind::GdsAsync, None, &facts);
+        assert!(
+            told[0].contains("32 transfers") && told[0].contains("8 queues"),
+            "{told:?}"
+        );
+        facts.cuda_connections = 32;
+        assert!(said(PathKind::GdsAsync, None, &facts).is_empty());
+        assert!(said(PathKind::Gds, None, &HostFacts::fixture()).is_empty());
+    }
+
+    #[test]
+    fn batch_entries_beyond_the_buffer_are_told() {
+        let mut facts = HostFacts::fixture();
+        assert!(said(PathKind::GdsBatch, None, &facts).is_empty());
+        facts.cufile_buffer_bytes = Some(512 << 10);
+        let told = said(PathKind::GdsBatch, None, &facts);
+        assert!(told[0].contains("larger than cuFile's buffer"), "{told:?}");
+        assert!(said(PathKind::Gds, None, &facts).is_empty());
+        facts.cufile_buffer_bytes = Some(1 << 20);
+        assert!(said(PathKind::GdsBatchStream, None, &facts).is_empty());
+    }
+
+    #[test]
+    fn counting_that_was_asked_for_is_told() {
+        let facts = HostFacts::fixture();
+        for (level, word) in [
+            (0, "prove none"),
+            (1, "not by routes"),
+            (3, "costs it time"),
+        ] {
+            let told = said(PathKind::Gds, Some(level), &facts);
+            assert!(told[0].contains(word), "{told:?}");
+        }
+        assert!(said(PathKind::CpuGpu, Some(3), &facts).is_empty());
+    }
+}
