@@ -34,6 +34,27 @@ const MOST_CLERKS: usize = 64;
 /// Stack of a clerk in bytes: it does nothing but call the kernel.
 const CLERK_STACK_BYTES: usize = 128 << 10;
 
+/// What a phase is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A save, which is measured.
+    Save,
+    /// A restore, which is measured.
+    Restore,
+    /// A second restore, which compares every byte and is not measured.
+    Check,
+}
+
+impl Purpose {
+    /// Which way the bytes go.
+    pub(super) fn direction(self) -> Direction {
+        match self {
+            Self::Save => Direction::Write,
+            Self::Restore | Self::Check => Direction::Read,
+        }
+    }
+}
+
 /// What all phases of a run share.
 pub(super) struct Stage<'a> {
     pub(super) plan: &'a CheckpointPlan,
@@ -68,17 +89,17 @@ struct Supplies {
 }
 
 impl Stage<'_> {
-    /// Moves `tasks` in one direction with buffers from `region`, which must be free.
+    /// Moves `tasks` for one purpose with buffers from `region`, which must be free.
     pub(super) fn run(
         &self,
-        direction: Direction,
+        purpose: Purpose,
         content: &CheckpointContent,
         tasks: Vec<RankTask>,
         region: &mut Region,
     ) -> Result<PhaseMeasurement, CheckpointError> {
-        let transport = match direction {
-            Direction::Write => &self.plan.save,
-            Direction::Read => &self.plan.restore,
+        let transport = match purpose {
+            Purpose::Save => &self.plan.save,
+            Purpose::Restore | Purpose::Check => &self.plan.restore,
         };
         let wanted = tasks.len();
         let files = tasks.iter().flat_map(|task| &task.files);
@@ -86,7 +107,7 @@ impl Stage<'_> {
         let (requests, queue) = channel::<Request>();
         let queue = Mutex::new(queue);
         let supplies = self.supplies(transport, tasks, requests, region)?;
-        let rules = self.rules(direction, transport, content);
+        let rules = self.rules(purpose, transport, content);
         let drivers = DriverSet::new(supplies.len());
         let failed = StopToken::new();
         let ends = Ends {
@@ -139,10 +160,11 @@ impl Stage<'_> {
 
     fn rules<'c>(
         &self,
-        direction: Direction,
+        purpose: Purpose,
         transport: &Transport,
         content: &'c CheckpointContent,
     ) -> MoveRules<'c> {
+        let direction = purpose.direction();
         MoveRules {
             direction,
             direct: transport.path.wants_direct(),
@@ -150,7 +172,7 @@ impl Stage<'_> {
             window: transport.window,
             split: direction == Direction::Read && self.plan.split_restores,
             fsync: self.plan.fsync,
-            verify: self.plan.verify,
+            verify: purpose == Purpose::Check,
             stamped: self.plan.content.stamped,
             content,
         }

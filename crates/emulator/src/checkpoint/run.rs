@@ -25,7 +25,7 @@ use super::error::CheckpointError;
 use super::folders;
 use super::mover::RankTask;
 use super::overlap;
-use super::phase::{PhaseMeasurement, Stage};
+use super::phase::{PhaseMeasurement, Purpose, Stage};
 use crate::Surroundings;
 use crate::surroundings::now;
 
@@ -202,7 +202,6 @@ impl Run<'_> {
     /// Takes over what a phase says beside its ranks, whatever came of it.
     fn take(&mut self, direction: Direction, step: u32, measured: &mut PhaseMeasurement) {
         let (part, name, _) = names(direction);
-        self.report.results.verified_bytes += measured.verified_bytes;
         self.latencies[usize::from(direction == Direction::Read)].merge(&measured.latency);
         self.report.series.push(NamedSeries {
             name: format!("{part} {step}"),
@@ -258,7 +257,7 @@ impl Run<'_> {
         let (measured, trained) = overlap::beside(
             plan.overlap,
             self.stage.stop,
-            || self.stage.run(Direction::Write, content, tasks, region),
+            || self.stage.run(Purpose::Save, content, tasks, region),
             |saved| saved.as_ref().is_ok_and(|measured| measured.complete),
         )?;
         let mut measured = measured?;
@@ -307,7 +306,7 @@ impl Run<'_> {
         let started_at_seconds = self.started.elapsed().as_secs_f64();
         self.free(region)?;
         let tasks = self.tasks(restore.step, plan.rank_shift);
-        let mut measured = self.stage.run(Direction::Read, &content, tasks, region)?;
+        let mut measured = (self.stage).run(Purpose::Restore, &content, tasks, region)?;
         self.stage.observer.event(&Event::PhaseFinished);
         self.take(Direction::Read, restore.step, &mut measured);
         if let Some(failure) = measured.failure.take() {
@@ -317,9 +316,31 @@ impl Run<'_> {
             return Ok(false);
         }
         let result = self.result(restore.step, started_at_seconds, measured, cache);
+        let checked = !plan.verify || self.check(restore, &content, region)?;
         self.report.results.restores.push(result);
         self.tell();
-        Ok(true)
+        Ok(checked)
+    }
+
+    /// Reads a checkpoint once more and compares every byte, after the restore that is measured, so
+    /// that comparing is in nobody's time; whether all of it was compared.
+    fn check(
+        &mut self,
+        restore: &RestorePlan,
+        content: &CheckpointContent,
+        region: &mut Region,
+    ) -> Result<bool, CheckpointError> {
+        let plan = self.stage.plan;
+        self.announce("checking", restore.step, plan.restores.len() as u32);
+        self.free(region)?;
+        let tasks = self.tasks(restore.step, plan.rank_shift);
+        let checked = (self.stage).run(Purpose::Check, content, tasks, region)?;
+        self.stage.observer.event(&Event::PhaseFinished);
+        self.report.results.verified_bytes += checked.verified_bytes;
+        match checked.failure {
+            Some(failure) => Err(failure),
+            None => Ok(checked.complete),
+        }
     }
 
     /// Makes the region free; a phase that broke may still have buffers, then there is a new one.

@@ -125,6 +125,44 @@ fn error(report: &CheckpointReport) -> &str {
     }
 }
 
+/// Adds up what transfers read.
+struct Reads(Arc<AtomicUsize>);
+
+impl Gate for Reads {
+    fn admit(&self, request: &Request<'_>, now: Duration) -> std::io::Result<Grant> {
+        if request.operation == StorageOperation::Read && request.path.is_none() {
+            self.0.fetch_add(request.bytes as usize, Ordering::Relaxed);
+        }
+        Ok(Grant {
+            bytes: request.bytes,
+            not_before: now,
+        })
+    }
+}
+
+#[test]
+fn comparing_has_a_read_of_its_own_that_is_not_measured() {
+    let run = |verify| {
+        let folder = folder();
+        let mut request = request(folder.path());
+        request.path = PathKind::Buffered;
+        request.verify = verify;
+        let reads = Arc::new(AtomicUsize::new(0));
+        let storage = Arc::new(Gated::new(Arc::new(Disk), Reads(Arc::clone(&reads))));
+        let plan = plan(&request);
+        let total = plan.total_bytes as usize;
+        let report = run_on(plan, storage, &StopToken::new());
+        assert_eq!(report.ending, Ending::Complete);
+        let restores = report.results.restores.iter();
+        let measured: usize = restores.map(|restore| restore.bytes as usize).sum();
+        assert_eq!(measured, 2 * total);
+        (reads.load(Ordering::Relaxed) / total, report.series.len())
+    };
+    // Two saves and two restores are measured, whatever is compared.
+    assert_eq!(run(false), (2, 4));
+    assert_eq!(run(true), (4, 4));
+}
+
 #[test]
 fn what_is_saved_is_restored_on_every_path_and_engine() {
     let engines = [EngineChoice::Auto, EngineChoice::Psync];

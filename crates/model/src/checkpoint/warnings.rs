@@ -84,6 +84,13 @@ fn on_saves(plan: &CheckpointPlan) -> Vec<Warning> {
             "storage that removes duplicates may look faster than it is; --verify stamps it",
         ));
     }
+    if plan.verify && plan.writes > 0 && matches!(plan.device(), Some(DeviceId::Cuda(_))) {
+        warnings.push(Warning::new(
+            WarningKind::HarnessBound,
+            "saves include stamping content and copying it to device memory, which --verify asks for",
+            "measure saves without --verify; restores are compared after they were measured",
+        ));
+    }
     if plan.profile != CheckpointProfile::Native && plan.dlio_counted_bytes != plan.total_bytes {
         warnings.push(Warning::new(
             WarningKind::NotComparable,

@@ -154,7 +154,7 @@ struct OrderArgs {
     #[arg(long)]
     cold: bool,
 
-    /// Compare restored content with what was saved
+    /// Compare restored content with what was saved, in a second read that is not measured
     #[arg(long)]
     verify: bool,
 
