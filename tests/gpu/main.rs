@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let exe = std::env::current_exe().unwrap();
-    let facts = probe::run(&exe, None, probe::TIME_LIMIT);
+    let facts = probe::run(&exe, None, probe::TIME_LIMIT, &|_| true);
     if facts.cuda.devices.is_empty() {
         let why = facts
             .cuda
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
             checks::memory(index)
         });
         for folder in folders() {
-            let here = probe::run(&exe, Some(&folder), probe::TIME_LIMIT);
+            let here = probe::run(&exe, Some(&folder), probe::TIME_LIMIT, &|_| true);
             // Held for all checks of the folder, as a matrix does.
             let driver = match here.availability() {
                 Availability::Available => Driver::open(&Settings::default()).ok(),

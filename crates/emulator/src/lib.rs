@@ -7,6 +7,8 @@
 
 pub mod checkpoint;
 mod ends;
+mod evidence;
+mod fallback;
 pub mod matrix;
 mod sampler;
 mod surroundings;

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::path::{EngineKind, PathKind};
+use crate::placement::HostNode;
 
 /// Whether a type of file system keeps its files in memory: there is no storage behind it, and no
 /// page of a file can be dropped.
@@ -79,6 +80,14 @@ impl Availability {
     pub fn is_available(&self) -> bool {
         matches!(self, Self::Available)
     }
+
+    /// Why it cannot be used.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Available => None,
+            Self::Unavailable { reason, .. } => Some(reason),
+        }
+    }
 }
 
 /// One accelerator of the host.
@@ -103,6 +112,30 @@ pub const DEFAULT_CUDA_CONNECTIONS: u32 = 8;
 
 fn default_cuda_connections() -> u32 {
     DEFAULT_CUDA_CONNECTIONS
+}
+
+/// NVIDIA GPUs that the PCI bus shows and CUDA does not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HiddenGpus {
+    /// Their PCI addresses, `0000:3b:00.0`.
+    pub pci_addresses: Vec<String>,
+    /// Why CUDA does not show them.
+    pub reason: String,
+}
+
+impl HiddenGpus {
+    /// What is wrong, in a sentence.
+    pub fn words(&self) -> String {
+        let (what, them) = match self.pci_addresses.as_slice() {
+            [_] => ("a GPU", "it"),
+            _ => ("GPUs", "them"),
+        };
+        format!(
+            "the PCI bus shows {what} ({}), but CUDA does not offer {them}: {}",
+            self.pci_addresses.join(", "),
+            self.reason
+        )
+    }
 }
 
 /// Whether one transfer path can run here, and why not.
@@ -197,6 +230,12 @@ pub struct HostFacts {
     /// Bytes of cuFile's buffer for what has no direct route, which bounds the entries of a batch.
     #[serde(default)]
     pub cufile_buffer_bytes: Option<u64>,
+    /// GPUs that the bus shows where CUDA has none; `None` where CUDA was not asked.
+    #[serde(default)]
+    pub hidden_gpus: Option<HiddenGpus>,
+    /// The NUMA nodes with the CPUs that this process may use; none where the kernel shows none.
+    #[serde(default)]
+    pub numa_nodes: Vec<HostNode>,
     /// For each path whether it can run.
     pub paths: Vec<PathSupport>,
     /// The storage that the run uses; reports from before it was looked at have none.
@@ -228,6 +267,8 @@ impl HostFacts {
             accelerators: Vec::new(),
             cuda_connections: DEFAULT_CUDA_CONNECTIONS,
             cufile_buffer_bytes: None,
+            hidden_gpus: None,
+            numa_nodes: Vec::new(),
             paths: Vec::new(),
             storage: Vec::new(),
             stormlp_version: "0.1.0".to_string(),

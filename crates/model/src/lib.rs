@@ -28,6 +28,7 @@ pub mod operation;
 pub mod panics;
 pub mod path;
 pub mod pattern;
+pub mod placement;
 pub mod printable;
 pub mod problem;
 pub mod report;

@@ -13,6 +13,7 @@ use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
 use crate::facts::{Availability, HostFacts};
 use crate::names::{Named, unknown};
 use crate::path::{EngineKind, MemoryKind, PathKind, buffers_needed};
+use crate::placement::{self, CpuList, NumaChoice, Placement};
 use crate::problem::Problems;
 use crate::units::counted;
 use crate::warning::{Warning, WarningKind};
@@ -49,6 +50,12 @@ pub struct Transport {
     pub register_buffers: bool,
     /// Files that each thread holds open from one transfer to the next.
     pub streams: usize,
+    /// How threads wait for CUDA and for cuFile's queues.
+    #[serde(default)]
+    pub wait: WaitMode,
+    /// Where threads and their buffers are.
+    #[serde(default)]
+    pub placement: Placement,
 }
 
 impl Transport {
@@ -77,6 +84,8 @@ impl Transport {
             pages: Pages::Huge,
             register_buffers: true,
             streams: 1,
+            wait: WaitMode::default(),
+            placement: Placement::default(),
         }
     }
 
@@ -86,6 +95,23 @@ impl Transport {
         let on_device = matches!(self.device, Some(DeviceId::Cuda(_)));
         let buffers = host + if on_device { 0 } else { accelerator };
         (self.threads as u64).saturating_mul(buffers as u64 * self.chunk_bytes)
+    }
+
+    /// Where its threads are and how they wait, as far as that was decided and has an effect.
+    pub fn threads_in_words(&self) -> Option<String> {
+        let wait = self.wait.name();
+        let wait = self
+            .waits_for_gpu()
+            .then(|| format!("{wait} while they wait for the GPU"));
+        let words: Vec<String> = (self.placement.remark().map(str::to_string).into_iter())
+            .chain(wait)
+            .collect();
+        (!words.is_empty()).then(|| words.join("; "))
+    }
+
+    /// Whether its threads wait for a GPU, so that how they wait has an effect.
+    pub fn waits_for_gpu(&self) -> bool {
+        self.path.ends_in_accelerator() && !self.emulated
     }
 
     /// The threads and what each has in flight.
@@ -120,23 +146,45 @@ impl Transport {
             pages: Pages::Huge,
             register_buffers: true,
             streams: 24,
+            wait: WaitMode::default(),
+            placement: Placement::default(),
         }
     }
 }
 
+/// What was asked of a lane whose transfers all take one path.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The path.
+    pub path: PathKind,
+    /// The engine.
+    pub engine: EngineChoice,
+    /// The accelerator; `None` takes the first, else the stand-in.
+    pub device: Option<DeviceId>,
+    /// Whether a path of cuFile's that falls back is an error.
+    pub require_gds: bool,
+    /// How threads wait, and where they are.
+    pub threading: &'a Threading,
+}
+
 /// The path, engine and device that were asked for, for one transfer at a time: threads and
 /// buffers are for the lane to decide. Finds what this host cannot do.
-pub fn decide(
-    path: PathKind,
-    engine_asked: EngineChoice,
-    device_asked: Option<DeviceId>,
-    host: &HostFacts,
-    problems: &mut Problems,
-) -> Transport {
+pub fn decide(asked: Asked<'_>, host: &HostFacts, problems: &mut Problems) -> Transport {
+    let path = asked.path;
     check_path(path, host, problems);
-    let engine = engine(engine_asked, host, problems);
-    let device = device(device_asked, path, host, problems);
-    Transport::bare(path, engine, engine_asked, device)
+    let engine = engine(asked.engine, host, problems);
+    let device = device(asked.device, path, host, problems);
+    if asked.require_gds && device == Some(DeviceId::Host) {
+        problems.machine(
+            format!("--require-gds: path {path} would end in host memory, to which cuFile has no direct route"),
+            "use --device cuda:0 on a machine with a GPU, or leave --require-gds out",
+        );
+    }
+    Transport {
+        wait: asked.threading.wait.unwrap_or_default(),
+        placement: placement::decide(asked.threading, device, host, problems),
+        ..Transport::bare(path, engine, asked.engine, device)
+    }
 }
 
 /// The engine that `asked` comes to on `host`; a problem when one was named that cannot run there.
@@ -176,11 +224,19 @@ pub fn device(
         check_device(device, host, problems);
     }
     let ends_there = path.ends_in_accelerator();
-    ends_there.then(|| asked.unwrap_or_else(|| first_device(host)))
+    ends_there.then(|| asked.unwrap_or_else(|| first_device(host, problems)))
 }
 
-/// The device that is taken when none is named.
-pub fn first_device(host: &HostFacts) -> DeviceId {
+/// The device that is taken when none is named. A problem where host memory would have to stand in
+/// for a GPU that is there: that is nobody's choice unless it was typed.
+pub fn first_device(host: &HostFacts, problems: &mut Problems) -> DeviceId {
+    if let Some(hidden) = &host.hidden_gpus {
+        problems.machine(
+            hidden.words(),
+            "`stormlp doctor` shows the driver; --device host measures with emulated memory on \
+             purpose",
+        );
+    }
     (host.accelerators.first()).map_or(DeviceId::Host, |gpu| DeviceId::Cuda(gpu.index))
 }
 
@@ -228,6 +284,67 @@ pub fn emulated_warning() -> Warning {
          within host memory",
         "run on a machine with a GPU to measure transfers to one",
     )
+}
+
+/// Says that how to wait was asked for where nothing waits for a GPU.
+pub fn wait_warning(asked: &Threading, any_waits: bool) -> Option<Warning> {
+    let wait = asked.wait.filter(|_| !any_waits)?;
+    Some(Warning::new(
+        WarningKind::NoEffect,
+        format!("--wait {} has no effect: no GPU takes part", wait.name()),
+        "leave it out, or use --device cuda:0 on a machine with a GPU",
+    ))
+}
+
+/// What was asked of the threads of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Threading {
+    /// How they wait; `None` is the default.
+    pub wait: Option<WaitMode>,
+    /// The NUMA node they and their buffers are on.
+    pub numa: NumaChoice,
+    /// The CPUs they are bound to.
+    pub cpus: Option<CpuList>,
+}
+
+impl Threading {
+    /// The options that say so, without their dashes, and their values.
+    pub fn words(&self) -> Vec<(&'static str, String)> {
+        let wait = self.wait.map(|wait| ("wait", wait.name().to_string()));
+        let numa = (self.numa != NumaChoice::Auto).then(|| ("numa", self.numa.to_string()));
+        let cpus = self.cpus.as_ref().map(|cpus| ("cpus", cpus.to_string()));
+        [wait, numa, cpus].into_iter().flatten().collect()
+    }
+}
+
+/// How a thread waits for a GPU: for streams, events and copies, and for cuFile's batches and
+/// streams.
+///
+/// Spinning sees the end of a transfer some microseconds sooner, which shows in small ones, and
+/// takes a whole CPU for each thread that waits. Blocking leaves the CPU seconds of a run to the
+/// work that was done, which is what most programs that feed a GPU beside other work want.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[derive(EnumString, IntoStaticStr, VariantArray, VariantNames)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+pub enum WaitMode {
+    /// Looks again and again.
+    Spin,
+    /// Sleeps until it is woken.
+    #[default]
+    Block,
+}
+
+impl Named for WaitMode {
+    const WHAT: &'static str = "a way to wait";
+}
+
+impl WaitMode {
+    /// As it is typed.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
 }
 
 /// What pages the buffers in host memory are to lie on.
@@ -366,6 +483,8 @@ impl FromStr for DeviceId {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::facts::HiddenGpus;
+    use crate::problem::ProblemKind;
 
     #[test]
     fn devices_are_text_in_reports() {
@@ -374,5 +493,29 @@ mod tests {
             assert_eq!(serde_json::to_string(&device).unwrap(), format!("{text:?}"));
         }
         assert!("gpu".parse::<DeviceId>().is_err());
+    }
+
+    #[test]
+    fn host_memory_stands_in_for_a_gpu_that_is_there_only_when_that_was_typed() {
+        let mut host = HostFacts::fixture();
+        host.hidden_gpus = Some(HiddenGpus {
+            pci_addresses: vec!["0000:3b:00.0".to_string()],
+            reason: "listing CUDA's devices did not return within 60 s".to_string(),
+        });
+        let decided = |asked, path| {
+            let mut problems = Problems::default();
+            device(asked, path, &host, &mut problems);
+            problems
+        };
+        let problems = decided(None, PathKind::CpuGpu);
+        assert_eq!(problems.kind(), ProblemKind::Machine);
+        let told = problems.to_string();
+        assert!(
+            told.contains("0000:3b:00.0") && told.contains("within 60 s"),
+            "{told}"
+        );
+        assert!(problems.help().unwrap().contains("--device host"));
+        assert!(decided(Some(DeviceId::Host), PathKind::CpuGpu).is_empty());
+        assert!(decided(None, PathKind::Buffered).is_empty());
     }
 }

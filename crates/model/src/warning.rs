@@ -37,6 +37,8 @@ pub enum WarningKind {
     EngineFellBack,
     /// Buffers lie on small pages or are not registered.
     Buffers,
+    /// Threads, GPU and drives are on different NUMA nodes.
+    FarPlacement,
     /// The accelerator memory is host memory.
     Emulated,
     /// Emulated compute ended later than it should have.

@@ -18,6 +18,9 @@ pub(crate) fn of_matrix(report: &MatrixReport) -> Facts {
     settings.add("engine", plan.engine().1);
     settings.add("memory", matrix::memory_words(report));
     settings.add("pages", plan.pages().name());
+    if let Some(words) = plan.threads_in_words() {
+        settings.add("threads", words);
+    }
     settings.add("verify", switch(plan.verify));
     settings.add("fsync", matrix::fsync_setting(plan));
     of_all(report, settings)
@@ -33,6 +36,9 @@ pub(crate) fn of_training(report: &TrainReport) -> Facts {
     settings.add("profile", plan.profile);
     settings.add("path", plan.transport.path);
     settings.add("pages", plan.transport.pages.name());
+    if let Some(words) = plan.transport.threads_in_words() {
+        settings.add("threads", words);
+    }
     settings.add(
         "storage",
         match plan.storage {
@@ -55,6 +61,9 @@ pub(crate) fn of_checkpoint(report: &CheckpointReport) -> Facts {
     settings.add("scale", plan.scaling.shown());
     settings.add("path", plan.path());
     settings.add("pages", plan.save.pages.name());
+    if let Some(words) = plan.save.threads_in_words() {
+        settings.add("threads", words);
+    }
     settings.add("fsync", plan.fsync);
     settings.add("cold", switch(plan.cold));
     of_all(report, settings)

@@ -1,8 +1,10 @@
 //! What every command is given besides its arguments: the stop token, the clock's date and where
 //! progress goes.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -10,11 +12,16 @@ use stormlp_model::facts::HostFacts;
 use stormlp_model::impairment::{Fault, Throttle};
 use stormlp_model::shell::shell_word;
 use stormlp_model::stop::StopToken;
+use stormlp_transfer::cufile::probe::TIME_LIMIT;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{self, Storage};
 
 use crate::exit::Failure;
+use crate::output;
 use crate::progress::Progress;
+
+/// When people begin to wonder whether anything goes on.
+const SLOW_PROBE: Duration = Duration::from_secs(5);
 
 /// The surroundings of one run of the program.
 pub(crate) struct Session {
@@ -54,12 +61,31 @@ impl Session {
     /// This machine with its GPU libraries, which are tried in `directory` where one is given.
     ///
     /// # Errors
-    /// When the path of this executable cannot be told.
+    /// When the path of this executable cannot be told, or the user ends it.
     pub(crate) fn host_facts(&self, directory: Option<&Path>) -> Result<HostFacts, Failure> {
-        Ok(probe::host_facts_with_libraries(
-            &self.executable()?,
-            directory,
-        ))
+        let patience = self.patience();
+        let facts = probe::host_facts_with_libraries(&self.executable()?, directory, &patience);
+        match self.stop.is_stopped() {
+            true => Err(Failure::stopped(
+                "stopped by the user while the GPU libraries were looked at",
+            )),
+            false => Ok(facts),
+        }
+    }
+
+    /// Waits for GPU libraries until the user ends it, and says once that it does.
+    pub(crate) fn patience(&self) -> impl Fn(Duration) -> bool + use<'_> {
+        let told = Cell::new(self.quiet);
+        move |taken| {
+            if taken >= SLOW_PROBE && !told.replace(true) {
+                output::say(format!(
+                    "the GPU libraries have not answered for {} s; they are given {} s",
+                    SLOW_PROBE.as_secs(),
+                    TIME_LIMIT.as_secs()
+                ));
+            }
+            !self.stop.is_stopped()
+        }
     }
 
     /// This executable, for starting it again as the child that opens libraries.

@@ -2,6 +2,7 @@
 
 use stormlp_model::operation::Direction;
 use stormlp_model::path::MemoryKind;
+use stormlp_model::transport::WaitMode;
 
 use crate::cuda::{CudaDevice, Pins, Stream};
 use crate::error::TransferError;
@@ -38,6 +39,11 @@ pub trait Accelerator: Send + Sync {
     /// # Errors
     /// When the device has no stream, or the host no thread, to spare.
     fn copy_queue(&self, capacity: usize) -> Result<Box<dyn CopyQueue>, TransferError>;
+
+    /// How to wait for what it does; host memory does everything at once.
+    fn wait_mode(&self) -> WaitMode {
+        WaitMode::default()
+    }
 
     /// A stream of the device, for the paths that hand transfers to one.
     ///
@@ -199,13 +205,17 @@ impl AcceleratorBuffer for EmulatedBuffer {
     }
 }
 
-/// The accelerator with the given CUDA index, or the host stand-in for none.
+/// The accelerator with the given CUDA index, whose threads wait as `wait` says, or the host
+/// stand-in for none.
 ///
 /// # Errors
 /// When there is no such device on this machine.
-pub fn open(cuda_index: Option<u32>) -> Result<std::sync::Arc<dyn Accelerator>, TransferError> {
+pub fn open(
+    cuda_index: Option<u32>,
+    wait: WaitMode,
+) -> Result<std::sync::Arc<dyn Accelerator>, TransferError> {
     match cuda_index {
         None => Ok(std::sync::Arc::new(HostStandIn)),
-        Some(index) => Ok(std::sync::Arc::new(CudaDevice::open(index)?)),
+        Some(index) => Ok(std::sync::Arc::new(CudaDevice::open_to(index, wait)?)),
     }
 }

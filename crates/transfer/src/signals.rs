@@ -6,7 +6,16 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+
+/// Threads that do nothing but take signals; they are there until the process ends.
+static PARKED: AtomicUsize = AtomicUsize::new(0);
+
+/// How many threads of this process do nothing but take signals.
+pub(crate) fn parked_threads() -> usize {
+    PARKED.load(Ordering::Relaxed)
+}
 
 /// Has `signals` delivered to a thread that does nothing else; to be called before any other
 /// thread is started, since those inherit what the calling one takes.
@@ -26,6 +35,9 @@ pub fn deliver_to_a_thread_of_their_own(signals: &'static [i32]) -> io::Result<(
     let started = thread::Builder::new()
         .name("signals".to_string())
         .spawn(waits);
+    if started.is_ok() {
+        PARKED.fetch_add(1, Ordering::Relaxed);
+    }
     started.map(drop).or_else(|error| {
         mask(libc::SIG_UNBLOCK, signals)?;
         Err(error)

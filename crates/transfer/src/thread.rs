@@ -3,43 +3,50 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
+use rustix::thread::CpuSet;
+use stormlp_model::placement::CpuList;
+
 use crate::accelerator::{CopyQueue, QueuedCopy};
 use crate::error::TransferError;
 
-/// Binds the calling thread to `cpus`.
+/// Binds the calling thread, and those that it starts from now on, to `cpus`; `None` leaves it where
+/// it is. Memory that a bound thread touches first comes from its NUMA node.
 ///
 /// # Errors
 /// When the kernel refuses, for instance because none of them exists.
-pub fn bind_to_cpus(cpus: &[usize]) -> Result<(), TransferError> {
-    let mut set = rustix::thread::CpuSet::new();
-    for cpu in cpus
-        .iter()
-        .filter(|cpu| **cpu < rustix::thread::CpuSet::MAX_CPU)
-    {
-        set.set(*cpu);
+pub fn bind(cpus: Option<&CpuList>) -> Result<(), TransferError> {
+    let Some(cpus) = cpus else {
+        return Ok(());
+    };
+    let mut set = CpuSet::new();
+    let known = |cpu: &&u32| (**cpu as usize) < CpuSet::MAX_CPU;
+    for cpu in cpus.numbers().iter().filter(known) {
+        set.set(*cpu as usize);
     }
-    rustix::thread::sched_setaffinity(None, &set)
-        .map_err(TransferError::io("bind a thread to CPUs"))
+    set_affinity(&set)
 }
 
-/// The CPUs of a NUMA node, as sysfs lists them.
+/// Does `work` on the calling thread bound to `cpus`, then lets it go back to where it was.
 ///
 /// # Errors
-/// When there is no such node.
-pub fn cpus_of_node(node: u32) -> Result<Vec<usize>, TransferError> {
-    let path = format!("/sys/devices/system/node/node{node}/cpulist");
-    let list = std::fs::read_to_string(&path)
-        .map_err(|source| TransferError::file("read the CPUs of a NUMA node from", path, source))?;
-    Ok(parse_cpu_list(list.trim()))
+/// When it cannot be bound, or `work` fails.
+pub fn bound<T, E: From<TransferError>>(
+    cpus: Option<&CpuList>,
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    if cpus.is_none() {
+        return work();
+    }
+    let before = rustix::thread::sched_getaffinity(None)
+        .map_err(TransferError::io("tell the CPUs of a thread"))?;
+    bind(cpus)?;
+    let done = work();
+    set_affinity(&before)?;
+    done
 }
 
-/// Reads the kernel's list form, `0-3,8,10-11`; parts that make no sense are left out.
-fn parse_cpu_list(list: &str) -> Vec<usize> {
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.parse().ok()?..=last.parse().ok()?)
-    };
-    list.split(',').filter_map(range).flatten().collect()
+fn set_affinity(set: &CpuSet) -> Result<(), TransferError> {
+    rustix::thread::sched_setaffinity(None, set).map_err(TransferError::io("bind a thread to CPUs"))
 }
 
 /// A thread that copies for the host stand-in, as a GPU's copy engine does for a GPU.
@@ -106,10 +113,26 @@ impl Drop for CopyThread {
 mod tests {
     use super::*;
 
+    /// The CPUs that the calling thread may use.
+    fn here() -> Vec<usize> {
+        let set = rustix::thread::sched_getaffinity(None).expect("the kernel tells");
+        (0..CpuSet::MAX_CPU)
+            .filter(|cpu| set.is_set(*cpu))
+            .collect()
+    }
+
     #[test]
-    fn the_kernels_cpu_lists_are_read() {
-        assert_eq!(parse_cpu_list("0-2,8,10-11"), [0, 1, 2, 8, 10, 11]);
-        assert!(parse_cpu_list("").is_empty());
-        assert!(parse_cpu_list("x-y").is_empty());
+    fn a_thread_is_bound_for_as_long_as_it_works_and_what_it_starts_with_it() {
+        let before = here();
+        let one = CpuList::new([before[0] as u32]);
+        let seen = bound(Some(&one), || {
+            let started = std::thread::spawn(here);
+            Ok::<_, TransferError>((here(), started.join().expect("it ends")))
+        });
+        let only = vec![before[0]];
+        assert_eq!(seen.expect("a CPU that is there"), (only.clone(), only));
+        assert_eq!(here(), before);
+        assert!(bind(None).is_ok());
+        assert_eq!(here(), before);
     }
 }

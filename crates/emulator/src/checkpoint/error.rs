@@ -7,6 +7,8 @@ use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::{CrewError, Panicked};
 use stormlp_transfer::storage::LockError;
 
+use crate::fallback;
+
 /// Why a run, or one checkpoint of it, failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
@@ -83,6 +85,12 @@ pub enum CheckpointError {
     /// A thread of the run panicked, or could not be started.
     #[error(transparent)]
     Crew(#[from] CrewError),
+    /// cuFile's path fell back, and nothing else was to do.
+    #[error("{summary}")]
+    FellBack {
+        /// What ran, and that it was forbidden.
+        summary: String,
+    },
     /// The run was asked to drop files from the page cache, and they are still there.
     #[error(
         "{share:.0} % of checkpoint {step} is still in the page cache after it was dropped; a \
@@ -144,6 +152,7 @@ impl CheckpointError {
                 "please report it, with the command and what stormlp printed; a checkpoint that \
                  was being saved is marked incomplete, others are untouched"
             }
+            Self::FellBack { .. } => fallback::REMEDY,
             Self::Another { .. } => "use another --dir, or remove it first with --clean",
             Self::StillCached { .. } if closed => {
                 "use a directory on a file system that gives up its cached pages"

@@ -25,6 +25,7 @@ use super::content::CheckpointContent;
 use super::error::CheckpointError;
 use super::mover::{MoveRules, Moved, Mover, RankTask};
 use crate::ends::Ends;
+use crate::evidence;
 use crate::sampler::{Counters, Sampler};
 
 /// How often bytes are sampled and progress is told.
@@ -140,19 +141,21 @@ impl Stage<'_> {
             evidence: None,
             failure: None,
         };
+        let mut seen = Vec::with_capacity(movers.len());
         for moved in movers {
             let failure = match moved {
                 Ok(moved) => {
                     measured.ranks.extend(moved.ranks);
                     measured.latency.merge(&moved.latency);
                     measured.verified_bytes += moved.verified_bytes;
-                    measured.evidence.get_or_insert(moved.evidence);
+                    seen.push(moved.evidence);
                     moved.failure
                 }
                 Err(failure) => Some(failure),
             };
             measured.failure = measured.failure.or(failure);
         }
+        measured.evidence = evidence::combine(transport.path, &seen.iter().collect::<Vec<_>>());
         measured.ranks.sort_unstable_by_key(|result| result.rank);
         measured.complete = measured.failure.is_none() && measured.ranks.len() == wanted;
         Ok(measured)

@@ -17,7 +17,7 @@ use stormlp_model::transport::DeviceId;
 use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::page_cache::Method;
 use stormlp_transfer::telemetry::peak_rss_bytes;
-use stormlp_transfer::{Accelerator, Region, TransferError, accelerator};
+use stormlp_transfer::{Accelerator, Region, TransferError, accelerator, thread};
 
 use super::clerk::FileTask;
 use super::content::{CheckpointContent, file_key};
@@ -27,6 +27,7 @@ use super::mover::RankTask;
 use super::overlap;
 use super::phase::{PhaseMeasurement, Purpose, Stage};
 use crate::Surroundings;
+use crate::fallback::{self, hold_cufile, settings};
 use crate::surroundings::now;
 
 /// How often a pause looks whether the user wants to end.
@@ -54,7 +55,10 @@ pub fn run(
     on_unit: &mut dyn FnMut(&CheckpointReport),
 ) -> Result<CheckpointReport, CheckpointError> {
     let index = plan.device().and_then(DeviceId::cuda_index);
-    run_over(head, plan, surroundings, on_unit, accelerator::open(index)?)
+    // Threads that are started later, and their buffers, are where this one is.
+    thread::bind(plan.save.placement.cpus.as_ref())?;
+    let accelerator = accelerator::open(index, plan.save.wait)?;
+    run_over(head, plan, surroundings, on_unit, accelerator)
 }
 
 /// [`run`] whose transfers end in `accelerator`.
@@ -73,6 +77,7 @@ pub(super) fn run_over(
     let _locks = folders::enter(&**storage, &plan.folders)?;
     let folders: Vec<_> = plan.folders.iter().map(Location::folder).collect();
     let devices = storage.devices(&folders);
+    let _cufile = hold_cufile(plan.path().needs_cufile(), &settings(plan.require_gds))?;
     let mut region = Region::on(plan.region_bytes() as usize, plan.save.pages)?;
     let mut report = Report::new(head, plan.clone(), CheckpointResults::default());
     report.warnings.clone_from(&plan.warnings);
@@ -208,6 +213,16 @@ impl Run<'_> {
             series: std::mem::take(&mut measured.series),
         });
         if let Some(evidence) = measured.evidence.take() {
+            let path = self.stage.plan.path();
+            let broken = fallback::broken_demand(self.stage.plan.require_gds, path, &evidence);
+            if let Some(summary) = broken {
+                measured
+                    .failure
+                    .get_or_insert(CheckpointError::FellBack { summary });
+            }
+            if let Some(warning) = fallback::warning(path, &evidence) {
+                self.report.warn(warning);
+            }
             self.report.evidence.retain(|named| named.name != name);
             let name = name.to_string();
             self.report.evidence.push(NamedEvidence { name, evidence });

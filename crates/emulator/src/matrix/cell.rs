@@ -21,6 +21,7 @@ use stormlp_transfer::{Driver, DriverSet, PathBuffers, PathSpec, Region, Transfe
 use super::MatrixError;
 use super::offsets::{OffsetSpec, SizeRange};
 use super::recorder::Recorder;
+use super::regions::Regions;
 use super::worker::{BufferFill, Outcome, Work, Worker};
 use crate::ends::Ends;
 use crate::sampler::{Counters, Sampler};
@@ -60,16 +61,20 @@ pub(crate) struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Runs a cell with buffers from `region`, which must be free.
+    /// Runs a cell with buffers from `regions`, which must be free.
     pub(crate) fn run(
         &self,
         cell: &CellPlan,
-        region: &mut Region,
+        regions: &mut Regions,
     ) -> Result<CellMeasurement, MatrixError> {
         let workers = &self.plan.crews[cell.crew].workers;
         let mut supplies = Vec::with_capacity(workers.len());
         for (index, worker) in workers.iter().enumerate() {
-            supplies.push(self.supplies(cell, worker, index, region)?);
+            let region = regions.of(worker.numa_node);
+            // What is allocated here is touched here, too.
+            supplies.push(thread::bound(worker.cpus.as_ref(), || {
+                self.supplies(cell, worker, index, region)
+            })?);
         }
         let accelerator = names(&supplies);
         let files = workers
@@ -104,7 +109,8 @@ impl Bench<'_> {
         index: usize,
         region: &mut Region,
     ) -> Result<Supplies<'w>, TransferError> {
-        let accelerator = accelerator::open(worker.device.cuda_index())?;
+        let wait = cell.transport.wait;
+        let accelerator = accelerator::open(worker.device.cuda_index(), wait)?;
         accelerator.bind_thread()?;
         let buffers = PathBuffers::allocate(
             cell.transport.path,
@@ -227,9 +233,7 @@ impl Bench<'_> {
             page_aligned: self.is_page_aligned(cell, worker),
         };
         let prepare = || {
-            if let Some(node) = worker.numa_node {
-                thread::bind_to_cpus(&thread::cpus_of_node(node)?)?;
-            }
+            thread::bind(worker.cpus.as_ref())?;
             let mut driver = Driver::new(self.storage.path(spec)?, drivers, index);
             let file = driver.attach(file)?;
             Ok((driver, file))

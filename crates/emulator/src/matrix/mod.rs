@@ -7,7 +7,6 @@
 
 mod ahead;
 mod cell;
-mod evidence;
 mod layout;
 mod offsets;
 #[cfg(test)]
@@ -15,6 +14,7 @@ mod offsets;
 mod panic_tests;
 mod prepare;
 mod recorder;
+mod regions;
 mod run;
 mod warnings;
 mod worker;

@@ -12,12 +12,12 @@ use stormlp_model::matrix::{
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
 use stormlp_model::report::{Ending, FailureCause};
+use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
-use stormlp_transfer::cufile::{Driver, Settings, Statistics};
+use stormlp_transfer::cufile::{Settings, Statistics};
 use stormlp_transfer::page_cache::{Method, Residency};
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::peak_rss_bytes;
-use stormlp_transfer::{Backing, Region, TransferError};
 
 use super::MatrixError;
 use super::ahead::Ahead;
@@ -25,10 +25,12 @@ use super::cell::{Bench, CellMeasurement};
 use super::offsets::Visit;
 use super::prepare::{Folders, make_files, remove_files, residency, set_cache};
 use super::recorder::Recorder;
+use super::regions::Regions;
+use super::warnings;
 use super::worker::{Outcome, WorkerFailure};
-use super::{evidence, warnings};
-use crate::Surroundings;
+use crate::fallback::{self, hold_cufile, settings};
 use crate::surroundings::now;
+use crate::{Surroundings, evidence};
 
 /// A matrix whose folders are this process's alone.
 pub struct Locked {
@@ -84,8 +86,18 @@ pub fn run(
         end(&mut report, Ending::Stopped);
         return Ok(report);
     }
-    let _cufile = hold_cufile(&plan)?;
-    let mut region = Region::on(plan.region_bytes as usize, plan.pages())?;
+    let needs_cufile =
+        |cell: &CellPlan| cell.transport.path.needs_cufile() && cell.availability.is_available();
+    let statistics = match plan.cufile_stats {
+        None => Statistics::WhileAsked,
+        Some(level) => Statistics::Throughout(level),
+    };
+    let settings = Settings {
+        statistics,
+        ..settings(plan.require_gds)
+    };
+    let _cufile = hold_cufile(plan.cells.iter().any(needs_cufile), &settings)?;
+    let mut regions = Regions::of_plan(&plan)?;
     let mut matrix = Matrix {
         bench: Bench {
             plan: &plan,
@@ -94,7 +106,7 @@ pub fn run(
             stop,
         },
         folders: &mut folders,
-        backing: backing(region.backing()),
+        backing: regions.backing(),
         ahead: Ahead::of(&report),
         fault: None,
     };
@@ -105,11 +117,8 @@ pub fn run(
         if report.results.has(index) {
             continue;
         }
-        if !region.reset() {
-            // A cell that broke kept buffers; the next one gets fresh ones.
-            region = Region::on(plan.region_bytes as usize, plan.pages())?;
-        }
-        let measured = matrix.cell(index, cell, &mut region);
+        regions.reset(&plan)?;
+        let measured = matrix.cell(index, cell, &mut regions);
         on_cell(&measured);
         report.results.push(measured);
         if let Some(fault) = matrix.fault {
@@ -140,42 +149,6 @@ fn end(report: &mut MatrixReport, ending: Ending) {
     report.head.ended_at = Some(now());
 }
 
-/// Opens cuFile for the whole matrix where a cell needs it, so that it is not opened and closed
-/// between cells; with `--require-gds` its compatibility mode is forbidden.
-///
-/// # Errors
-/// When cuFile does not open without compatibility mode though that is what was demanded.
-/// Without the demand the cells tell.
-fn hold_cufile(plan: &MatrixPlan) -> Result<Option<Arc<Driver>>, TransferError> {
-    let needs =
-        |cell: &CellPlan| cell.transport.path.needs_cufile() && cell.availability.is_available();
-    if !plan.cells.iter().any(needs) {
-        return Ok(None);
-    }
-    let settings = Settings {
-        allow_compat_mode: plan.require_gds.then_some(false),
-        statistics: match plan.cufile_stats {
-            None => Statistics::WhileAsked,
-            Some(level) => Statistics::Throughout(level),
-        },
-    };
-    match Driver::open(&settings) {
-        Ok(driver) => Ok(Some(driver)),
-        Err(error) if plan.require_gds => Err(error.into()),
-        Err(_) => Ok(None),
-    }
-}
-
-/// The region's pages in the report's words.
-fn backing(backing: Backing) -> BufferBacking {
-    match backing {
-        Backing::HugeTlb => BufferBacking::HugeTlb,
-        Backing::TransparentHuge => BufferBacking::TransparentHuge,
-        Backing::SmallPages => BufferBacking::SmallPages,
-        Backing::Unknown => BufferBacking::Unknown,
-    }
-}
-
 /// A matrix under way.
 struct Matrix<'a> {
     bench: Bench<'a>,
@@ -189,12 +162,12 @@ struct Matrix<'a> {
 
 impl Matrix<'_> {
     /// Runs one cell and makes its entry, whatever happens.
-    fn cell(&mut self, index: usize, cell: &CellPlan, region: &mut Region) -> CellReport {
+    fn cell(&mut self, index: usize, cell: &CellPlan, regions: &mut Regions) -> CellReport {
         if cell.availability != Availability::Available {
             return CellReport::without_numbers(index, cell, "");
         }
         self.bench.observer.event(&self.ahead.next(cell));
-        let entry = match self.measure(index, cell, region) {
+        let entry = match self.measure(index, cell, regions) {
             Ok(entry) => entry,
             Err(error) => {
                 if let MatrixError::Crew(CrewError::Panicked(panic)) = &error {
@@ -220,7 +193,7 @@ impl Matrix<'_> {
         &mut self,
         index: usize,
         cell: &CellPlan,
-        region: &mut Region,
+        regions: &mut Regions,
     ) -> Result<CellReport, MatrixError> {
         let plan = self.bench.plan;
         let files = files_of(plan, cell);
@@ -229,7 +202,7 @@ impl Matrix<'_> {
             set_cache(self.bench.storage, plan.cache, &files, self.bench.observer)?;
         }
         let before = residency(self.bench.storage, files.iter().copied());
-        let measured = self.bench.run(cell, region)?;
+        let measured = self.bench.run(cell, regions)?;
         let after = residency(self.bench.storage, files.iter().copied());
         Ok(self.entry(index, cell, measured, before, after))
     }
@@ -264,7 +237,10 @@ impl Matrix<'_> {
     ) -> CellReport {
         let plan = self.bench.plan;
         let all: Vec<&Evidence> = measured.outcomes.iter().map(|o| &o.evidence).collect();
-        let evidence = evidence::combine(cell.transport.path, &all);
+        let mut evidence = evidence::combine(cell.transport.path, &all);
+        if let Some(evidence) = evidence.as_mut().filter(|_| !plan.open_direct) {
+            evidence.direct_io = DirectIo::NotAsked;
+        }
         let verification = verification(plan, cell, &measured.outcomes);
         let failure = first_failure(plan, cell, &measured.outcomes);
         let mut entry = CellReport::without_numbers(index, cell, "nothing was transferred");
@@ -351,11 +327,8 @@ fn broken_demand(
         let text = "the file system refused O_DIRECT, which --require-direct forbids".to_string();
         return Some(Reason { text, errno: None });
     }
-    let fell_back = evidence.effective_path != Some(cell.transport.path);
-    (plan.require_gds && cell.transport.path.needs_cufile() && fell_back).then(|| Reason {
-        text: format!("{}, which --require-gds forbids", evidence.summary),
-        errno: None,
-    })
+    let text = fallback::broken_demand(plan.require_gds, cell.transport.path, evidence)?;
+    Some(Reason { text, errno: None })
 }
 
 /// The first worker's failure, with the file and the place.

@@ -5,9 +5,12 @@ use stormlp_model::matrix::{BufferBacking, CacheState, CellPlan, MatrixPlan, Mea
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
 use stormlp_model::stats::{mean, sample_deviation};
-use stormlp_model::transport::Pages;
+use stormlp_model::transport::{Pages, Transport, WaitMode};
 use stormlp_model::units::ByteSize;
 use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_transfer::cufile::POLL_MODE;
+
+use crate::fallback;
 
 /// A cell shorter than this says little.
 const SHORT_SECONDS: f64 = 1.0;
@@ -42,7 +45,7 @@ pub(crate) fn of_cell(
         length(plan, measured),
         tail(measured),
         drift(measured),
-        cpu(cell, measured),
+        cpu(&cell.transport, evidence, measured),
         buffers(cell, measured),
     ];
     checks.into_iter().flatten().collect()
@@ -57,7 +60,7 @@ fn path(cell: &CellPlan, evidence: &Evidence) -> Option<Warning> {
             "the result includes the page cache; use --require-direct to make this an error",
         ));
     }
-    evidence.of_another_path(cell.transport.path)
+    fallback::warning(cell.transport.path, evidence)
 }
 
 /// An engine with less than it asked for.
@@ -239,11 +242,16 @@ fn drift(measured: &Measurement) -> Option<Warning> {
     })
 }
 
-/// The CPU as the limit.
-fn cpu(cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
+/// The CPU as the limit; what spins while it waits is busy whatever the limit is.
+fn cpu(transport: &Transport, evidence: &Evidence, measured: &Measurement) -> Option<Warning> {
+    let spins = transport.wait == WaitMode::Spin && transport.waits_for_gpu();
+    let properties = evidence.cufile.iter().flat_map(|cufile| &cufile.properties);
+    if spins || properties.into_iter().any(|words| words == POLL_MODE) {
+        return None;
+    }
     let cpu_seconds = measured.cpu_user_seconds + measured.cpu_system_seconds;
-    let share = cpu_seconds / (cell.transport.threads as f64 * measured.duration_seconds).max(1e-9);
-    (cell.transport.path != PathKind::Null && share > CPU_SHARE).then(|| {
+    let share = cpu_seconds / (transport.threads as f64 * measured.duration_seconds).max(1e-9);
+    (transport.path != PathKind::Null && share > CPU_SHARE).then(|| {
         Warning::new(
             WarningKind::HarnessBound,
             format!("the threads were busy for {:.0} % of the time", share.min(1.0) * 100.0),
@@ -268,11 +276,43 @@ fn buffers(cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
 
 #[cfg(test)]
 mod tests {
+    use stormlp_model::evidence::CuFileEvidence;
     use stormlp_model::report::Series;
 
     use super::*;
 
     const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn a_cpu_that_spins_is_not_said_to_be_the_limit() {
+        use stormlp_model::path::EngineKind;
+        let mut transport = Transport {
+            emulated: false,
+            ..Transport::fixture(PathKind::CpuGpu, EngineKind::Uring)
+        };
+        let busy = Measurement {
+            duration_seconds: 1.0,
+            cpu_user_seconds: transport.threads as f64,
+            ..Measurement::fixture()
+        };
+        let evidence = |properties: Vec<String>| Evidence {
+            effective_path: Some(PathKind::CpuGpu),
+            summary: String::new(),
+            direct_io: DirectIo::Honoured,
+            engine: None,
+            cufile: Some(CuFileEvidence {
+                properties,
+                ..CuFileEvidence::default()
+            }),
+        };
+        assert!(cpu(&transport, &evidence(Vec::new()), &busy).is_some());
+        assert!(cpu(&transport, &evidence(vec![POLL_MODE.to_string()]), &busy).is_none());
+        transport.wait = WaitMode::Spin;
+        assert!(cpu(&transport, &evidence(Vec::new()), &busy).is_none());
+        // Nothing of a GPU's is waited for there.
+        transport.emulated = true;
+        assert!(cpu(&transport, &evidence(Vec::new()), &busy).is_some());
+    }
 
     /// What is said of a cell that moved so many MiB in each tenth of a second, in transfers of
     /// one MiB.

@@ -5,6 +5,7 @@ use std::thread::{self, JoinHandle};
 
 use stormlp_model::evidence::Evidence;
 use stormlp_model::histogram::LatencyHistogram;
+use stormlp_model::path::PathKind;
 use stormlp_model::transport::Transport;
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::{
@@ -17,6 +18,7 @@ use super::io::{self, IoRules, IoTally};
 use super::machine::{Loader, Machine};
 use super::pacer;
 use super::shared::Shared;
+use crate::evidence;
 
 /// What the threads are to be set up for.
 pub struct CrewSpec {
@@ -32,6 +34,7 @@ pub struct CrewSpec {
 pub(super) struct Crew {
     pub(super) shared: Arc<Shared>,
     pub(super) threads: usize,
+    path: PathKind,
     pub(super) backing: Backing,
     handles: Arc<Handles>,
     io: Vec<JoinHandle<IoTally>>,
@@ -90,6 +93,7 @@ impl Crew {
         Ok(Self {
             shared,
             threads: transport.threads,
+            path: transport.path,
             backing,
             handles,
             io,
@@ -111,6 +115,7 @@ impl Crew {
             reads: 0,
             latency: LatencyHistogram::new(),
         };
+        let mut seen = Vec::with_capacity(self.threads);
         for thread in self.io {
             // A panic has become the run's failure in its own thread.
             let Ok(tally) = thread.join() else {
@@ -119,8 +124,9 @@ impl Crew {
             sum.bytes += tally.bytes;
             sum.reads += tally.reads;
             sum.latency.merge(&tally.latency);
-            sum.evidence = sum.evidence.or(tally.evidence);
+            seen.extend(tally.evidence);
         }
+        sum.evidence = evidence::combine(self.path, &seen.iter().collect::<Vec<_>>());
         let _ = self.pacer.join();
         sum
     }

@@ -8,7 +8,7 @@ use stormlp_model::event::{Event, Unit};
 use stormlp_model::evidence::Evidence;
 use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::path::PathKind;
-use stormlp_model::report::{Ending, Series};
+use stormlp_model::report::{Ending, FailureCause, Series};
 use stormlp_model::training::plan::{EvaluationPlan, TrainPlan};
 use stormlp_model::training::report::{RunReport, StepLists, WaitingSeconds, WrittenCheckpoint};
 use stormlp_transfer::crew::guarded;
@@ -25,9 +25,9 @@ use super::machine::{Halt, Loader, Nanos, PhaseSpec, StepHistograms};
 use super::measure::{self, PhaseMeasured};
 use super::prepare::{self, EpochOrder, Orders};
 use super::source::Source;
-use crate::Surroundings;
 use crate::sampler::{Counters, Sampler};
 use crate::surroundings::unix_seconds;
+use crate::{Surroundings, fallback};
 
 /// How often the counters are looked at and progress is told.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -65,7 +65,7 @@ pub(super) struct RunMeasured {
     /// Times of every step, when they were asked for.
     pub(super) steps: Vec<StepLists>,
     pub(super) series: Series,
-    /// What ran, by the first I/O thread's account.
+    /// What ran, by all I/O threads' accounts.
     pub(super) evidence: Option<Evidence>,
     pub(super) backing: Backing,
     /// Block devices behind the files.
@@ -150,6 +150,16 @@ pub(super) fn run(
         (Ok(()) | Err(Cut::Failed), None) => Ending::Complete,
     };
     measured.series = runner.sampler.series();
+    let broken = tally.evidence.as_ref().and_then(|evidence| {
+        fallback::broken_demand(plan.require_gds, plan.transport.path, evidence)
+    });
+    if let (Some(message), Ending::Complete | Ending::Stopped) = (broken, &measured.ending) {
+        measured.ending = Ending::Failed {
+            cause: FailureCause::Storage,
+            message,
+            remedy: fallback::REMEDY.to_string(),
+        };
+    }
     measured.evidence = tally.evidence;
     runner.distributions.reads.merge(&tally.latency);
     let complete = measured.ending == Ending::Complete;

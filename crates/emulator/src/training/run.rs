@@ -13,13 +13,14 @@ use stormlp_model::training::request::StorageKind;
 use stormlp_model::transport::DeviceId;
 use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::telemetry::peak_rss_bytes;
-use stormlp_transfer::{Accelerator, Backing, accelerator};
+use stormlp_transfer::{Accelerator, Backing, accelerator, thread};
 
 use super::epochs::{self, Distributions, RunMeasured};
 use super::error::TrainError;
 use super::prepare;
 use super::{calibrate, measure, verdict, warnings};
 use crate::Surroundings;
+use crate::fallback::{hold_cufile, settings};
 use crate::surroundings::now;
 
 /// What is known before a run begins.
@@ -51,7 +52,14 @@ pub fn run(
 ) -> Result<TrainReport, TrainError> {
     let plan = &course.plan;
     let device = plan.transport.device.and_then(DeviceId::cuda_index);
-    let accelerator = accelerator::open(device).map_err(TrainError::Device)?;
+    // Threads that are started later, and their buffers, are where this one is.
+    thread::bind(plan.transport.placement.cpus.as_ref()).map_err(TrainError::Device)?;
+    let accelerator = accelerator::open(device, plan.transport.wait).map_err(TrainError::Device)?;
+    let _cufile = hold_cufile(
+        plan.transport.path.needs_cufile(),
+        &settings(plan.require_gds),
+    )
+    .map_err(TrainError::Path)?;
     let orders = prepare::orders(surroundings.storage, plan, course.inventory);
     let mut runs: Vec<RunMeasured> = Vec::new();
     let mut distributions = Distributions::default();

@@ -10,6 +10,7 @@ use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::Backing;
 
 use super::verdict;
+use crate::fallback;
 
 /// Compute may end so much later than its deadline, as a share of the step.
 const PACING_SHARE: f64 = 0.01;
@@ -34,6 +35,9 @@ pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
             "use a file system that has it, or --path buffered",
         ));
     }
+    warnings.extend(
+        evidence.and_then(|evidence| fallback::warning(report.plan.transport.path, evidence)),
+    );
     for fallback in evidence
         .and_then(|evidence| evidence.engine.as_ref())
         .map(|engine| engine.fallbacks.as_slice())

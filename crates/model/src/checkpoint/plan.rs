@@ -101,6 +101,9 @@ pub struct CheckpointPlan {
     pub cold: bool,
     /// Whether content is checked on restore.
     pub verify: bool,
+    /// Whether a `gds` path that falls back is an error.
+    #[serde(default)]
+    pub require_gds: bool,
     /// Free bytes of the directories' file systems together, where storage was looked at.
     pub free_bytes: Option<u64>,
     /// Bytes the run leaves on storage at its fullest.

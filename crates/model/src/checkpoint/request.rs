@@ -7,7 +7,7 @@ use super::workload::{CheckpointWorkload, Mode};
 use crate::location::Location;
 use crate::path::PathKind;
 use crate::shell::shell_word;
-use crate::transport::{DeviceId, EngineChoice, Pages};
+use crate::transport::{DeviceId, EngineChoice, Pages, Threading};
 
 /// What was asked of a checkpoint run. `None` leaves a value to the workload, then to the
 /// default.
@@ -45,6 +45,12 @@ pub struct CheckpointRequest {
     pub device: Option<DeviceId>,
     /// What pages buffers in host memory are to lie on.
     pub pages: Pages,
+    /// Whether a `gds` path that falls back is an error.
+    #[serde(default)]
+    pub require_gds: bool,
+    /// How threads wait, and where they and their buffers are.
+    #[serde(default)]
+    pub threading: Threading,
     /// Streams of each rank; `None` takes the profile's.
     pub streams: Option<u32>,
     /// Bytes of one transfer.
@@ -101,6 +107,10 @@ impl CheckpointRequest {
         option("device", self.device.map(|device| device.to_string()));
         let pages = (self.pages != Pages::Huge).then(|| self.pages.name().to_string());
         option("pages", pages);
+        self.threading
+            .words()
+            .into_iter()
+            .for_each(|(name, value)| option(name, Some(value)));
         option("streams", self.streams.map(|count| count.to_string()));
         option(
             "chunk-size",
@@ -115,7 +125,12 @@ impl CheckpointRequest {
             "profile",
             (profile != CheckpointProfile::V2).then(|| profile.to_string()),
         );
-        for (name, given) in [("cold", self.cold), ("verify", self.verify)] {
+        let flags = [
+            ("cold", self.cold),
+            ("verify", self.verify),
+            ("require-gds", self.require_gds),
+        ];
+        for (name, given) in flags {
             if given {
                 command.push_str(&format!(" --{name}"));
             }
@@ -142,6 +157,8 @@ impl CheckpointRequest {
             engine: EngineChoice::Auto,
             device: None,
             pages: Pages::Huge,
+            require_gds: false,
+            threading: Threading::default(),
             streams: None,
             chunk_bytes: None,
             overlap_step_seconds: None,

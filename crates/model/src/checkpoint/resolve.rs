@@ -14,8 +14,9 @@ use super::transport;
 use super::warnings;
 use super::workload::Mode;
 use crate::facts::HostFacts;
+use crate::placement;
 use crate::problem::{ProblemKind, Problems};
-use crate::transport::{DeviceId, Transport};
+use crate::transport::{DeviceId, Transport, wait_warning};
 use crate::units::ByteSize;
 
 /// How long a scaled run should take, in seconds.
@@ -83,6 +84,11 @@ pub fn resolve(
         }
     }
     plan.warnings = warnings::of(request, &plan, facts);
+    let waits = plan.save.waits_for_gpu();
+    plan.warnings
+        .extend(wait_warning(&request.threading, waits));
+    let far = placement::warnings(&plan.save.placement, plan.device(), host);
+    plan.warnings.extend(far);
     Resolution {
         plan: Some(plan),
         problems,
@@ -380,6 +386,7 @@ fn assemble(
         rank_shift: request.rank_shift.unwrap_or(0),
         cold: request.cold,
         verify: request.verify,
+        require_gds: request.require_gds,
         free_bytes: space::free(facts),
         peak_bytes: total_bytes.saturating_mul(counts.peak()),
         buffer_bytes: save.buffer_bytes().max(restore.buffer_bytes()) + content.source_bytes,

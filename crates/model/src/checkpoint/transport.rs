@@ -6,7 +6,7 @@ use super::request::CheckpointRequest;
 use crate::facts::HostFacts;
 use crate::path::{EngineKind, PathKind};
 use crate::problem::Problems;
-use crate::transport::{self, EngineChoice, Transport};
+use crate::transport::{self, Asked, EngineChoice, Transport};
 use crate::units::{ByteSize, MIB};
 
 /// Transfers in flight over all ranks, at most; with the largest default chunk 256 MiB.
@@ -47,7 +47,15 @@ pub(super) fn decide(
     problems: &mut Problems,
 ) -> (Transport, Transport) {
     let path = request.path;
-    let bare = transport::decide(path, request.engine, request.device, host, problems);
+    let asked = Asked {
+        path,
+        engine: request.engine,
+        device: request.device,
+        require_gds: request.require_gds,
+        threading: &request.threading,
+    };
+    let bare = transport::decide(asked, host, problems);
+    let cpus = bare.placement.cpu_count(host);
     // Through the page cache a write is a copy by the CPU whoever asks for it, and a ring would
     // hand it to a kernel thread first, so `auto` takes plain calls there.
     let copies = request.engine == EngineChoice::Auto && path.uses_page_cache();
@@ -61,7 +69,7 @@ pub(super) fn decide(
         let ranks = ranks.max(1) as usize;
         let window = streams as usize;
         let wanted = ranks.saturating_mul(window);
-        let threads = threads(engine, path, host.cpus as usize, wanted);
+        let threads = threads(engine, path, cpus, wanted);
         let queue_depth = match engine {
             EngineKind::Psync => window,
             _ => wanted.min(MOST_IN_FLIGHT).div_ceil(threads),

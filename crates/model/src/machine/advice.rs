@@ -3,6 +3,8 @@
 use super::{DirectSupport, Fact, Machine};
 use crate::facts::Availability;
 use crate::path::PathKind;
+use crate::placement::{self, Placement};
+use crate::transport::DeviceId;
 use crate::units::{ByteSize, MIB};
 use crate::warning::{Warning, WarningKind};
 
@@ -14,7 +16,23 @@ pub fn advice(machine: &Machine) -> Vec<Warning> {
     let mut found = Vec::new();
     build(machine, &mut found);
     storage(machine, &mut found);
+    let gpu = machine.host.accelerators.first();
+    let gpu = gpu.map(|gpu| DeviceId::Cuda(gpu.index));
+    found.extend(placement::warnings(
+        &Placement::default(),
+        gpu,
+        &machine.host,
+    ));
     host(machine, &mut found);
+    if let Some(hidden) = &machine.host.hidden_gpus {
+        let remedy = "mend the NVIDIA driver; runs that end in accelerator memory are refused \
+                      without --device host";
+        found.push(Warning::new(
+            WarningKind::KnownIssue,
+            hidden.words(),
+            remedy,
+        ));
+    }
     let gpus = machine
         .gpu
         .devices

@@ -6,12 +6,13 @@
 use super::choice::{Fsync, IoSize, Span};
 use super::files::FileTable;
 use super::inventory::TargetInventory;
-use super::plan::{CellPlan, Crew};
+use super::plan::{CellPlan, Crew, WorkerPlan};
 use super::request::MatrixRequest;
 use super::resolve::{ASSUMED_BYTES_PER_SECOND, requested_bytes, worker_io_size};
 use crate::facts::{Availability, HostFacts};
 use crate::operation::{Direction, Operation};
 use crate::path::{EngineKind, MemoryKind, PathKind, buffers_needed};
+use crate::placement::Placement;
 use crate::problem::Problems;
 use crate::transport::{DeviceId, Transport};
 use crate::units::{ByteSize, short_size};
@@ -41,6 +42,7 @@ pub(super) struct Context<'a> {
     pub(super) engine: EngineKind,
     pub(super) table: &'a FileTable,
     pub(super) crews: &'a [Crew],
+    pub(super) placement: &'a Placement,
 }
 
 /// All cells in the order they run.
@@ -83,16 +85,23 @@ fn without_repeats<T: PartialEq + Copy>(list: &[T]) -> Vec<T> {
     once
 }
 
-/// Host memory for the buffers of the largest cell; the stand-in's accelerator buffers are
-/// host memory too.
-pub(super) fn region_bytes(cells: &[CellPlan], crews: &[Crew]) -> u64 {
+/// Host memory for the buffers of the largest cell, those of all workers or of those on one NUMA
+/// node; the stand-in's accelerator buffers are host memory too.
+pub(super) fn region_bytes(
+    cells: &[CellPlan],
+    crews: &[Crew],
+    counts: impl Fn(&WorkerPlan) -> bool,
+) -> u64 {
     let of_cell = |cell: &CellPlan| {
         let (host, accelerator) = buffers_needed(cell.transport.path, cell.transport.queue_depth);
-        crews[cell.crew].workers.iter().fold(0u64, |sum, worker| {
-            let emulated = worker.device == DeviceId::Host;
-            let count = host + if emulated { accelerator } else { 0 };
-            sum.saturating_add((count as u64).saturating_mul(cell.transport.chunk_bytes))
-        })
+        let workers = crews[cell.crew].workers.iter();
+        workers
+            .filter(|worker| counts(worker))
+            .fold(0u64, |sum, worker| {
+                let emulated = worker.device == DeviceId::Host;
+                let count = host + if emulated { accelerator } else { 0 };
+                sum.saturating_add((count as u64).saturating_mul(cell.transport.chunk_bytes))
+            })
     };
     let runnable = cells.iter().filter(|c| c.availability.is_available());
     runnable.map(of_cell).max().unwrap_or(0)
@@ -103,7 +112,8 @@ impl Context<'_> {
         let crew = &self.crews[shape.crew];
         let requested_bytes = requested_bytes(self.request.span, crew);
         let transport = self.transport(path, shape, crew);
-        let direct = path.wants_direct() && self.refuses_direct(crew).is_none();
+        let direct =
+            path.wants_direct() && self.request.open_direct && self.refuses_direct(crew).is_none();
         CellPlan {
             estimated_seconds: self.estimated_seconds(&transport, requested_bytes),
             transport,
@@ -165,6 +175,8 @@ impl Context<'_> {
             submit_batch: request.submit_batch as usize,
             pages: request.pages,
             register_buffers: request.register,
+            wait: request.threading.wait.unwrap_or_default(),
+            placement: self.placement.clone(),
             ..Transport::bare(path, self.engine, request.engine, device)
         }
     }
@@ -247,7 +259,7 @@ impl Context<'_> {
                 );
             }
         }
-        if cell.transport.path.wants_direct() {
+        if cell.transport.path.wants_direct() && self.request.open_direct {
             match self.refuses_direct(crew) {
                 None => self.check_alignment(cell, problems),
                 Some((path, reason, remedy)) if self.request.require_direct => problems.machine(

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::cells;
 use super::choice::{CacheState, Fill, Fsync, IoSize, PathChoice, Span};
 use super::manifest::ContentState;
 use crate::facts::Availability;
 use crate::location::Location;
 use crate::operation::{Direction, Operation};
 use crate::path::{EngineKind, PathKind};
+use crate::placement::{CpuList, Placement};
 use crate::transport::{DeviceId, EngineChoice, Pages, Transport};
 use crate::warning::Warning;
 
@@ -82,8 +84,11 @@ pub struct WorkerPlan {
     pub length_bytes: u64,
     /// The device its transfers end in.
     pub device: DeviceId,
-    /// The NUMA node it is bound to.
+    /// The NUMA node it is bound to, and its buffers in host memory come from.
     pub numa_node: Option<u32>,
+    /// The CPUs it is bound to; `None` leaves it to the kernel.
+    #[serde(default)]
+    pub cpus: Option<CpuList>,
     /// The size of its transfers, where its job has one of its own.
     pub io_size: Option<IoSize>,
 }
@@ -114,7 +119,7 @@ pub struct CellPlan {
     /// Whether it can run; one that cannot is reported as unavailable with this reason.
     pub availability: Availability,
     /// Whether files are opened with `O_DIRECT`. `false` on a path that wants it says that the
-    /// file system refuses it, which the evidence must show.
+    /// file system refuses it, which the evidence must show, or that the plan leaves it out.
     pub direct: bool,
     /// Whether its files are synced at its end, within the measured time.
     #[serde(default)]
@@ -163,6 +168,12 @@ pub struct MatrixPlan {
     pub cufile_stats: Option<u8>,
     /// Whether a refused `O_DIRECT` is an error.
     pub require_direct: bool,
+    /// Whether files are opened with `O_DIRECT` where the path wants it.
+    #[serde(default = "yes")]
+    pub open_direct: bool,
+    /// Where threads and their buffers are.
+    #[serde(default)]
+    pub placement: Placement,
     /// Share of reads in percent in a mixed run.
     pub read_percent: Option<u8>,
     /// The data folders.
@@ -185,6 +196,11 @@ pub struct MatrixPlan {
     pub warnings: Vec<Warning>,
 }
 
+/// What plans of before did without being asked.
+fn yes() -> bool {
+    true
+}
+
 impl MatrixPlan {
     /// The engine as it was asked for, and what it came to: the same in all cells.
     pub fn engine(&self) -> (EngineChoice, EngineKind) {
@@ -197,6 +213,24 @@ impl MatrixPlan {
     /// The pages that buffers are to lie on: the same in all cells.
     pub fn pages(&self) -> Pages {
         (self.cells.first()).map_or(Pages::default(), |cell| cell.transport.pages)
+    }
+
+    /// Where threads are and how they wait, as far as that was decided and has an effect.
+    pub fn threads_in_words(&self) -> Option<String> {
+        let waits = |cell: &&CellPlan| cell.transport.waits_for_gpu();
+        let cell = self.cells.iter().find(waits).or(self.cells.first());
+        cell?.transport.threads_in_words()
+    }
+
+    /// The nodes that workers are bound to, each with the host memory in bytes for the buffers of
+    /// the largest cell there; `None` stands for workers that are not bound.
+    pub fn regions(&self) -> Vec<(Option<u32>, u64)> {
+        let workers = self.crews.iter().flat_map(|crew| &crew.workers);
+        let mut nodes: Vec<Option<u32>> = workers.map(|worker| worker.numa_node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let bytes = |node| cells::region_bytes(&self.cells, &self.crews, |w| w.numa_node == node);
+        nodes.into_iter().map(|node| (node, bytes(node))).collect()
     }
 
     /// Whether a cell that can run writes.

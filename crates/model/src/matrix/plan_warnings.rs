@@ -36,7 +36,14 @@ pub(super) fn all(
         warnings.push(transport::emulated_warning());
     }
     warnings.extend(transport::engine_warning(request.engine, facts));
-    if let Some(cell) = (runnable.iter()).find(|c| c.transport.path.wants_direct() && !c.direct) {
+    let waits = runnable.iter().any(|cell| cell.transport.waits_for_gpu());
+    warnings.extend(transport::wait_warning(&request.threading, waits));
+    let refused = |c: &&&CellPlan| c.transport.path.wants_direct() && !c.direct;
+    if let Some(cell) = runnable
+        .iter()
+        .find(refused)
+        .filter(|_| request.open_direct)
+    {
         warnings.push(Warning::new(
             WarningKind::NotDirect,
             format!(

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::choice::{CacheState, Fill, Fsync, IoSize, PathChoice, Span};
 use crate::operation::{Direction, Operation};
 use crate::path::MemoryKind;
-use crate::transport::{DeviceId, EngineChoice, Pages};
+use crate::transport::{DeviceId, EngineChoice, Pages, Threading};
 use crate::units::ByteSize;
 
 /// Where the bytes of a job lie.
@@ -168,6 +168,11 @@ pub struct MatrixRequest {
     pub pages: Pages,
     /// Whether buffers are registered with cuFile.
     pub register: bool,
+    /// Whether files are opened with `O_DIRECT` where the path wants it; gdsio's `-O 1` leaves it
+    /// out on cuFile's paths.
+    pub open_direct: bool,
+    /// How threads wait, and where they and their buffers are.
+    pub threading: Threading,
     /// Whether what is read is compared with the pattern.
     pub verify: bool,
     /// Seed of random offsets and of the pattern.
@@ -235,6 +240,8 @@ impl MatrixRequest {
             memory: MemoryKind::Device,
             pages: Pages::Huge,
             register: true,
+            open_direct: true,
+            threading: Threading::default(),
             verify: false,
             seed: 0,
             unaligned: false,

@@ -8,9 +8,11 @@ use super::plan::{CellPlan, Crew, MatrixPlan, WorkerPlan};
 use super::request::{JobRequest, MatrixRequest, SharedFile, Target};
 use super::{cells, plan_warnings};
 use crate::facts::HostFacts;
+use crate::placement::{self, CpuList, HostNode, Placement};
 use crate::problem::Problems;
 use crate::transport::{self, DeviceId};
 use crate::units::{ByteSize, GIB, MIB};
+use crate::warning::Warning;
 
 /// Throughput that estimates of time assume, in bytes per second.
 pub const ASSUMED_BYTES_PER_SECOND: f64 = GIB as f64;
@@ -40,8 +42,9 @@ pub fn resolve(
     if !problems.is_empty() {
         return Err(problems);
     }
+    let threading = Threads::of(request, &devices, facts, &mut problems);
     let crews: Vec<Crew> = (thread_counts.iter())
-        .map(|threads| crew(request, &table, &devices, *threads))
+        .map(|threads| crew(request, &table, &devices, &threading, *threads))
         .collect();
     let cells = cells::all(
         &cells::Context {
@@ -51,19 +54,22 @@ pub fn resolve(
             engine,
             table: &table,
             crews: &crews,
+            placement: &threading.placement,
         },
         &mut problems,
     );
-    let region_bytes = cells::region_bytes(&cells, &crews);
+    let region_bytes = cells::region_bytes(&cells, &crews, |_| true);
     check_memory(region_bytes, &table, most, facts, &mut problems);
     if !problems.is_empty() {
         return Err(problems);
     }
-    let warnings = plan_warnings::all(request, facts, &table, engine, &cells);
+    let mut warnings = plan_warnings::all(request, facts, &table, engine, &cells);
+    warnings.extend(threading.warnings);
     Ok(plan(
         request,
         Decided {
             devices,
+            placement: threading.placement,
             table,
             crews,
             cells,
@@ -76,6 +82,7 @@ pub fn resolve(
 /// What the parts of the resolution came to.
 struct Decided {
     devices: Vec<DeviceId>,
+    placement: Placement,
     table: FileTable,
     crews: Vec<Crew>,
     cells: Vec<CellPlan>,
@@ -110,6 +117,8 @@ fn plan(request: &MatrixRequest, decided: Decided) -> MatrixPlan {
         require_gds: request.require_gds,
         cufile_stats: request.cufile_stats,
         require_direct: request.require_direct,
+        open_direct: request.open_direct,
+        placement: decided.placement,
         read_percent: request.read_percent,
         folders: decided.table.folders,
         files: decided.table.files,
@@ -129,7 +138,7 @@ fn devices(request: &MatrixRequest, facts: &HostFacts, problems: &mut Problems) 
     let mut devices: Vec<DeviceId> = request.devices.clone();
     let jobs_have_all = request.jobs.iter().all(|job| job.device.is_some());
     if devices.is_empty() && !jobs_have_all {
-        devices.push(transport::first_device(facts));
+        devices.push(transport::first_device(facts, problems));
     }
     for device in of_jobs {
         if !devices.contains(&device) {
@@ -187,7 +196,13 @@ fn check_shares(jobs: &[JobRequest], thread_counts: &[u32], problems: &mut Probl
 }
 
 /// The threads of a cell and their parts of the files.
-fn crew(request: &MatrixRequest, table: &FileTable, devices: &[DeviceId], threads: u32) -> Crew {
+fn crew(
+    request: &MatrixRequest,
+    table: &FileTable,
+    devices: &[DeviceId],
+    threading: &Threads<'_>,
+    threads: u32,
+) -> Crew {
     let mut workers = Vec::new();
     for (job_index, count) in job_threads(&request.jobs, threads).into_iter().enumerate() {
         let job = &request.jobs[job_index];
@@ -203,18 +218,89 @@ fn crew(request: &MatrixRequest, table: &FileTable, devices: &[DeviceId], thread
             let device = job
                 .device
                 .unwrap_or_else(|| devices[workers.len() % devices.len()]);
+            let (numa_node, cpus) = threading.of_worker(job, device);
             workers.push(WorkerPlan {
                 job: job_index,
                 file: files[thread as usize % files.len()],
                 start_bytes: offset + skip,
                 length_bytes,
                 device,
-                numa_node: job.numa_node,
+                numa_node,
+                cpus,
                 io_size: job.io_size,
             });
         }
     }
     Crew { workers }
+}
+
+/// Where the threads of a matrix are: together, or each near its own device.
+struct Threads<'a> {
+    placement: Placement,
+    /// Where threads on a device are, when devices lie on different nodes.
+    of_devices: Vec<(DeviceId, Placement)>,
+    warnings: Vec<Warning>,
+    nodes: &'a [HostNode],
+}
+
+impl<'a> Threads<'a> {
+    /// Cells of different paths are compared, so all run where the paths that end in an accelerator
+    /// are to run.
+    fn of(
+        request: &MatrixRequest,
+        devices: &[DeviceId],
+        facts: &'a HostFacts,
+        problems: &mut Problems,
+    ) -> Self {
+        for node in request.jobs.iter().filter_map(|job| job.numa_node) {
+            placement::check_node(node, facts, problems);
+        }
+        let paths = request.paths.paths();
+        let ends_there = paths.iter().any(|path| path.ends_in_accelerator());
+        let near: Vec<Option<DeviceId>> = match ends_there {
+            true => devices.iter().copied().map(Some).collect(),
+            false => vec![None],
+        };
+        let mut warnings = Vec::new();
+        let mut of_devices: Vec<(Option<DeviceId>, Placement)> = Vec::new();
+        for device in near {
+            let placement = placement::decide(&request.threading, device, facts, problems);
+            for warning in placement::warnings(&placement, device, facts) {
+                if !warnings.contains(&warning) {
+                    warnings.push(warning);
+                }
+            }
+            of_devices.push((device, placement));
+        }
+        let first = of_devices.first().map(|(_, placement)| placement.clone());
+        let first = first.unwrap_or_default();
+        let together = |(_, other): &(Option<DeviceId>, Placement)| other.node == first.node;
+        let placement = match of_devices.iter().all(together) {
+            true => first,
+            false => placement::each_near_its_own(&request.threading),
+        };
+        let of_devices = (of_devices.into_iter())
+            .filter_map(|(device, placement)| Some((device?, placement)))
+            .collect();
+        Self {
+            placement,
+            of_devices,
+            warnings,
+            nodes: &facts.numa_nodes,
+        }
+    }
+
+    /// The node and the CPUs of a thread of `job`: its own, else those near its device.
+    fn of_worker(&self, job: &JobRequest, device: DeviceId) -> (Option<u32>, Option<CpuList>) {
+        if let Some(node) = job.numa_node {
+            let found = self.nodes.iter().find(|other| other.node == node);
+            return (Some(node), found.map(|node| node.cpus.clone()));
+        }
+        let mut of_devices = self.of_devices.iter();
+        let own = of_devices.find(|(other, _)| *other == device);
+        let placement = own.map_or(&self.placement, |(_, placement)| placement);
+        (placement.node, placement.cpus.clone())
+    }
 }
 
 /// Start and length of one thread's part of a shared file: whole transfers where they fit, so

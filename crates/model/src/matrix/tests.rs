@@ -2,6 +2,7 @@
 
 mod devices;
 mod honesty;
+mod placement;
 
 use std::path::PathBuf;
 
@@ -330,24 +331,6 @@ fn misaligned_sizes_are_refused_where_o_direct_needs_them_aligned() {
     );
     request.paths = PathChoice::Named(vec![PathKind::PageCache]);
     assert!(resolve(&request, &laptop(), &folder(100 * GIB)).is_ok());
-}
-
-#[test]
-fn a_refused_o_direct_is_a_warning_and_with_require_direct_an_error() {
-    let mut inventory = folder(100 * GIB);
-    inventory.folders[0].direct = Availability::unavailable("EINVAL", "use xfs");
-    let plan = solve(&plain(), &inventory);
-    assert!(
-        plan.warnings
-            .iter()
-            .any(|w| w.kind == WarningKind::NotDirect)
-    );
-    assert!(!plan.cells[1].direct);
-    let mut request = plain();
-    request.require_direct = true;
-    let found = problems(&request, &inventory);
-    assert_eq!(found.kind(), ProblemKind::Machine);
-    assert!(found.to_string().contains("EINVAL"), "{found}");
 }
 
 #[test]

@@ -68,6 +68,9 @@ pub struct TrainPlan {
     pub storage: StorageKind,
     /// Whether the files are dropped from the page cache before each epoch.
     pub cold: bool,
+    /// Whether a `gds` path that falls back is an error.
+    #[serde(default)]
+    pub require_gds: bool,
     /// Whether the times of every step are kept.
     pub keep_step_times: bool,
     /// Estimated bytes of memory the run needs.

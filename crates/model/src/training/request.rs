@@ -8,7 +8,7 @@ use super::distribution::Distribution;
 use super::profile::Profile;
 use crate::location::Location;
 use crate::path::PathKind;
-use crate::transport::{DeviceId, EngineChoice, Pages};
+use crate::transport::{DeviceId, EngineChoice, Pages, Threading};
 
 /// Reading workers that one accelerator may have: more than any host has CPUs for.
 pub const MAX_READ_THREADS: u32 = 1024;
@@ -73,6 +73,10 @@ pub struct TrainRequest {
     pub device: Option<DeviceId>,
     /// `--pages`.
     pub pages: Pages,
+    /// `--require-gds`: a path of cuFile's that falls back is an error.
+    pub require_gds: bool,
+    /// `--wait`, `--numa` and `--cpus`.
+    pub threading: Threading,
     /// `--cold`.
     pub cold: bool,
     /// `--storage`.

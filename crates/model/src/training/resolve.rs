@@ -167,6 +167,7 @@ impl Resolver<'_> {
             transport,
             storage,
             cold: request.cold && storage == StorageKind::Real,
+            require_gds: request.require_gds,
             keep_step_times: request.keep_step_times,
             memory_bytes: 0,
             data,

@@ -5,7 +5,7 @@ use super::request::TrainRequest;
 use crate::facts::HostFacts;
 use crate::path::{EngineKind, PathKind, buffers_needed};
 use crate::problem::Problems;
-use crate::transport::{self, Transport};
+use crate::transport::{self, Asked, Transport};
 
 /// A buffer that stays in a core's cache makes reads from the page cache a third cheaper than
 /// one that does not, and is as large as the kernel's readahead.
@@ -74,7 +74,15 @@ pub(super) fn decide(
     host: &HostFacts,
     problems: &mut Problems,
 ) -> Transport {
-    let bare = transport::decide(path, request.engine, request.device, host, problems);
+    let asked = Asked {
+        path,
+        engine: request.engine,
+        device: request.device,
+        require_gds: request.require_gds,
+        threading: &request.threading,
+    };
+    let bare = transport::decide(asked, host, problems);
+    let cpus = bare.placement.cpu_count(host);
     let threads = request.threads.map(|threads| threads.max(1) as usize);
     let chunk_bytes = reader.chunk_bytes(path);
     let sizes = Sizes::of(
@@ -83,7 +91,7 @@ pub(super) fn decide(
         chunk_bytes,
         reader.reads(),
         threads,
-        host,
+        cpus,
     );
     // A thread attaches its streams beside the files it reads whole.
     let open_files = usize::try_from(host.open_files_limit).unwrap_or(usize::MAX);
@@ -107,7 +115,7 @@ impl TrainPlan {
             CACHED_CHUNK_BYTES,
             reads,
             None,
-            host,
+            self.transport.placement.cpu_count(host),
         );
         sizes.within(Transport {
             path: PathKind::Null,
@@ -134,7 +142,7 @@ impl Sizes {
         chunk_bytes: u64,
         reads: usize,
         threads: Option<usize>,
-        host: &HostFacts,
+        cpus: usize,
     ) -> Self {
         let reads = reads.max(1);
         if path.needs_cufile() || (engine == EngineKind::Psync && path != PathKind::Null) {
@@ -145,7 +153,7 @@ impl Sizes {
                 chunk_bytes,
             };
         }
-        let threads = threads.unwrap_or(reads.min(host.cpus.max(1) as usize));
+        let threads = threads.unwrap_or(reads.min(cpus));
         let window = if path.wants_direct() {
             DIRECT_WINDOW
         } else {

@@ -8,6 +8,7 @@ use super::request::{StorageKind, TrainRequest};
 use super::resolve::steps_needed;
 use super::workload::{DataLoader, Workload};
 use crate::facts::HostFacts;
+use crate::placement;
 use crate::transport;
 use crate::units::{ByteSize, counted};
 use crate::warning::{Warning, WarningKind};
@@ -27,6 +28,10 @@ pub(super) fn of(
         warnings.extend(transport::engine_warning(request.engine, host));
     }
     warnings.extend(plan.transport.emulated.then(transport::emulated_warning));
+    let waits = plan.transport.waits_for_gpu();
+    warnings.extend(transport::wait_warning(&request.threading, waits));
+    let (placement, device) = (&plan.transport.placement, plan.transport.device);
+    warnings.extend(placement::warnings(placement, device, host));
     warnings.extend(edition(workload, request.profile));
     warnings.extend(few_steps(plan, request));
     warnings.extend(checkpoint_size(plan, workload));

@@ -33,6 +33,16 @@ pub fn opening(plan: &CheckpointPlan) -> Document {
     document
 }
 
+/// Where buffers lie, and where threads are, as far as that was asked for.
+fn buffers_and_threads(plan: &CheckpointPlan, facts: &mut Facts) {
+    if let Some(remark) = plan.save.pages.remark() {
+        facts.add("buffers", remark);
+    }
+    if let Some(words) = plan.save.threads_in_words() {
+        facts.add("threads", words);
+    }
+}
+
 /// The job, the size of its checkpoints, and the space they take.
 pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
     let spread = &plan.layout.parallelism;
@@ -81,9 +91,7 @@ pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
             plan.pause_seconds
         ),
     );
-    if let Some(remark) = plan.save.pages.remark() {
-        facts.add("buffers", remark);
-    }
+    buffers_and_threads(plan, facts);
     let peak = gib(plan.peak_bytes);
     facts.add(
         "space",

@@ -54,6 +54,9 @@ pub fn plan(plan: &MatrixPlan) -> Document {
             plan.pages().name()
         ),
     );
+    if let Some(words) = plan.threads_in_words() {
+        document.facts.add("threads", words);
+    }
     if let Some(words) = reach::fsync_words(plan) {
         document.facts.add("fsync", words);
     }

@@ -158,6 +158,9 @@ fn facts(report: &MatrixReport, groups: &[Group<'_>], document: &mut Document) {
     }
     facts.add("memory", memory_words(report));
     facts.add("buffers", buffers_words(report));
+    if let Some(words) = plan.threads_in_words() {
+        facts.add("threads", words);
+    }
     if let Some(words) = reach::fsync_words(plan) {
         facts.add("fsync", words);
     }

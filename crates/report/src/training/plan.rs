@@ -50,6 +50,9 @@ pub fn plan(plan: &TrainPlan) -> Document {
     if let Some(remark) = plan.transport.pages.remark() {
         facts.add("buffers", remark);
     }
+    if let Some(words) = plan.transport.threads_in_words() {
+        facts.add("threads", words);
+    }
     facts.add("order", order(plan));
     facts.add("AU", metric(plan));
     between_epochs(plan, facts);

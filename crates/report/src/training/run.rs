@@ -199,6 +199,9 @@ fn setup(report: &TrainReport, facts: &mut Facts) {
     if let Some(remark) = plan.transport.pages.remark() {
         facts.add("buffers", remark);
     }
+    if let Some(words) = plan.transport.threads_in_words() {
+        facts.add("threads", words);
+    }
 }
 
 /// What is emulated, by which edition.

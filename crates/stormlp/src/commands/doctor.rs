@@ -34,7 +34,8 @@ pub(crate) struct Args {
 /// that is not there, or no storage, is a failure.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     check(&args.directory)?;
-    let machine = probe::machine(&session.executable()?, &args.directory);
+    let patience = session.patience();
+    let machine = probe::machine(&session.executable()?, &args.directory, &patience);
     args.format.print(&machine, doctor::document)
 }
 

@@ -61,8 +61,7 @@ Transfers:
   -R       random content (always so here)   -F  made anew for every write
   -B N     entries of a batch -M PERCENT  share of reads in a batch
   -m KIND  0 device, 1 vmm, 2 pinned, 3 malloc, 4 mmap      -b  do not register buffers
-  -O 1     without O_DIRECT (with -x 1, 2 and 4)            -J  a line for each job
-  -p       accepted without effect
+  -O 1     open files without O_DIRECT (not with -x 3)      -J  a line for each job
 
 stormlp's own:
   --emulate  host memory stands in for the GPUs, so that a line runs where there are none, and is
@@ -72,7 +71,7 @@ stormlp's own:
   --overwrite-signature LIST       with it: write over what the device carries, named as `blkid`
              names it, such as ext4 or gpt
 
-Not supported: -P (RDMA sockets).
+Not supported: -P (RDMA sockets), -p (peer access between GPUs).
 
 Examples:
   stormlp gdsio -D /mnt/nvme/gdsio -w 8 -s 1G -i 1M -x 0 -I 1
@@ -93,9 +92,6 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         GdsioArgs::Run(run) => ("gdsio".to_string(), *run),
         GdsioArgs::JobFile(path) => job_file(&path)?,
     };
-    for note in run.remarks() {
-        output::say(format!("note: {note}"));
-    }
     let mut request = run.to_request().map_err(usage)?;
     request.name = name;
     request.overwrite_block_devices = own.destroy;
@@ -181,7 +177,8 @@ fn lacks_gpu(request: &MatrixRequest, facts: &HostFacts) -> bool {
     };
     let mut devices = request.jobs.iter().filter_map(|job| job.device);
     let mut paths = request.paths.paths().into_iter();
-    devices.any(is_missing)
+    facts.hidden_gpus.is_some()
+        || devices.any(is_missing)
         || paths.any(|path| {
             path.needs_cufile()
                 && (facts.accelerators.is_empty() || !facts.support(path).is_available())

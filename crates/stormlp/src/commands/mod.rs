@@ -12,6 +12,7 @@ pub(crate) mod gds;
 pub(crate) mod gdsio;
 pub(crate) mod report;
 mod saved;
+mod threads;
 pub(crate) mod train;
 pub(crate) mod workloads;
 

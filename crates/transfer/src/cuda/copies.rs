@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, sys};
 use stormlp_model::operation::Direction;
+use stormlp_model::transport::WaitMode;
 
 use super::stream::{Event, Stream};
 use super::{bind, failed};
@@ -26,11 +27,15 @@ unsafe impl Send for CudaCopies {}
 
 impl CudaCopies {
     /// A queue of at most `capacity` copies.
-    pub(super) fn new(context: &Arc<CudaContext>, capacity: usize) -> Result<Self, TransferError> {
+    pub(super) fn new(
+        context: &Arc<CudaContext>,
+        capacity: usize,
+        wait: WaitMode,
+    ) -> Result<Self, TransferError> {
         Ok(Self {
             stream: Stream::new(context)?,
             idle_events: (0..capacity)
-                .map(|_| Event::new(context))
+                .map(|_| Event::new(context, wait))
                 .collect::<Result<_, _>>()?,
             in_flight: VecDeque::with_capacity(capacity),
             over: Vec::with_capacity(capacity),

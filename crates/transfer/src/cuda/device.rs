@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cudarc::driver::{CudaContext, sys};
+use cudarc::driver::{CudaContext, DriverError, result, sys};
 use stormlp_model::path::MemoryKind;
+use stormlp_model::transport::WaitMode;
 
 use super::copies::CudaCopies;
 use super::memory::{DeviceMemory, PinnedMemory, VirtualMemory};
@@ -20,6 +21,7 @@ pub struct CudaDevice {
     context: Arc<CudaContext>,
     name: String,
     direct_capable: bool,
+    wait: WaitMode,
 }
 
 /// The devices opened so far. They stay open: see the module's text.
@@ -34,18 +36,33 @@ impl CudaDevice {
     /// # Errors
     /// When there is no CUDA, no such device, or it cannot be used.
     pub fn open(index: u32) -> Result<Self, TransferError> {
+        Self::open_to(index, WaitMode::default())
+    }
+
+    /// The same whose threads wait as `wait` says: the context is told, which decides for streams,
+    /// and so is each event.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open), and when the context does not take it.
+    pub fn open_to(index: u32, wait: WaitMode) -> Result<Self, TransferError> {
         if !present() {
             return Err(absent());
         }
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         let known = open
-            .iter()
+            .iter_mut()
             .find(|device| device.context.ordinal() == index as usize);
         if let Some(device) = known {
+            if device.wait != wait {
+                set_wait(index, wait).map_err(failed("cuDevicePrimaryCtxSetFlags"))?;
+                device.wait = wait;
+            }
             return Ok(device.clone());
         }
-        let context =
-            CudaContext::new(index as usize).map_err(|error| TransferError::Unavailable {
+        // Before the context is made, from when on drivers before CUDA 11 refuse it.
+        let context = set_wait(index, wait)
+            .and_then(|()| CudaContext::new(index as usize))
+            .map_err(|error| TransferError::Unavailable {
                 what: format!("device cuda:{index}"),
                 reason: failed("opening it")(error).to_string(),
                 remedy: "`stormlp doctor` lists the devices".to_string(),
@@ -59,10 +76,23 @@ impl CudaDevice {
             name: format!("{name} (cuda:{index})"),
             direct_capable: context.attribute(capable).unwrap_or(0) > 0,
             context,
+            wait,
         };
         open.push(device.clone());
         Ok(device)
     }
+}
+
+/// Has the device's primary context wait for its streams as `wait` says.
+fn set_wait(index: u32, wait: WaitMode) -> Result<(), DriverError> {
+    result::init()?;
+    let device = result::device::get(index.cast_signed())?;
+    let flags = match wait {
+        WaitMode::Spin => sys::CUctx_flags::CU_CTX_SCHED_SPIN,
+        WaitMode::Block => sys::CUctx_flags::CU_CTX_SCHED_BLOCKING_SYNC,
+    };
+    // SAFETY: a call with plain values, of a device that CUDA has just named.
+    unsafe { sys::cuDevicePrimaryCtxSetFlags_v2(device, flags as u32) }.result()
 }
 
 impl Accelerator for CudaDevice {
@@ -99,7 +129,15 @@ impl Accelerator for CudaDevice {
     }
 
     fn copy_queue(&self, capacity: usize) -> Result<Box<dyn CopyQueue>, TransferError> {
-        Ok(Box::new(CudaCopies::new(&self.context, capacity)?))
+        Ok(Box::new(CudaCopies::new(
+            &self.context,
+            capacity,
+            self.wait,
+        )?))
+    }
+
+    fn wait_mode(&self) -> WaitMode {
+        self.wait
     }
 
     fn stream(&self) -> Result<Stream, TransferError> {

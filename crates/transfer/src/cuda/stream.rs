@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, DriverError, result, sys};
+use stormlp_model::transport::WaitMode;
 
 use super::{bind, failed};
 use crate::error::TransferError;
@@ -125,12 +126,14 @@ pub(super) struct Event {
 }
 
 impl Event {
-    /// An event without timing, whose waiter sleeps instead of spinning: the CPU seconds of a
-    /// benchmark are a result.
-    pub(super) fn new(context: &Arc<CudaContext>) -> Result<Self, TransferError> {
+    /// An event without timing, whose waiter sleeps or spins.
+    pub(super) fn new(context: &Arc<CudaContext>, wait: WaitMode) -> Result<Self, TransferError> {
         bind(context)?;
-        let flags = sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32
-            | sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+        let blocking = match wait {
+            WaitMode::Spin => 0,
+            WaitMode::Block => sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32,
+        };
+        let flags = blocking | sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is a place for the handle; the context is current.
         unsafe { sys::cuEventCreate(&mut raw, flags) }

@@ -8,6 +8,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use stormlp_model::operation::Direction;
+use stormlp_model::transport::WaitMode;
 
 use super::driver::Driver;
 use super::error::{CuFileError, check, negated};
@@ -36,15 +37,20 @@ pub(crate) struct Batch {
     parameters: Vec<sys::CUfileIOParams_t>,
     events: Vec<sys::CUfileIOEvents_t>,
     in_flight: usize,
+    wait: WaitMode,
     driver: Arc<Driver>,
 }
 
 impl Batch {
-    /// A batch with room for `capacity` entries in flight.
+    /// A batch with room for `capacity` entries in flight, waited for as `wait` says.
     ///
     /// # Errors
     /// When the library has not that many entries.
-    pub(crate) fn new(driver: Arc<Driver>, capacity: usize) -> Result<Self, CuFileError> {
+    pub(crate) fn new(
+        driver: Arc<Driver>,
+        capacity: usize,
+        wait: WaitMode,
+    ) -> Result<Self, CuFileError> {
         let api = driver.api();
         let mut raw = std::ptr::null_mut();
         let entries = u32::try_from(capacity).unwrap_or(u32::MAX);
@@ -62,6 +68,7 @@ impl Batch {
             parameters: Vec::with_capacity(capacity),
             events: vec![event; capacity],
             in_flight: 0,
+            wait,
             driver,
         })
     }
@@ -131,17 +138,21 @@ impl Batch {
                 tv_sec: 0,
                 tv_nsec: 0,
             };
-            let limit = if wanted == 0 {
-                &raw mut at_once
-            } else {
-                std::ptr::null_mut()
+            // Who spins asks for none, and again.
+            let asked = match self.wait {
+                WaitMode::Spin => 0,
+                WaitMode::Block => wanted,
+            };
+            let limit = match asked {
+                0 => &raw mut at_once,
+                _ => std::ptr::null_mut(),
             };
             let events = self.events.as_mut_ptr();
             // SAFETY: `events` has room for `count` outcomes; no time limit is a null pointer.
             let status = unsafe {
                 (self.driver.api().batch_get_status)(
                     self.raw,
-                    wanted as u32,
+                    asked as u32,
                     &mut count,
                     events,
                     limit,

@@ -298,14 +298,19 @@ impl Properties {
             || "nvidia-fs not loaded".to_string(),
             |(major, minor)| format!("nvidia-fs {major}.{minor}"),
         );
-        vec![
+        let polls = (self.raw.control_flags & 1 != 0).then(|| POLL_MODE.to_string());
+        let words = [
             nvfs,
             format!("direct targets: {}", list(targets)),
             format!("features: {}", list(features)),
             format!("max_direct_io_size {} KiB", self.raw.max_direct_io_kib),
-        ]
+        ];
+        words.into_iter().chain(polls).collect()
     }
 }
+
+/// What a driver says of itself whose calls spin until they are over (`properties.use_poll_mode`).
+pub const POLL_MODE: &str = "poll mode";
 
 /// Bits of the status flags, which are also the targets that routes are asked for.
 const TARGETS: [(i32, &str); 13] = [

@@ -27,9 +27,9 @@ pub enum LogDestination {
 
 /// Sends cuFile's log to `file`, unless the environment names a place already.
 ///
-/// To be called before the process starts its first thread and before cuFile is opened: changing
-/// the environment while other threads may read it is undefined behaviour, so with more than one
-/// thread nothing is changed and the answer says so.
+/// To be called before the process starts its first thread, other than the one that takes signals,
+/// and before cuFile is opened: changing the environment while other threads may read it is
+/// undefined behaviour, so with more threads nothing is changed and the answer says so.
 pub fn send_log_to(file: &Path) -> LogDestination {
     if let Some(chosen) = std::env::var_os(LOG_VARIABLE).filter(|path| !path.is_empty()) {
         return LogDestination::Chosen(chosen.into());

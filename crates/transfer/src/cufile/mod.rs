@@ -25,7 +25,7 @@ pub(crate) use batch::{Batch, BatchEntry};
 pub(crate) use buffer::Registration;
 pub(crate) use count::Count;
 pub use count::Statistics;
-pub use driver::{Driver, Properties, Settings};
+pub use driver::{Driver, POLL_MODE, Properties, Settings};
 pub use error::{CuFileError, describe};
 pub(crate) use handle::FileHandle;
 pub(crate) use kernel::{NvfsCounts, NvidiaFs, TO_ENABLE};

@@ -10,6 +10,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use stormlp_model::evidence::Evidence;
+use stormlp_model::transport::WaitMode;
 
 use super::gds_common::{Flying, GdsCommon, rejected};
 use super::idle::Idle;
@@ -38,6 +39,7 @@ pub(crate) struct GdsStreamPath {
     turn: usize,
     /// Whether the streams were promised whole 4 KiB blocks.
     page_aligned: bool,
+    wait: WaitMode,
 }
 
 impl GdsStreamPath {
@@ -45,6 +47,7 @@ impl GdsStreamPath {
     pub(crate) fn new(spec: PathSpec) -> Result<Self, TransferError> {
         let page_aligned = spec.page_aligned;
         let accelerator = Arc::clone(&spec.accelerator);
+        let wait = accelerator.wait_mode();
         // Asked for first, so that a device without streams is the reason that is given.
         let streams: Vec<Stream> = (0..spec.accelerator_buffers.len())
             .map(|_| accelerator.stream())
@@ -70,6 +73,7 @@ impl GdsStreamPath {
             started: Vec::with_capacity(capacity),
             turn: 0,
             page_aligned,
+            wait,
             common,
         })
     }
@@ -166,7 +170,7 @@ impl TransferPath for GdsStreamPath {
 
     fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
         let before = done.len();
-        let mut idle = Idle::default();
+        let mut idle = Idle::waiting(self.wait);
         loop {
             let found = self.look(done)?;
             if done.len() - before >= min || self.started.is_empty() {

@@ -31,6 +31,7 @@ impl GdsBatchPath {
     /// A path over the buffers of `spec`, one batch entry each.
     pub(crate) fn new(spec: PathSpec) -> Result<Self, TransferError> {
         let whole = spec.kind == PathKind::GdsBatch;
+        let wait = spec.accelerator.wait_mode();
         let common = GdsCommon::new(spec)?;
         let capacity = common.slot_count();
         if let Ok(properties) = common.driver.properties()
@@ -44,7 +45,7 @@ impl GdsBatchPath {
             });
         }
         Ok(Self {
-            batch: Batch::new(std::sync::Arc::clone(&common.driver), capacity.max(1))?,
+            batch: Batch::new(std::sync::Arc::clone(&common.driver), capacity.max(1), wait)?,
             flying: Flying::new(capacity),
             kept: Vec::with_capacity(capacity),
             whole,

@@ -1,6 +1,8 @@
 //! CPUs: model, how many this process may use, NUMA nodes.
 
+use rustix::thread::CpuSet;
 use stormlp_model::machine::{Fact, NumaNode, ProcessorFacts};
+use stormlp_model::placement::{CpuList, HostNode};
 
 use super::cgroup;
 use super::root::Root;
@@ -27,6 +29,31 @@ pub(crate) fn allowed() -> u32 {
         Err(_) => std::thread::available_parallelism()
             .map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX)),
     }
+}
+
+/// The CPUs in this process's affinity mask; `None` where there are more than the fixed mask holds.
+fn allowed_cpus() -> Option<CpuList> {
+    let set = rustix::thread::sched_getaffinity(None).ok()?;
+    let numbers = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
+    Some(CpuList::new(numbers.map(|cpu| cpu as u32)))
+}
+
+/// The NUMA nodes with the CPUs of each that this process may use.
+pub(crate) fn host_nodes(root: &Root) -> Vec<HostNode> {
+    nodes_within(root, allowed_cpus().as_ref())
+}
+
+fn nodes_within(root: &Root, allowed: Option<&CpuList>) -> Vec<HostNode> {
+    let nodes = numa_nodes(root).unwrap_or(Vec::new());
+    let usable = |node: NumaNode| {
+        let cpus = CpuList::try_from(node.cpus).ok()?;
+        let cpus = allowed.map_or(cpus.clone(), |allowed| cpus.within(allowed));
+        Some(HostNode {
+            node: node.node,
+            cpus,
+        })
+    };
+    nodes.into_iter().filter_map(usable).collect()
 }
 
 /// CPUs and NUMA nodes in detail.
@@ -96,6 +123,16 @@ mod tests {
         let seen: Vec<_> = nodes.iter().map(|n| (n.node, n.cpus.as_str())).collect();
         assert_eq!(seen, [(0, "0-3"), (2, "0-3"), (10, "0-3")]);
         assert_eq!(nodes[1].memory_bytes, Fact::Known(1 << 20));
+    }
+
+    #[test]
+    fn of_each_node_the_cpus_that_this_process_may_use_are_told() {
+        let list = |node| format!("sys/devices/system/node/node{node}/cpulist");
+        let tree = Tree::new().file(&list(0), "0-3\n").file(&list(1), "4-7\n");
+        let allowed = CpuList::new([1, 2]);
+        let nodes = nodes_within(&tree.root(), Some(&allowed));
+        let seen: Vec<_> = nodes.iter().map(|n| (n.node, n.cpus.to_string())).collect();
+        assert_eq!(seen, [(0, "1-2".to_string()), (1, String::new())]);
     }
 
     #[test]

@@ -4,9 +4,10 @@
 //! that hangs or crashes must not take this process with it.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use stormlp_model::facts::{AcceleratorFacts, Availability, PathSupport};
-use stormlp_model::machine::{Fact, LibraryFacts};
+use stormlp_model::facts::{AcceleratorFacts, Availability, HiddenGpus, PathSupport};
+use stormlp_model::machine::{Fact, LibraryFacts, PciGpu};
 use stormlp_model::path::PathKind;
 
 use crate::cufile::probe::{self, CuFileProbe, TIME_LIMIT};
@@ -14,26 +15,24 @@ use crate::cufile::probe::{self, CuFileProbe, TIME_LIMIT};
 /// What was found out about the libraries, or why nobody asked.
 #[derive(Debug, Clone)]
 pub(crate) enum Libraries {
-    /// Nothing was opened, for a reason and with a remedy.
-    NotAsked(Availability),
+    /// Nobody asked for them.
+    NotAsked,
+    /// This program cannot open any, for a reason and with a remedy.
+    CannotOpen(Availability),
     /// What the child said.
     Asked(Box<CuFileProbe>),
 }
 
 impl Libraries {
-    /// Nobody asked for the libraries.
-    pub(crate) fn not_asked() -> Self {
-        Self::NotAsked(Availability::unavailable(
-            "cuFile was not probed",
-            "run `stormlp doctor`",
-        ))
-    }
-
     /// Asks a child of `executable`, which is this program, about the libraries and `directory`.
-    pub(crate) fn ask(executable: &Path, directory: Option<&Path>) -> Self {
+    pub(crate) fn ask(
+        executable: &Path,
+        directory: Option<&Path>,
+        goes_on: &dyn Fn(Duration) -> bool,
+    ) -> Self {
         if cfg!(target_feature = "crt-static") {
             // Not even tried: a static process that opens a shared C library crashes.
-            return Self::NotAsked(Availability::unavailable(
+            return Self::CannotOpen(Availability::unavailable(
                 "this is a static build, which can open no library",
                 "use the dynamically linked build",
             ));
@@ -44,15 +43,39 @@ impl Libraries {
             executable,
             directory.as_deref(),
             TIME_LIMIT,
+            goes_on,
         )))
     }
 
     /// Whether cuFile works with ordinary host memory.
     pub(crate) fn cufile(&self) -> Availability {
         match self {
-            Self::NotAsked(why) => why.clone(),
+            Self::NotAsked => {
+                Availability::unavailable("cuFile was not probed", "run `stormlp doctor`")
+            }
+            Self::CannotOpen(why) => why.clone(),
             Self::Asked(probe) => probe.availability(),
         }
+    }
+
+    /// The GPUs that the bus shows where CUDA shows none, and why; `None` where nobody asked CUDA.
+    pub(crate) fn hidden_gpus(&self, on_bus: &Fact<Vec<PciGpu>>) -> Option<HiddenGpus> {
+        let reason = match self {
+            Self::NotAsked => return None,
+            Self::CannotOpen(why) => why.reason().unwrap_or_default().to_string(),
+            Self::Asked(probe) if !probe.cuda.devices.is_empty() => return None,
+            Self::Asked(probe) => match (&probe.cuda.problem, probe.driver.reason()) {
+                (Some(problem), _) => problem.clone(),
+                // The probe ended before CUDA had answered.
+                (None, Some(reason)) if probe.cuda.version.is_none() => reason.to_string(),
+                _ => "CUDA shows no device".to_string(),
+            },
+        };
+        let on_bus = on_bus.known().filter(|gpus| !gpus.is_empty())?;
+        Some(HiddenGpus {
+            pci_addresses: on_bus.iter().map(|gpu| gpu.pci_address.clone()).collect(),
+            reason,
+        })
     }
 
     /// libcufile for the doctor.
@@ -62,7 +85,7 @@ impl Libraries {
             Availability::Unavailable { reason, .. } => reason,
         };
         let (version, path): (Option<String>, Option<PathBuf>) = match self {
-            Self::NotAsked(_) => (None, None),
+            Self::NotAsked | Self::CannotOpen(_) => (None, None),
             Self::Asked(probe) => (probe.library_version.clone(), probe.library_path.clone()),
         };
         LibraryFacts {
@@ -74,10 +97,11 @@ impl Libraries {
     /// CUDA's driver library for the doctor.
     pub(crate) fn cuda_library(&self) -> LibraryFacts {
         let (version, path, reason) = match self {
-            Self::NotAsked(Availability::Unavailable { reason, .. }) => {
-                (None, None, reason.clone())
+            Self::NotAsked => (None, None, "not probed".to_string()),
+            Self::CannotOpen(why) => {
+                let reason = why.reason().unwrap_or_default();
+                (None, None, reason.to_string())
             }
-            Self::NotAsked(Availability::Available) => (None, None, "not probed".to_string()),
             Self::Asked(probe) => {
                 let cuda = &probe.cuda;
                 let reason = cuda
@@ -96,7 +120,7 @@ impl Libraries {
     /// The GPUs that CUDA can use.
     pub(crate) fn accelerators(&self) -> Vec<AcceleratorFacts> {
         match self {
-            Self::NotAsked(_) => Vec::new(),
+            Self::NotAsked | Self::CannotOpen(_) => Vec::new(),
             Self::Asked(probe) => probe.cuda.devices.clone(),
         }
     }
@@ -104,7 +128,7 @@ impl Libraries {
     /// Bytes of cuFile's buffer for what has no direct route.
     pub(crate) fn cufile_buffer_bytes(&self) -> Option<u64> {
         match self {
-            Self::NotAsked(_) => None,
+            Self::NotAsked | Self::CannotOpen(_) => None,
             Self::Asked(probe) => probe.per_buffer_cache_bytes.filter(|bytes| *bytes > 0),
         }
     }
@@ -112,7 +136,7 @@ impl Libraries {
     /// What cuFile's driver says of itself: properties, routes, parameters.
     pub(crate) fn cufile_says(&self) -> Vec<String> {
         match self {
-            Self::NotAsked(_) => Vec::new(),
+            Self::NotAsked | Self::CannotOpen(_) => Vec::new(),
             Self::Asked(probe) => [&probe.properties, &probe.routes, &probe.parameters]
                 .into_iter()
                 .flatten()
@@ -169,7 +193,7 @@ mod tests {
 
     #[test]
     fn without_libraries_the_cpu_still_drives_its_paths() {
-        let paths = paths(&Libraries::not_asked(), &[]);
+        let paths = paths(&Libraries::NotAsked, &[]);
         let expected = [
             "cpu",
             "buffered",
@@ -195,11 +219,41 @@ mod tests {
         assert_eq!(library.version, Fact::Known("1.20".to_string()));
         assert_eq!(working().cufile_says(), ["compat", "x = 1"]);
         assert!(
-            Libraries::not_asked()
+            Libraries::NotAsked
                 .cufile_library()
                 .version
                 .known()
                 .is_none()
         );
+    }
+
+    fn on_bus() -> Fact<Vec<PciGpu>> {
+        Fact::Known(vec![PciGpu {
+            pci_address: "0000:3b:00.0".to_string(),
+            device_id: Fact::unknown(""),
+            name: Fact::unknown(""),
+            driver: Fact::unknown("no driver holds it"),
+            numa_node: None,
+            bar1_bytes: Fact::unknown(""),
+            p2p_memory_bytes: Fact::unknown(""),
+            link: Fact::unknown(""),
+        }])
+    }
+
+    #[test]
+    fn a_gpu_that_only_the_bus_shows_is_hidden_for_a_reason() {
+        let hidden = working().hidden_gpus(&on_bus()).unwrap();
+        assert_eq!(hidden.pci_addresses, ["0000:3b:00.0"]);
+        // No word of CUDA came from the child of `working`, whose driver opened all the same.
+        assert_eq!(hidden.reason, "CUDA shows no device");
+        assert_eq!(working().hidden_gpus(&Fact::Known(Vec::new())), None);
+        assert_eq!(Libraries::NotAsked.hidden_gpus(&on_bus()), None);
+        let hung = "listing CUDA's devices did not return within 60 s";
+        let Libraries::Asked(mut probe) = working() else {
+            unreachable!("it has been asked")
+        };
+        probe.driver = Availability::unavailable(hung, "");
+        let hidden = Libraries::Asked(probe).hidden_gpus(&on_bus()).unwrap();
+        assert_eq!(hidden.reason, hung);
     }
 }

@@ -20,6 +20,7 @@ mod testing;
 mod uring;
 
 use std::path::Path;
+use std::time::Duration;
 
 use stormlp_model::facts::{HostFacts, StorageOfRun};
 use stormlp_model::machine::FORMAT_VERSION;
@@ -34,16 +35,21 @@ use self::root::Root;
 /// What plans and reports need to know of this machine, without opening any GPU library: the
 /// cuFile paths are said to be unavailable. Takes a few milliseconds.
 pub fn host_facts() -> HostFacts {
-    gather(&Root::system(), &Libraries::not_asked())
+    gather(&Root::system(), &Libraries::NotAsked)
 }
 
 /// The same with the GPU libraries, which a child of `executable` opens and tries in `directory`.
 ///
 /// `executable` is this program: it must hand [`crate::cufile::probe::ARGUMENT`] on. Takes some
 /// tens of milliseconds where there are libraries, and [`crate::cufile::probe::TIME_LIMIT`] at
-/// most.
-pub fn host_facts_with_libraries(executable: &Path, directory: Option<&Path>) -> HostFacts {
-    gather(&Root::system(), &Libraries::ask(executable, directory))
+/// most; `goes_on` hears how long it has taken, and its `false` ends it.
+pub fn host_facts_with_libraries(
+    executable: &Path,
+    directory: Option<&Path>,
+    goes_on: &dyn Fn(Duration) -> bool,
+) -> HostFacts {
+    let libraries = Libraries::ask(executable, directory, goes_on);
+    gather(&Root::system(), &libraries)
 }
 
 fn gather(root: &Root, libraries: &Libraries) -> HostFacts {
@@ -63,7 +69,9 @@ fn gather(root: &Root, libraries: &Libraries) -> HostFacts {
         tokio_uring: crate::engine::has_tokio_uring(),
         cuda_connections: crate::cuda::connections(),
         cufile_buffer_bytes: libraries.cufile_buffer_bytes(),
+        numa_nodes: cpu::host_nodes(root),
         paths: libraries::paths(libraries, &accelerators),
+        hidden_gpus: libraries.hidden_gpus(&gpu::devices(root)),
         accelerators,
         storage: Vec::new(),
         stormlp_version: env!("CARGO_PKG_VERSION").to_string(),
@@ -80,13 +88,17 @@ pub fn usable_memory_bytes() -> u64 {
 }
 
 /// Everything there is to know of this machine and of the storage behind `directory`;
-/// `executable` as in [`host_facts_with_libraries`].
-pub fn machine(executable: &Path, directory: &Path) -> Machine {
+/// `executable` and `goes_on` as in [`host_facts_with_libraries`].
+pub fn machine(executable: &Path, directory: &Path, goes_on: &dyn Fn(Duration) -> bool) -> Machine {
     let root = Root::system();
-    let libraries = Libraries::ask(executable, Some(directory));
+    let libraries = Libraries::ask(executable, Some(directory), goes_on);
+    let host = HostFacts {
+        storage: storage_of_run([directory]),
+        ..gather(&root, &libraries)
+    };
     let mut machine = Machine {
         format_version: FORMAT_VERSION,
-        host: gather(&root, &libraries),
+        host,
         build: build(),
         processors: cpu::facts(&root),
         memory: memory::facts(&root),
@@ -199,7 +211,7 @@ mod tests {
     #[test]
     fn a_whole_machine_survives_json() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let machine = machine(Path::new("/does/not/exist"), folder.path());
+        let machine = machine(Path::new("/does/not/exist"), folder.path(), &|_| true);
         let json = serde_json::to_string(&machine).expect("plain data");
         let back: Machine = serde_json::from_str(&json).expect("the same data");
         assert_eq!(back, machine);

@@ -276,6 +276,7 @@ fn probe_here() -> probe::CuFileProbe {
         &std::env::current_exe().unwrap(),
         None,
         Duration::from_millis(700),
+        &|_| true,
     )
 }
 

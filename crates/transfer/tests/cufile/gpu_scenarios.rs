@@ -6,6 +6,7 @@ use std::sync::Arc;
 use stormlp_model::names::VariantArray;
 use stormlp_model::operation::Direction;
 use stormlp_model::path::{MemoryKind, PathKind};
+use stormlp_model::transport::WaitMode;
 use stormlp_transfer::cuda::{self, CudaDevice};
 use stormlp_transfer::cufile::probe;
 use stormlp_transfer::{Accelerator as _, Transfer, TransferError};
@@ -39,6 +40,7 @@ pub(crate) fn all() -> Vec<Scenario> {
             slots_end_elsewhere,
         ),
         double("double_gpu_facts", "", facts),
+        double("double_gpu_waits_as_it_is_told", "", waits_as_told),
         double("double_gpu_none", "no-device", no_device),
         double("double_gpu_out_of_memory", "out-of-memory", out_of_memory),
         double(
@@ -147,19 +149,46 @@ fn slots_end_elsewhere() {
     std::thread::spawn(move || drop(slots)).join().unwrap();
 }
 
+/// What the double was told of waiting: the flags of the context and of the last event.
+fn flags() -> (u32, u32) {
+    // SAFETY: the double is loaded; these are its globals, which no thread changes meanwhile.
+    unsafe {
+        let double = libloading::Library::new("libcuda.so.1").unwrap();
+        let flag = |name: &str| **double.get::<*const u32>(name).unwrap();
+        (flag("context_flags"), flag("event_flags"))
+    }
+}
+
+fn waits_as_told() {
+    const SPINNING_CONTEXT: u32 = 1;
+    const BLOCKING_CONTEXT: u32 = 4;
+    const BLOCKING_EVENT: u32 = 1;
+    let told = |wait| {
+        let device = CudaDevice::open_to(0, wait).unwrap();
+        assert_eq!(device.wait_mode(), wait);
+        // Its marks are events.
+        drop(device.copy_queue(1).unwrap());
+        let (context, event) = flags();
+        (context, event & BLOCKING_EVENT)
+    };
+    assert_eq!(told(WaitMode::Block), (BLOCKING_CONTEXT, BLOCKING_EVENT));
+    assert_eq!(told(WaitMode::Spin), (SPINNING_CONTEXT, 0));
+    assert_eq!(told(WaitMode::Block), (BLOCKING_CONTEXT, BLOCKING_EVENT));
+}
+
 fn facts() {
     let devices = cuda::devices().unwrap();
     assert_eq!(devices.len(), 1);
     assert_eq!((devices[0].index, devices[0].name.as_str()), (0, "Double"));
     assert_eq!(devices[0].pci_address.as_deref(), Some("0000:ff:1f.7"));
-    assert_eq!(devices[0].memory_bytes, Some(1 << 30));
+    assert_eq!(devices[0].memory_bytes, Some(4 << 30));
     assert_eq!(cuda::driver_version().unwrap(), "12.8");
     let error = CudaDevice::open(7).unwrap_err().to_string();
     assert!(error.contains("device cuda:7 is not available"), "{error}");
     assert_eq!(CudaDevice::open(0).unwrap().name(), "Double (cuda:0)");
     // The probe's child says the same, and where the library lies.
     let exe = std::env::current_exe().unwrap();
-    let cuda = probe::run(&exe, None, probe::TIME_LIMIT).cuda;
+    let cuda = probe::run(&exe, None, probe::TIME_LIMIT, &|_| true).cuda;
     assert_eq!((cuda.devices, cuda.problem), (devices, None));
     assert!(cuda.library_path.unwrap().is_absolute());
 }

@@ -52,6 +52,7 @@ fn probe_here(folder: Option<&Path>) -> probe::CuFileProbe {
         &std::env::current_exe().unwrap(),
         folder,
         Duration::from_secs(3),
+        &|_| true,
     )
 }
 

@@ -174,6 +174,9 @@ impl GdsioRun {
     ///
     /// # Errors
     /// When there is no such type, or none that goes without `O_DIRECT`.
+    ///
+    /// cuFile's types take `-O 1` as newer versions of gdsio do: the files are opened without
+    /// `O_DIRECT`, and the library finds its own way.
     pub fn path(&self) -> Result<PathKind, GdsioError> {
         let path = match (self.transfer_type, self.buffered) {
             (1, true) => PathKind::Buffered,
@@ -185,10 +188,11 @@ impl GdsioRun {
                     GdsioError::Contradiction(format!("`-x {number}`: gdsio has the types 0 to 7"))
                 })?,
         };
-        if self.buffered && path.wants_direct() {
+        if self.buffered && path.wants_direct() && !path.needs_cufile() {
             return Err(GdsioError::Refused {
                 name: format!("-O 1 with -x {}", self.transfer_type),
-                reason: "only -x 1, 2 and 4 have a way without O_DIRECT here".to_string(),
+                reason: "its copies overlap with direct reads only; -x 2 and 4 go without O_DIRECT"
+                    .to_string(),
             });
         }
         Ok(path)
@@ -220,6 +224,15 @@ impl GdsioRun {
     pub fn to_request(&self) -> Result<MatrixRequest, GdsioError> {
         let path = self.path()?;
         self.check_jobs()?;
+        if self.nvlinks {
+            return Err(GdsioError::Refused {
+                name: "-p (enable_nvlinks)".to_string(),
+                reason:
+                    "stormlp makes no peer access between GPUs, so nothing would go over NVLink; \
+                         leave it out, and set cuFile's own dynamic routing in cufile.json"
+                        .to_string(),
+            });
+        }
         let batch = matches!(path, PathKind::GdsBatch | PathKind::GdsBatchStream);
         let mut request = MatrixRequest::plain(PathBuf::new());
         request.name = "gdsio".to_string();
@@ -241,6 +254,7 @@ impl GdsioRun {
         request.cache = CacheState::AsIs;
         request.fsync = Fsync::None;
         request.register = !self.skip_register;
+        request.open_direct = !self.buffered;
         request.verify = self.verify;
         request.read_percent = self.read_percent;
         request.seed = self.seed;
@@ -267,18 +281,6 @@ impl GdsioRun {
             })
             .collect();
         Ok(request)
-    }
-
-    /// What is taken but has no effect here, in words for the user.
-    pub fn remarks(&self) -> Vec<String> {
-        let mut remarks = Vec::new();
-        if self.nvlinks {
-            remarks.push(
-                "-p has no effect: stormlp leaves routing between GPUs to cuFile's own settings"
-                    .to_string(),
-            );
-        }
-        remarks
     }
 
     fn check_jobs(&self) -> Result<(), GdsioError> {

@@ -179,7 +179,19 @@ fn without_o_direct_the_paths_go_through_the_page_cache() {
     assert_eq!(path("-D /d -x 1 -O 1"), PathKind::Buffered);
     assert_eq!(path("-D /d -x 1 -O 0"), PathKind::Cpu);
     assert_eq!(path("-D /d -x 2 -O 1"), PathKind::PageCache);
-    assert!(refusal("-D /d -x 0 -O 1").contains("-O 1 with -x 0"));
+    for (number, kind) in [
+        (0, PathKind::Gds),
+        (5, PathKind::GdsAsync),
+        (6, PathKind::GdsBatch),
+        (7, PathKind::GdsBatchStream),
+    ] {
+        // cuFile takes files that were opened without it, and finds its own way.
+        let line = format!("-D /d -x {number} -O 1");
+        assert_eq!(path(&line), kind);
+        assert!(!request(&line).open_direct);
+        assert!(request(&format!("-D /d -x {number}")).open_direct);
+    }
+    assert!(refusal("-D /d -x 3 -O 1").contains("-O 1 with -x 3"));
 }
 
 #[test]
@@ -196,6 +208,7 @@ fn what_has_no_meaning_is_refused_by_name() {
         ("-D /d -i x", "-i x"),
         ("-D /d -i 4M:1M:1M", "-i 4M:1M:1M"),
         ("-D /d -w", "`-w`"),
+        ("-D /d -x 0 -p", "`-p"),
         ("-w 4 -D /d -D /e", "`-w`"),
         ("-d 0 -x 1", "`-d`"),
         ("-D /d -f /f", "do not go together"),
@@ -212,7 +225,6 @@ fn what_has_no_meaning_is_refused_by_name() {
         let message = refusal(line);
         assert!(message.contains(named), "{line}: {message}");
     }
-    assert_eq!(run("-D /d -p").remarks().len(), 1);
     assert_eq!(run("-f /a -s 1G -w 2 -f /b -s 1G -w 2").jobs.len(), 2);
 }
 

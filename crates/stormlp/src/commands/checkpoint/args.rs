@@ -13,6 +13,7 @@ use stormlp_model::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_model::units::{ByteSize, parse_duration};
 
 use crate::commands::deliver::OutputArgs;
+use crate::commands::threads::{ThreadArgs, check_require_gds};
 use crate::commands::workloads::read_text;
 use crate::exit::Failure;
 
@@ -50,6 +51,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     transfers: TransferArgs,
+
+    #[command(flatten)]
+    threads: ThreadArgs,
 
     #[command(flatten)]
     pub(super) output: OutputArgs,
@@ -188,6 +192,10 @@ struct TransferArgs {
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceId>,
 
+    /// Fail when the path gds falls back to another one
+    #[arg(long)]
+    require_gds: bool,
+
     /// Pages that buffers in host memory lie on: huge (where the kernel has them), or small, as in
     /// ordinary programs
     #[arg(long, value_name = "SIZE", default_value = "huge")]
@@ -246,6 +254,9 @@ fn path(text: &str) -> Result<PathKind, String> {
 /// When the model is neither built in nor a readable workload file.
 pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
     args.refuse_idle()?;
+    let path = args.transfers.path;
+    check_require_gds(args.transfers.require_gds, path.name(), path.needs_cufile())?;
+    let threading = args.threads.threading(path.ends_in_accelerator())?;
     let workload = workload(&args.model)?;
     let folders = match args.transfers.folders.is_empty() {
         true => vec![default_folder(&workload)],
@@ -269,6 +280,8 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
         engine: args.transfers.engine,
         device: args.transfers.device,
         pages: args.transfers.pages,
+        require_gds: args.transfers.require_gds,
+        threading,
         streams: args.transfers.streams,
         chunk_bytes: args.transfers.chunk_size.map(ByteSize::bytes),
         overlap_step_seconds: args.order.overlap,

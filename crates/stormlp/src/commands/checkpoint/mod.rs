@@ -111,7 +111,7 @@ fn carry_out(
         output::say_page(&text::render(&opening, output::width()));
     }
     if plan.path().needs_cufile() {
-        saver.take_cufile_log();
+        saver.prepare_cufile(plan.require_gds);
     }
     let report = emulate(plan, host, &mut saver, session)?;
     Ok((report, saver))
@@ -123,10 +123,12 @@ fn host_facts(request: &CheckpointRequest, session: &Session) -> Result<HostFact
         Some(device) => device != DeviceId::Host || request.path.needs_cufile(),
         None => request.path.ends_in_accelerator(),
     };
-    match wants_gpu {
-        true => session.host_facts(None),
-        false => Ok(stormlp_transfer::probe::host_facts()),
-    }
+    let mut facts = match wants_gpu {
+        true => session.host_facts(None)?,
+        false => probe::host_facts(),
+    };
+    facts.storage = probe::storage_of_run(request.folders.iter().map(Location::folder));
+    Ok(facts)
 }
 
 /// How fast storage writes, when the scale depends on it.
@@ -196,11 +198,10 @@ fn dry_run(
 /// Runs the plan.
 fn emulate(
     plan: &CheckpointPlan,
-    mut host: HostFacts,
+    host: HostFacts,
     saver: &mut Saver,
     session: &Session,
 ) -> Result<CheckpointReport, Failure> {
-    host.storage = probe::storage_of_run(plan.folders.iter().map(Location::folder));
     let head = Head::new(
         ReportKind::Checkpoint,
         session.command_line(),

@@ -10,6 +10,7 @@ use serde::Serialize;
 use stormlp_model::matrix::CellReport;
 use stormlp_model::report::ReportKind;
 use stormlp_transfer::TransferError;
+use stormlp_transfer::cufile;
 use stormlp_transfer::storage::{self, Disk, Storage as _};
 
 use super::journal::Journal;
@@ -97,10 +98,15 @@ impl Saver {
         &self.path
     }
 
-    /// Has cuFile write its log beside the report; to be called before the first thread. Where the
-    /// answer is another place, the user chose it, or cuFile takes its own: the current directory.
-    pub(crate) fn take_cufile_log(&self) {
-        let _ = stormlp_transfer::cufile::send_log_to(&self.path.with_file_name("cufile.log"));
+    /// Tells cuFile by the environment what it must know before it is opened: to write its log
+    /// beside the report, and not to fall back where that is an error. To be called before the
+    /// first thread. Where the log goes elsewhere, the user chose so, or cuFile takes the current
+    /// directory.
+    pub(crate) fn prepare_cufile(&self, require_gds: bool) {
+        let _ = cufile::send_log_to(&self.path.with_file_name("cufile.log"));
+        if require_gds {
+            cufile::forbid_compat_mode();
+        }
     }
 
     /// Saves the report of a run that begins, so that it can be gone on with; it is removed again

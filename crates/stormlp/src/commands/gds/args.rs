@@ -14,6 +14,7 @@ use stormlp_model::path::{MemoryKind, PathKind};
 use stormlp_model::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_model::units::{ByteSize, parse_duration, parse_size_sweep};
 
+use crate::commands::threads::ThreadArgs;
 use crate::exit::{Code, Failure, Page};
 
 /// Where the test files lie when nothing is said.
@@ -237,6 +238,7 @@ pub(crate) fn request(
     matrix: MatrixArgs,
     files: FileArgs,
     devices: DeviceArgs,
+    threads: &ThreadArgs,
 ) -> Result<MatrixRequest, Failure> {
     let mut request = MatrixRequest::plain(PathBuf::from(DEFAULT_FOLDER));
     if let Some(name) = &matrix.preset {
@@ -253,6 +255,7 @@ pub(crate) fn request(
     let engine = devices.engine.is_some();
     take_devices(devices, &mut request);
     let paths = request.paths.paths();
+    request.threading = threads.threading(paths.iter().any(|path| path.ends_in_accelerator()))?;
     if !request.register && !paths.iter().any(|path| path.needs_cufile()) {
         return Err(Failure::usage(
             "--no-register has no effect with --path that names none of cuFile's: leave out one",

@@ -48,10 +48,7 @@ pub(crate) fn execute(run: Run, delivery: &Delivery, session: &Session) -> Resul
     announce(report, session);
     saver.begin(report)?;
     if (report.plan.cells.iter()).any(|cell| cell.transport.path.needs_cufile()) {
-        saver.take_cufile_log();
-        if report.plan.require_gds {
-            stormlp_transfer::cufile::forbid_compat_mode();
-        }
+        saver.prepare_cufile(report.plan.require_gds);
     }
     let progress = session.progress();
     let surroundings = Surroundings {

@@ -17,6 +17,7 @@ use stormlp_report::matrix;
 use stormlp_transfer::probe;
 
 use super::deliver::{ColumnsArg, Delivery, OutputArgs};
+use super::threads::ThreadArgs;
 use crate::exit::Failure;
 use crate::session::Session;
 
@@ -44,6 +45,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     devices: args::DeviceArgs,
+
+    #[command(flatten)]
+    threads: ThreadArgs,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -74,7 +78,7 @@ impl Args {
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let columns = args.columns.columns;
     let saved = args.resume.as_deref().map(Saved::read).transpose()?;
-    let mut request = args::request(args.matrix, args.files, args.devices)?;
+    let mut request = args::request(args.matrix, args.files, args.devices, &args.threads)?;
     request.resumes = saved.is_some();
     let facts = host_facts(&request, session)?;
     let plan = plan(&request, &facts)?;

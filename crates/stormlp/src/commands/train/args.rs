@@ -19,6 +19,7 @@ use stormlp_model::training::workload::Workload;
 use stormlp_model::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_model::units::{ByteSize, parse_duration};
 
+use crate::commands::threads::check_require_gds;
 use crate::commands::workloads::{self, parse_folder, parse_some_bytes};
 use crate::exit::Failure;
 
@@ -167,6 +168,10 @@ pub(crate) struct ReadArgs {
     #[arg(long, value_name = "real|null", default_value = "real")]
     storage: Storage,
 
+    /// Fail when the path gds falls back to another one
+    #[arg(long)]
+    require_gds: bool,
+
     /// Drop the files from the page cache before each epoch, and check that they are gone
     #[arg(long)]
     cold: bool,
@@ -216,6 +221,7 @@ impl ReadArgs {
             _ if self.transfer_size.is_some() => "--transfer-size".to_string(),
             _ if self.device.is_some() => "--device".to_string(),
             _ if self.pages.is_some() => "--pages".to_string(),
+            _ if self.require_gds => "--require-gds".to_string(),
             _ if self.cold => "--cold".to_string(),
             _ if data.data_dir.is_some() => "--data-dir".to_string(),
             _ if data.generate => "--generate".to_string(),
@@ -283,6 +289,8 @@ pub(crate) fn request(
              path, or leave --device out"
         )));
     }
+    let path = read.path.unwrap_or(PathKind::Buffered);
+    check_require_gds(read.require_gds, path.name(), path.needs_cufile())?;
     let mut request = TrainRequest {
         profile: workload.profile,
         accelerators: workload.accelerators,
@@ -303,6 +311,7 @@ pub(crate) fn request(
         engine: read.engine,
         device: read.device,
         pages: read.pages.unwrap_or_default(),
+        require_gds: read.require_gds,
         cold: read.cold,
         storage: match read.storage {
             Storage::Real => StorageKind::Real,

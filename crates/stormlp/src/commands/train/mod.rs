@@ -27,6 +27,7 @@ use stormlp_report::training::mlperf;
 
 use self::data::Data;
 use super::deliver::{self, OutputArgs};
+use super::threads::ThreadArgs;
 use crate::exit::Failure;
 use crate::session::Session;
 
@@ -55,6 +56,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     read: args::ReadArgs,
+
+    #[command(flatten)]
+    threads: ThreadArgs,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -105,6 +109,9 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         warnings,
         inventory: &data.inventory,
     };
+    if course.plan.transport.path.needs_cufile() {
+        saver.prepare_cufile(course.plan.require_gds);
+    }
     saver.begin(&training::begun(&course))?;
     let made;
     // Only a dataset with which there is a plan is worth its time and space.
@@ -143,6 +150,8 @@ fn head(plan: &TrainPlan, mut facts: HostFacts, session: &Session) -> Head {
 /// What was asked for of `workload`.
 fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, Failure> {
     let mut request = args::request(&args.workload, &args.data, &args.read)?;
+    let ends_there = request.path.is_some_and(PathKind::ends_in_accelerator);
+    request.threading = args.threads.threading(ends_there)?;
     if request.transfer_size.is_some() && workload.dataset.format != DataFormat::Tfrecord {
         return Err(Failure::usage(format!(
             "--transfer-size has no effect on {} files: it is for tfrecord",
@@ -188,14 +197,15 @@ fn is_null(request: &TrainRequest) -> bool {
 fn facts(request: &TrainRequest, session: &Session) -> Result<HostFacts, Failure> {
     let uses_gpu = request.path.is_some_and(PathKind::ends_in_accelerator)
         || matches!(request.device, Some(DeviceId::Cuda(_)));
-    match uses_gpu {
-        true => {
-            let folder = request.data_dir.as_ref().map(Location::folder);
-            let folder = folder.filter(|folder| folder.is_dir());
-            session.host_facts(folder)
-        }
-        false => Ok(probe::host_facts()),
-    }
+    let folder = request.data_dir.as_ref().map(Location::folder);
+    let mut facts = match uses_gpu {
+        true => session.host_facts(folder.filter(|folder| folder.is_dir()))?,
+        false => probe::host_facts(),
+    };
+    // Threads are near the drives of the dataset; one without a name is made in the current folder.
+    let reads = (!is_null(request)).then_some(folder.unwrap_or(Path::new(".")));
+    facts.storage = probe::storage_of_run(reads);
+    Ok(facts)
 }
 
 /// Keeps other runs out of the dataset folder. A folder that may not be written to is shared by

@@ -26,8 +26,9 @@ pub use child::child_main;
 /// hand it on to [`child_main`], with the folder (if any) as the second argument.
 pub const ARGUMENT: &str = "__probe-cufile";
 
-/// Long enough for a driver that takes its time, short enough for a person.
-pub const TIME_LIMIT: Duration = Duration::from_secs(10);
+/// For all of it together. A GPU that no persistence daemon keeps awake takes several seconds to
+/// wake, and a server has eight of them.
+pub const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long a child that was killed is waited for.
 const DEATH: Duration = Duration::from_secs(1);
@@ -148,8 +149,15 @@ enum Message {
 
 /// Asks a child process, `exe` with [`ARGUMENT`], what cuFile can do here and in `folder`.
 ///
-/// Returns within `time_limit` and a little; a child that hangs is killed.
-pub fn run(exe: &Path, folder: Option<&Path>, time_limit: Duration) -> CuFileProbe {
+/// Returns within `time_limit` and a little; a child that hangs is killed, and one that not even
+/// that ends is left behind. `goes_on` is told every few milliseconds how long it has taken; its
+/// `false` ends the child before its time.
+pub fn run(
+    exe: &Path,
+    folder: Option<&Path>,
+    time_limit: Duration,
+    goes_on: &dyn Fn(Duration) -> bool,
+) -> CuFileProbe {
     let mut command = Command::new(exe);
     command.arg(ARGUMENT).args(folder);
     command
@@ -160,9 +168,13 @@ pub fn run(exe: &Path, folder: Option<&Path>, time_limit: Duration) -> CuFilePro
         // The probe's log interests nobody, and would lie in the current directory.
         command.env(LOG_VARIABLE, "/dev/null");
     }
+    let patience = Patience {
+        limit: time_limit,
+        goes_on,
+    };
     let attended = command.spawn().and_then(|child| {
         let pid = child.id();
-        attend(child, time_limit).map(|ended| (ended, pid))
+        attend(child, patience, Child::kill).map(|ended| (ended, pid))
     });
     match attended {
         Ok((ended, pid)) => {
@@ -187,17 +199,30 @@ fn probe_file(folder: &Path, pid: u32) -> PathBuf {
     folder.join(format!(".stormlp-cufile-probe-{pid}"))
 }
 
+/// How long a child is waited for.
+#[derive(Clone, Copy)]
+struct Patience<'a> {
+    limit: Duration,
+    goes_on: &'a dyn Fn(Duration) -> bool,
+}
+
 /// What is left of a child.
 struct Ended {
     /// `None`: it had to be killed.
     status: Option<ExitStatus>,
+    /// The process that was killed and is there all the same: a driver holds it in the kernel.
+    left_behind: Option<u32>,
     stdout: String,
     stderr: String,
 }
 
 /// Waits for the end of the child, by itself or at the limit. What the child started may live on
 /// and hold the pipes open: nobody waits for that.
-fn attend(mut child: Child, time_limit: Duration) -> io::Result<Ended> {
+fn attend(
+    mut child: Child,
+    patience: Patience<'_>,
+    kill: impl FnOnce(&mut Child) -> io::Result<()>,
+) -> io::Result<Ended> {
     let mut stdout = child.stdout.take().map(Words::of).transpose()?;
     let mut stderr = child.stderr.take().map(Words::of).transpose()?;
     let mut listen = || {
@@ -209,31 +234,39 @@ fn attend(mut child: Child, time_limit: Duration) -> io::Result<Ended> {
         }
         io::Result::Ok(())
     };
-    let status = ended_within(time_limit, &mut child, &mut listen)?;
+    let status = ended_within(patience, &mut child, &mut listen)?;
+    let mut left_behind = None;
     if status.is_none() {
-        child.kill()?;
-        // That it was killed is what counts, and one that a driver holds in the kernel stays.
-        ended_within(DEATH, &mut child, &mut listen)?;
+        kill(&mut child)?;
+        let patience = Patience {
+            limit: DEATH,
+            goes_on: &|_| true,
+        };
+        // That it was killed is what counts.
+        let died = ended_within(patience, &mut child, &mut listen)?;
+        left_behind = died.is_none().then(|| child.id());
     }
     Ok(Ended {
         status,
+        left_behind,
         stdout: stdout.map_or_else(String::new, Words::into_text),
         stderr: stderr.map_or_else(String::new, Words::into_text),
     })
 }
 
-/// Listens to the child until it ends, `limit` at most.
+/// Listens to the child until it ends, as long as there is patience.
 fn ended_within(
-    limit: Duration,
+    patience: Patience<'_>,
     child: &mut Child,
     listen: &mut dyn FnMut() -> io::Result<()>,
 ) -> io::Result<Option<ExitStatus>> {
-    let deadline = Instant::now() + limit;
+    let begun = Instant::now();
     loop {
         // In this order: what was said before the end is in the pipe when the end is seen.
         let status = child.try_wait()?;
         listen()?;
-        if status.is_some() || Instant::now() >= deadline {
+        let taken = begun.elapsed();
+        if status.is_some() || taken >= patience.limit || !(patience.goes_on)(taken) {
             return Ok(status);
         }
         std::thread::sleep(Duration::from_millis(2));
@@ -263,10 +296,15 @@ fn judge(ended: &Ended, time_limit: Duration) -> CuFileProbe {
         }
         Some(status) => format!("the probe died in {} ({status})", step.words()),
         None => format!(
-            "{} did not return within {} s{}",
+            "{} did not return within {} s{}{}",
             step.words(),
             time_limit.as_secs_f64(),
-            hint_on_hanging(step)
+            hint_on_hanging(step),
+            ended
+                .left_behind
+                .map_or_else(String::new, |process| format!(
+                    "; process {process} is left behind: the kernel does not let go of it"
+                ))
         ),
     };
     let remedy = "mend or remove the NVIDIA driver stack, or name another library with \
@@ -313,6 +351,7 @@ mod tests {
         use std::os::unix::process::ExitStatusExt as _;
         Ended {
             status: status.map(ExitStatus::from_raw),
+            left_behind: None,
             stdout: stdout.to_string(),
             stderr: stderr.to_string(),
         }
@@ -378,19 +417,63 @@ mod tests {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let ended = attend(child, TIME_LIMIT).unwrap();
+        let ended = attend(child, PATIENT, Child::kill).unwrap();
         assert!(ended.status.unwrap().success());
         assert_eq!(ended.stderr, "said\n");
     }
 
+    const PATIENT: Patience<'_> = Patience {
+        limit: TIME_LIMIT,
+        goes_on: &|_| true,
+    };
+
+    /// A child that sleeps for longer than any test.
+    fn sleeper() -> Child {
+        let mut command = Command::new("sleep");
+        command.arg("600").stdout(Stdio::piped());
+        command.stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    #[test]
+    fn a_child_that_survives_its_kill_is_left_behind_and_named() {
+        let child = sleeper();
+        let process = child.id();
+        let patience = Patience {
+            limit: Duration::from_millis(10),
+            ..PATIENT
+        };
+        // As in the kernel's uninterruptible sleep, the signal changes nothing.
+        let ended = attend(child, patience, |_| Ok(())).unwrap();
+        let probe = judge(&ended, patience.limit);
+        let pid = rustix::process::Pid::from_raw(process.cast_signed()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        assert_eq!(ended.left_behind, Some(process));
+        assert!(
+            reason(&probe.driver).contains(&format!("process {process} is left behind")),
+            "{probe:?}"
+        );
+    }
+
+    #[test]
+    fn who_gives_up_waiting_need_not_wait_for_the_limit() {
+        let patience = Patience {
+            goes_on: &|_| false,
+            ..PATIENT
+        };
+        let ended = attend(sleeper(), patience, Child::kill).unwrap();
+        assert!(ended.status.is_none() && ended.left_behind.is_none());
+    }
+
     #[test]
     fn an_executable_that_is_no_probe_is_not_believed() {
-        let probe = run(Path::new("/bin/sleep"), None, Duration::from_secs(5));
+        let goes_on = |_| true;
+        let limit = Duration::from_secs(5);
+        let probe = run(Path::new("/bin/sleep"), None, limit, &goes_on);
         assert!(
             reason(&probe.driver).contains("died in the start"),
             "{probe:?}"
         );
-        let probe = run(Path::new("/nowhere/at-all"), None, TIME_LIMIT);
+        let probe = run(Path::new("/nowhere/at-all"), None, TIME_LIMIT, &goes_on);
         assert!(reason(&probe.driver).contains("could not run"), "{probe:?}");
     }
 }

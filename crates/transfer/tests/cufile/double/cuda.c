@@ -29,7 +29,8 @@ result_t cuDeviceGetName(char *name, int length, int device) { CALL();
     snprintf(name, (size_t)length, "Double");
     return SUCCESS;
 }
-result_t cuDeviceTotalMem_v2(size_t *bytes, int device) { CALL(); (void)device; *bytes = 1 << 30; return SUCCESS; }
+result_t cuDeviceTotalMem_v2(size_t *bytes, int device) { CALL(); (void)device; *bytes = (size_t)4 << 30; return SUCCESS; }
+result_t cuMemGetInfo_v2(size_t *unused, size_t *total) { CALL(); *unused = *total = (size_t)4 << 30; return SUCCESS; }
 result_t cuDeviceGetAttribute(int *value, int attribute, int device) { CALL();
     (void)attribute, (void)device;
     *value = 0;
@@ -38,6 +39,13 @@ result_t cuDeviceGetAttribute(int *value, int attribute, int device) { CALL();
 result_t cuDeviceGetPCIBusId(char *text, int length, int device) { CALL();
     (void)device;
     snprintf(text, (size_t)length, "0000:FF:1F.7");
+    return SUCCESS;
+}
+/* How contexts wait: 1 spins, 4 blocks. */
+unsigned context_flags, event_flags;
+result_t cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags) { CALL();
+    (void)device;
+    context_flags = flags;
     return SUCCESS;
 }
 result_t cuDevicePrimaryCtxRetain(void **context, int device) { CALL();
@@ -167,7 +175,7 @@ result_t cuStreamQuery(struct stream *stream) {
     return stream->count > 0 ? NOT_READY : SUCCESS;
 }
 result_t cuStreamDestroy_v2(struct stream *stream) { CALL(); run_stream(stream); free(stream); ledger.streams--; return SUCCESS; }
-result_t cuEventCreate(void **event, unsigned flags) { CALL(); (void)flags; *event = malloc(1); ledger.events++; return SUCCESS; }
+result_t cuEventCreate(void **event, unsigned flags) { CALL(); event_flags = flags; *event = malloc(1); ledger.events++; return SUCCESS; }
 result_t cuEventDestroy_v2(void *event) { CALL(); free(event); ledger.events--; return SUCCESS; }
 result_t cuEventRecord(void *event, struct stream *stream) { CALL(); (void)event, (void)stream; return SUCCESS; }
 result_t cuEventQuery(void *event) { CALL(); (void)event; return SUCCESS; }

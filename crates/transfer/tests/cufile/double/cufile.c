@@ -107,6 +107,13 @@ status_t cuFileDriverOpen(void) { CALL();
     const char *allow = DOUBLE_VERSION < 1150 ? getenv("CUFILE_ALLOW_COMPAT_MODE") : NULL;
     if (allow != NULL && !fault("deaf")) allow_compat = strcmp(allow, "false") != 0;
     ledger.drivers++;
+    /* As the library does, in the current directory unless told otherwise. */
+    const char *log = getenv("CUFILE_LOGFILE_PATH");
+    FILE *file = fopen(log != NULL ? log : "cufile.log", "a");
+    if (file != NULL) {
+        fprintf(file, "driver open\n");
+        fclose(file);
+    }
     return OK;
 }
 status_t cuFileDriverClose(void) { CALL(); ledger.drivers--; return OK; }

@@ -1,12 +1,12 @@
-//! The evidence of a cell, made of what each of its workers saw.
+//! The evidence of a crew, made of what each of its threads saw.
 //!
-//! Workers can fare differently: the locked-memory limit may allow some of them registered
-//! buffers and not others. What a cell claims must hold for all of them, so the weakest counts.
+//! Threads can fare differently: the locked-memory limit may allow some of them registered
+//! buffers and not others. What a crew claims must hold for all of them, so the weakest counts.
 
 use stormlp_model::evidence::{DirectIo, EngineFacts, Evidence};
 use stormlp_model::path::PathKind;
 
-/// The evidence of the cell that asked for `path`; `None` without workers.
+/// The evidence of the crew that asked for `path`; `None` without threads.
 pub(crate) fn combine(path: PathKind, workers: &[&Evidence]) -> Option<Evidence> {
     let mut combined = (*fullest(workers)?).clone();
     if let Some(fell_back) = workers.iter().find(|e| e.effective_path != Some(path)) {
@@ -21,7 +21,7 @@ pub(crate) fn combine(path: PathKind, workers: &[&Evidence]) -> Option<Evidence>
     Some(combined)
 }
 
-/// The worker that saw the most of the cell: cuFile counts for the whole process, so whoever
+/// The thread that saw the most: cuFile counts for the whole process, so whoever
 /// looked last saw all of it.
 fn fullest<'a>(workers: &[&'a Evidence]) -> Option<&'a Evidence> {
     let counted = |evidence: &&&Evidence| {

@@ -1,0 +1,533 @@
+//! Where the threads of a run, and with them their buffers in host memory, are.
+//!
+//! On a machine with several NUMA nodes a buffer far from the GPU or the drive is reached over the
+//! link between the sockets. Threads are bound before they touch their buffers, so that the kernel
+//! takes the memory from their node.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::facts::HostFacts;
+use crate::problem::Problems;
+use crate::transport::{DeviceId, Threading};
+use crate::warning::{Warning, WarningKind};
+
+/// CPUs by their numbers, ascending and each once.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct CpuList(Vec<u32>);
+
+impl CpuList {
+    /// The CPUs of `numbers`.
+    pub fn new(numbers: impl IntoIterator<Item = u32>) -> Self {
+        let mut numbers: Vec<u32> = numbers.into_iter().collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        Self(numbers)
+    }
+
+    /// Their numbers.
+    pub fn numbers(&self) -> &[u32] {
+        &self.0
+    }
+
+    /// Those that are in `other`, too.
+    #[must_use]
+    pub fn within(&self, other: &Self) -> Self {
+        Self::new(self.0.iter().copied().filter(|cpu| other.0.contains(cpu)))
+    }
+}
+
+/// More CPUs than any machine has.
+const MOST_CPUS: u32 = 1 << 16;
+
+impl FromStr for CpuList {
+    type Err = String;
+
+    /// Reads the kernel's form, `0-3,8,10-11`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fault = || format!("`{text}` is not a list of CPUs such as 0-3,8");
+        let mut numbers = Vec::new();
+        for part in text.trim().split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let number = |text: &str| text.trim().parse::<u32>().ok().filter(|n| *n < MOST_CPUS);
+            let (Some(first), Some(last)) = (number(first), number(last)) else {
+                return Err(fault());
+            };
+            if first > last {
+                return Err(fault());
+            }
+            numbers.extend(first..=last);
+        }
+        Ok(Self::new(numbers))
+    }
+}
+
+impl fmt::Display for CpuList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ranges = self.0.chunk_by(|a, b| a + 1 == *b);
+        let words: Vec<String> = ranges
+            .map(|range| match range {
+                [only] => only.to_string(),
+                range => format!("{}-{}", range[0], range[range.len() - 1]),
+            })
+            .collect();
+        f.pad(&words.join(","))
+    }
+}
+
+impl From<CpuList> for String {
+    fn from(list: CpuList) -> Self {
+        list.to_string()
+    }
+}
+
+impl TryFrom<String> for CpuList {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.is_empty() {
+            true => Ok(Self::default()),
+            false => text.parse(),
+        }
+    }
+}
+
+/// Which NUMA node to run on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub enum NumaChoice {
+    /// That of the GPU, else that of the drives.
+    #[default]
+    Auto,
+    /// Wherever the kernel puts the threads.
+    Off,
+    /// This one.
+    Node(u32),
+}
+
+impl FromStr for NumaChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            number => number.parse().map(Self::Node).map_err(|_| {
+                format!("`{text}` is no NUMA node: use auto, off or the number of one")
+            }),
+        }
+    }
+}
+
+impl fmt::Display for NumaChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.pad("auto"),
+            Self::Off => f.pad("off"),
+            Self::Node(node) => f.pad(&node.to_string()),
+        }
+    }
+}
+
+impl From<NumaChoice> for String {
+    fn from(choice: NumaChoice) -> Self {
+        choice.to_string()
+    }
+}
+
+impl TryFrom<String> for NumaChoice {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// One NUMA node, as far as this process may use it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostNode {
+    /// Its number.
+    pub node: u32,
+    /// Its CPUs that this process may run on.
+    pub cpus: CpuList,
+}
+
+/// Where threads and buffers are, decided.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Placement {
+    /// The node as it was asked for.
+    pub numa: NumaChoice,
+    /// Whether threads are bound to anything.
+    pub bound: bool,
+    /// The node that threads are bound to, and that their buffers come from while it has memory;
+    /// `None` where nothing is bound, or each thread has a node of its own.
+    pub node: Option<u32>,
+    /// The CPUs that threads are bound to; `None` leaves them to the kernel.
+    pub cpus: Option<CpuList>,
+    /// All of it in words.
+    pub summary: String,
+}
+
+impl Placement {
+    /// What a header says of it; nothing where the kernel decides.
+    pub fn remark(&self) -> Option<&str> {
+        self.bound.then_some(&*self.summary)
+    }
+
+    /// How many CPUs its threads have on `host`.
+    pub fn cpu_count(&self, host: &HostFacts) -> usize {
+        let bound = self.cpus.as_ref().map(|cpus| cpus.numbers().len());
+        bound.unwrap_or(host.cpus as usize).max(1)
+    }
+}
+
+/// What a run is to be near, and on which node that is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Near {
+    node: u32,
+    what: String,
+}
+
+/// The GPU, where its node is known.
+fn gpu(device: Option<DeviceId>, host: &HostFacts) -> Option<Near> {
+    let index = device?.cuda_index()?;
+    let facts = host.accelerators.iter().find(|gpu| gpu.index == index)?;
+    let what = format!("cuda:{index}");
+    facts.numa_node.map(|node| Near { node, what })
+}
+
+/// The drives below the data, where all whose node is known are on one.
+fn drives(host: &HostFacts) -> Option<Near> {
+    let devices = host.storage.iter().flat_map(|storage| &storage.devices);
+    let known: Vec<(u32, &str)> = devices
+        .filter_map(|device| Some((device.numa_node?, device.name.as_str())))
+        .collect();
+    let (node, _) = *known.first()?;
+    let mut names: Vec<&str> = known.iter().map(|(_, name)| *name).collect();
+    names.dedup();
+    known.iter().all(|(other, _)| *other == node).then(|| Near {
+        node,
+        what: names.join(", "),
+    })
+}
+
+/// Decides where threads that end their transfers in `device` are on `host`; finds CPUs and nodes
+/// that were asked for and are not there.
+pub fn decide(
+    asked: &Threading,
+    device: Option<DeviceId>,
+    host: &HostFacts,
+    problems: &mut Problems,
+) -> Placement {
+    check(asked, host, problems);
+    let near = gpu(device, host).or_else(|| drives(host));
+    let of_node = |node: u32| host.numa_nodes.iter().find(|other| other.node == node);
+    let several = host.numa_nodes.len() > 1;
+    let wanted = match (asked.numa, &asked.cpus) {
+        (NumaChoice::Node(node), _) if several => of_node(node),
+        // CPUs that were named decide the node, where they are on one.
+        (NumaChoice::Auto, Some(cpus)) if several => {
+            let holds = |node: &&HostNode| cpus.within(&node.cpus) == *cpus;
+            host.numa_nodes.iter().find(holds)
+        }
+        (NumaChoice::Auto, None) if several => near.as_ref().and_then(|near| of_node(near.node)),
+        _ => None,
+    };
+    let bound = wanted.filter(|node| !node.cpus.numbers().is_empty());
+    let cpus = asked.cpus.clone().or(bound.map(|node| node.cpus.clone()));
+    let node = bound.map(|node| node.node);
+    Placement {
+        numa: asked.numa,
+        bound: cpus.is_some(),
+        node,
+        summary: words(node, cpus.as_ref(), near.as_ref(), host),
+        cpus,
+    }
+}
+
+/// The placement of threads each of which is near a device of its own.
+pub fn each_near_its_own(asked: &Threading) -> Placement {
+    Placement {
+        numa: asked.numa,
+        node: None,
+        cpus: asked.cpus.clone(),
+        bound: true,
+        summary: "each thread on the NUMA node of its device".to_string(),
+    }
+}
+
+fn words(
+    node: Option<u32>,
+    cpus: Option<&CpuList>,
+    near: Option<&Near>,
+    host: &HostFacts,
+) -> String {
+    let bound = cpus.map(|cpus| format!("CPUs {cpus}"));
+    let place = match (host.numa_nodes.len(), node) {
+        (0, _) => "NUMA nodes unknown".to_string(),
+        (1, _) => "one NUMA node".to_string(),
+        (_, None) => "no NUMA node chosen".to_string(),
+        (_, Some(node)) => match near.filter(|near| near.node == node) {
+            Some(near) => format!("NUMA node {node}, that of {}", near.what),
+            None => format!("NUMA node {node}"),
+        },
+    };
+    [Some(place), bound]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Finds a node that is not there, and CPUs that this process may not use.
+fn check(asked: &Threading, host: &HostFacts, problems: &mut Problems) {
+    if let NumaChoice::Node(node) = asked.numa {
+        check_node(node, host, problems);
+        let cpus_of = |host: &HostFacts| {
+            let found = host.numa_nodes.iter().find(|other| other.node == node);
+            found.map(|node| node.cpus.clone())
+        };
+        if let (Some(cpus), Some(of_node)) = (&asked.cpus, cpus_of(host))
+            && cpus.within(&of_node) != *cpus
+        {
+            problems.plan(
+                format!("--cpus {cpus} are not all of --numa {node}, which has {of_node}"),
+                "leave out one of them",
+            );
+        }
+    }
+    if let Some(cpus) = &asked.cpus {
+        let all = host.numa_nodes.iter().flat_map(|node| node.cpus.numbers());
+        let allowed = CpuList::new(all.copied());
+        let known = !allowed.numbers().is_empty();
+        if known && cpus.within(&allowed) != *cpus {
+            problems.machine(
+                format!("--cpus {cpus}: this process may run on {allowed}"),
+                "name others, or widen its CPU set",
+            );
+        }
+    }
+}
+
+/// Finds a NUMA node that is not there, or that this process may not use.
+pub fn check_node(node: u32, host: &HostFacts, problems: &mut Problems) {
+    let found = host.numa_nodes.iter().find(|other| other.node == node);
+    let there: Vec<String> = (host.numa_nodes.iter())
+        .map(|node| node.node.to_string())
+        .collect();
+    match found {
+        None if there.is_empty() => problems.machine(
+            format!("NUMA node {node}: the kernel shows no nodes here"),
+            "leave it out; --cpus binds to CPUs",
+        ),
+        None => problems.machine(
+            format!(
+                "there is no NUMA node {node}: this machine has {}",
+                there.join(", ")
+            ),
+            "name one of these",
+        ),
+        Some(found) if found.cpus.numbers().is_empty() => problems.machine(
+            format!("this process may use no CPU of NUMA node {node}"),
+            "widen its CPU set, or name another node",
+        ),
+        Some(_) => {}
+    }
+}
+
+/// What is far from what: `threads` may be bound to a node, `device` and drives are on theirs.
+pub fn warnings(placement: &Placement, device: Option<DeviceId>, host: &HostFacts) -> Vec<Warning> {
+    if host.numa_nodes.len() < 2 {
+        return Vec::new();
+    }
+    let far = |fact: String, advice: &str| Warning::new(WarningKind::FarPlacement, fact, advice);
+    let (gpu, drives) = (gpu(device, host), drives(host));
+    let mut warnings = Vec::new();
+    if let (Some(gpu), Some(drives)) = (&gpu, &drives)
+        && gpu.node != drives.node
+    {
+        warnings.push(far(
+            format!(
+                "{} is on NUMA node {} and {} on {}: transfers between them cross the link between \
+                 the nodes",
+                gpu.what, gpu.node, drives.what, drives.node
+            ),
+            "use a GPU and drives of one node where the machine has them",
+        ));
+    }
+    let Some(near) = gpu.or(drives) else {
+        return warnings;
+    };
+    let (what, node) = (&near.what, near.node);
+    let is_out_of_reach =
+        (host.numa_nodes.iter()).any(|other| other.node == node && other.cpus.numbers().is_empty());
+    let elsewhere = match (placement.node, &placement.cpus) {
+        (Some(bound), _) if bound != node => Some(format!("NUMA node {bound}")),
+        (None, Some(cpus)) => Some(format!("CPUs {cpus}")),
+        _ => None,
+    };
+    if is_out_of_reach {
+        warnings.push(far(
+            format!("{what} is on NUMA node {node}, and this process may use none of its CPUs"),
+            "widen its CPU set (cpuset, taskset), or use a device near its CPUs",
+        ));
+    } else if let Some(elsewhere) = elsewhere {
+        warnings.push(far(
+            format!("threads and their buffers are on {elsewhere}, and {what} on node {node}"),
+            "leave out --numa and --cpus to be near it",
+        ));
+    }
+    warnings
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::facts::{AcceleratorFacts, DeviceOfStorage, StorageOfRun};
+
+    fn cpus(text: &str) -> CpuList {
+        text.parse().unwrap()
+    }
+
+    fn node(node: u32, cpus: &str) -> HostNode {
+        let cpus = CpuList::try_from(cpus.to_string()).unwrap();
+        HostNode { node, cpus }
+    }
+
+    /// A GPU on node 0, a drive on node 1.
+    fn host(first: &str, second: &str) -> HostFacts {
+        let drive = DeviceOfStorage {
+            name: "nvme1n1".to_string(),
+            numa_node: Some(1),
+            ..DeviceOfStorage::default()
+        };
+        let gpu = AcceleratorFacts {
+            index: 0,
+            name: "GPU".to_string(),
+            pci_address: None,
+            numa_node: Some(0),
+            memory_bytes: None,
+            bar1_bytes: None,
+        };
+        HostFacts {
+            accelerators: vec![gpu],
+            storage: vec![StorageOfRun {
+                devices: vec![drive],
+                ..StorageOfRun::default()
+            }],
+            numa_nodes: vec![node(0, first), node(1, second)],
+            ..HostFacts::fixture()
+        }
+    }
+
+    fn decided(
+        asked: &Threading,
+        device: Option<DeviceId>,
+        host: &HostFacts,
+    ) -> (Placement, Vec<Warning>, Problems) {
+        let mut problems = Problems::default();
+        let placement = decide(asked, device, host, &mut problems);
+        let warnings = warnings(&placement, device, host);
+        (placement, warnings, problems)
+    }
+
+    const CUDA: Option<DeviceId> = Some(DeviceId::Cuda(0));
+
+    #[test]
+    fn lists_of_cpus_are_the_kernels() {
+        assert_eq!(cpus("10-11,0-2,8,1").to_string(), "0-2,8,10-11");
+        for bad in ["", "x", "3-1", "1,", "0-99999999"] {
+            assert!(bad.parse::<CpuList>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn threads_are_near_the_gpu_and_without_one_near_the_drive() {
+        let host = host("0-7", "8-15");
+        let asked = Threading::default();
+        let (placement, warnings, problems) = decided(&asked, CUDA, &host);
+        assert!(problems.is_empty(), "{problems}");
+        assert_eq!(
+            (placement.node, placement.cpus),
+            (Some(0), Some(cpus("0-7")))
+        );
+        assert_eq!(placement.summary, "NUMA node 0, that of cuda:0, CPUs 0-7");
+        // The drive is on the other.
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert_eq!(warnings[0].kind, WarningKind::FarPlacement);
+        let (placement, warnings, _) = decided(&asked, None, &host);
+        assert_eq!(placement.node, Some(1));
+        assert_eq!(placement.cpu_count(&host), 8);
+        assert!(warnings.is_empty(), "{warnings:?}");
+    }
+
+    #[test]
+    fn on_one_node_nothing_is_bound_and_nothing_said() {
+        let mut host = host("0-7", "");
+        host.numa_nodes.pop();
+        let (placement, warnings, problems) = decided(&Threading::default(), CUDA, &host);
+        assert_eq!((placement.node, placement.cpus), (None, None));
+        assert_eq!(placement.summary, "one NUMA node");
+        assert!(warnings.is_empty() && problems.is_empty());
+    }
+
+    #[test]
+    fn a_near_node_out_of_reach_is_told_and_one_that_was_named_refused() {
+        let host = host("", "8-15");
+        let (placement, warnings, problems) = decided(&Threading::default(), CUDA, &host);
+        assert!(problems.is_empty() && placement.node.is_none());
+        assert!(
+            warnings[1].fact.contains("may use none of its CPUs"),
+            "{warnings:?}"
+        );
+        for (numa, told) in [(0, "may use no CPU of NUMA node 0"), (7, "no NUMA node 7")] {
+            let asked = Threading {
+                numa: NumaChoice::Node(numa),
+                ..Threading::default()
+            };
+            let (_, _, problems) = decided(&asked, CUDA, &host);
+            assert!(problems.to_string().contains(told), "{problems}");
+        }
+    }
+
+    #[test]
+    fn what_was_typed_is_done_and_told_where_it_is_far() {
+        let host = host("0-7", "8-15");
+        let asked = |numa, list: Option<&str>| Threading {
+            numa,
+            cpus: list.map(cpus),
+            ..Threading::default()
+        };
+        let (placement, warnings, _) = decided(&asked(NumaChoice::Node(1), None), CUDA, &host);
+        assert_eq!(placement.node, Some(1));
+        assert!(
+            warnings[1]
+                .fact
+                .contains("on NUMA node 1, and cuda:0 on node 0")
+        );
+        let (placement, ..) = decided(&asked(NumaChoice::Auto, Some("9,10")), CUDA, &host);
+        assert_eq!(
+            (placement.node, placement.cpus),
+            (Some(1), Some(cpus("9-10")))
+        );
+        let (placement, ..) = decided(&asked(NumaChoice::Off, None), CUDA, &host);
+        assert_eq!((placement.node, placement.cpus), (None, None));
+        let (.., problems) = decided(&asked(NumaChoice::Node(1), Some("0")), CUDA, &host);
+        assert!(
+            problems.to_string().contains("are not all of --numa 1"),
+            "{problems}"
+        );
+        let (.., problems) = decided(&asked(NumaChoice::Auto, Some("16")), CUDA, &host);
+        assert!(
+            problems.to_string().contains("may run on 0-15"),
+            "{problems}"
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! The options for the threads of a run: how they wait and where they are.
+
+use stormlp_model::placement::{CpuList, NumaChoice};
+use stormlp_model::transport::{Threading, WaitMode};
+
+use crate::exit::Failure;
+
+/// How threads wait, and where they and their buffers are.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Threads")]
+pub(crate) struct ThreadArgs {
+    /// How threads wait for a GPU: block (asleep, so that CPU time is that of the work), or spin
+    /// (some microseconds sooner, and a whole CPU for each) [default: block]
+    #[arg(long, value_name = "HOW")]
+    wait: Option<WaitMode>,
+
+    /// NUMA node of threads and their buffers in host memory: auto (that of the GPU, else of the
+    /// drives), off (wherever the kernel puts them), or its number [default: auto]
+    #[arg(long, value_name = "NODE")]
+    numa: Option<NumaChoice>,
+
+    /// CPUs to bind threads to, such as 0-15,32 [default: those of the NUMA node]
+    #[arg(long, value_name = "LIST")]
+    cpus: Option<CpuList>,
+}
+
+impl ThreadArgs {
+    /// What is asked of the threads; `ends_in_accelerator` says whether a transfer can.
+    ///
+    /// # Errors
+    /// With exit code 2 when an option has no effect.
+    pub(crate) fn threading(&self, ends_in_accelerator: bool) -> Result<Threading, Failure> {
+        if self.wait.is_some() && !ends_in_accelerator {
+            return Err(Failure::usage(
+                "--wait has no effect with a --path that ends in host memory: leave out one of them",
+            ));
+        }
+        Ok(Threading {
+            wait: self.wait,
+            numa: self.numa.unwrap_or_default(),
+            cpus: self.cpus.clone(),
+        })
+    }
+}
+
+/// Refuses `--require-gds` where no path of cuFile's could fall back.
+///
+/// # Errors
+/// With exit code 2.
+pub(crate) fn check_require_gds(required: bool, path: &str, cufile: bool) -> Result<(), Failure> {
+    match required && !cufile {
+        true => Err(Failure::usage(format!(
+            "--require-gds has no effect with --path {path}, which is none of cuFile's: leave out \
+             one of them"
+        ))),
+        false => Ok(()),
+    }
+}
