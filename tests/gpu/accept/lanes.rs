@@ -1,0 +1,187 @@
+//! Training and checkpoints over every path to the GPU: the bytes are those of the host.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::report::Report;
+use crate::scene::Scene;
+
+/// Small samples, and a threshold that any machine reaches.
+const SMALL: &str = "--compute-time 1ms --epochs 1 --seed 7 --generate --params metric.au=0.001";
+
+pub(crate) fn all(scene: &Scene, report: &mut Report) {
+    for (workload, more) in [
+        (
+            "unet3d",
+            "--files 28 --params dataset.record_length_bytes=1500000 \
+             dataset.record_length_bytes_stdev=200000",
+        ),
+        // Records in tfrecord files.
+        ("resnet50", "--files 4 --samples-per-file 200 --steps 1"),
+    ] {
+        training(scene, report, workload, more);
+    }
+    checkpoints(scene, report);
+}
+
+fn training(scene: &Scene, report: &mut Report, workload: &str, more: &str) {
+    let folder = scene.folder(workload);
+    let train = |path: &str| {
+        let words = format!(
+            "train {workload} --data-dir {} {path} {SMALL} {more}",
+            folder.display()
+        );
+        // One `--params` takes all of them.
+        let words = words.replacen(
+            "--params metric.au=0.001",
+            "",
+            usize::from(more.contains("--params")),
+        );
+        let words = match more.contains("--params") {
+            true => format!("{words} metric.au=0.001"),
+            false => words,
+        };
+        scene.report_of(&words)
+    };
+    let host = match train("--path buffered") {
+        Ok(host) => read_bytes(&host),
+        Err(why) => return report.fail(&format!("{workload} into host memory"), why),
+    };
+    for path in ["gds", "cpu-gpu", "cpu-async-gpu", "page-cache"] {
+        let what = format!("{workload} by {path}");
+        let verdict = train(&format!("--path {path} --device cuda:0")).and_then(|run| {
+            let evidence = &run["evidence"][0]["evidence"];
+            let (ran, summary) = (evidence["effective_path"].as_str(), &evidence["summary"]);
+            let bytes = read_bytes(&run);
+            match ran {
+                _ if bytes != host => Err(format!("{bytes:?} bytes, and {host:?} on the host")),
+                Some(ran) if ran == path || (path == "gds" && ran == "gds-compat") => Ok(format!(
+                    "{} bytes as on the host; {summary}",
+                    host.unwrap_or(0)
+                )),
+                _ => Err(format!("the route is not proved: {summary}")),
+            }
+        });
+        report.check(&what, verdict);
+    }
+}
+
+/// Bytes that training read in all epochs.
+fn read_bytes(run: &Value) -> Option<u64> {
+    let epochs = run["epochs"].as_array()?;
+    epochs
+        .iter()
+        .map(|epoch| epoch["bytes_read"].as_u64())
+        .sum()
+}
+
+/// A model of 60 MB on 8 ranks.
+const TINY: &str = "\
+model:
+  name: tiny
+  type: transformer
+  num_layers: 4
+  parallelism: {tensor: 2, pipeline: 2, zero_stage: 1}
+  transformer:
+    vocab_size: 1000
+    hidden_size: 256
+    ffn_hidden_size: 1024
+    num_attention_heads: 8
+    num_kv_heads: 4
+";
+
+fn checkpoints(scene: &Scene, report: &mut Report) {
+    let model = scene.folder("model").join("tiny.yaml");
+    if let Err(error) = fs::write(&model, TINY) {
+        return report.fail("the model's file", error.to_string());
+    }
+    let model = model.display().to_string();
+    let save = |name: &str, path: &str| {
+        let folder = scene.folder(name);
+        let words = format!(
+            "checkpoint {model} --ranks 8 --scale 1 --pause 0 --writes 1 --reads 1 --verify --seed 7 \
+             --dir {} {path}",
+            folder.display()
+        );
+        let run = scene.report_of(&words)?;
+        Ok::<_, String>((run, content(&folder)))
+    };
+    let host = match save("by-host", "--path buffered") {
+        Ok((_, files)) => files,
+        Err(why) => return report.fail("checkpoint from host memory", why),
+    };
+    for path in ["gds", "cpu-gpu", "page-cache"] {
+        let verdict = save(
+            &format!("by-{path}"),
+            &format!("--path {path} --device cuda:0"),
+        );
+        let verdict = verdict.and_then(|(run, files)| {
+            let verified = run["verified_bytes"].as_u64().unwrap_or(0);
+            let evidence: Vec<&str> = run["evidence"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|named| named["evidence"]["summary"].as_str())
+                .collect();
+            match verified {
+                0 => Err("nothing was verified".to_string()),
+                _ if files.len() != host.len() => Err(format!(
+                    "{} files, and {} from the host",
+                    files.len(),
+                    host.len()
+                )),
+                _ if files != host => Err("the files differ from those of the host".to_string()),
+                _ => Ok(format!(
+                    "{verified} bytes verified, files as from the host; {}",
+                    evidence.join("; ")
+                )),
+            }
+        });
+        report.check(&format!("checkpoint by {path}"), verdict);
+    }
+    restored_elsewhere(scene, report, &model);
+}
+
+/// What the host saved, read into the GPU with each byte checked.
+fn restored_elsewhere(scene: &Scene, report: &mut Report, model: &str) {
+    let folder = scene.folder("by-host");
+    let words = format!(
+        "checkpoint {model} --ranks 8 --scale 1 --pause 0 --writes 0 --reads 1 --verify --dir {} \
+         --path gds --device cuda:0",
+        folder.display()
+    );
+    let verdict = scene
+        .report_of(&words)
+        .and_then(|run| match run["verified_bytes"].as_u64() {
+            Some(bytes) if bytes > 0 => Ok(format!("{bytes} bytes verified")),
+            other => Err(format!("{other:?} bytes verified")),
+        });
+    report.check("the host's checkpoint restored by gds", verdict);
+}
+
+/// The content of all files of ranks below a folder, by name.
+fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut left = vec![folder.to_path_buf()];
+    while let Some(next) = left.pop() {
+        for entry in fs::read_dir(next).into_iter().flatten().flatten() {
+            let path = entry.path();
+            match path.extension() {
+                _ if path.is_dir() => left.push(path),
+                Some(extension) if extension == "pt" => {
+                    let name = path
+                        .strip_prefix(folder)
+                        .unwrap_or(&path)
+                        .display()
+                        .to_string();
+                    files.insert(name, fs::read(&path).unwrap_or_default());
+                }
+                _ => {}
+            }
+        }
+    }
+    files
+}

@@ -1,0 +1,150 @@
+//! Nothing grows over many cells, and nothing stays behind when a run is ended from outside.
+
+use std::fs;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::report::Report;
+use crate::scene::{Scene, attend, signal};
+
+/// Other processes may take and give memory of the GPU meanwhile.
+const SLACK_BYTES: u64 = 64 << 20;
+
+pub(crate) fn all(scene: &Scene, report: &mut Report) {
+    many_cells(scene, report);
+    for (name, code) in [("INT", Some(130)), ("KILL", None)] {
+        let verdict = ended_by(scene, name, code);
+        report.check(&format!("a run that is ended by SIG{name}"), verdict);
+    }
+}
+
+/// What a process holds.
+#[derive(Debug, Clone, Copy)]
+struct Holds {
+    descriptors: usize,
+    resident_kib: u64,
+    gpu_free_bytes: Option<u64>,
+}
+
+fn holds(scene: &Scene, process: u32) -> Option<Holds> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let resident = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(Holds {
+        descriptors: fs::read_dir(format!("/proc/{process}/fd")).ok()?.count(),
+        resident_kib: resident.split_whitespace().next()?.parse().ok()?,
+        gpu_free_bytes: scene.free_memory().ok(),
+    })
+}
+
+/// 300 short cells in one process.
+fn many_cells(scene: &Scene, report: &mut Report) {
+    let what = "300 short cells";
+    let before = scene.free_memory();
+    let words = "--path gds,gds-async,gds-batch,cpu-gpu,cpu-async-gpu --io-size 64K --threads 2 \
+                 --queue-depth 4 --duration 40ms --repeat 60 --file-size 8M --cache as-is";
+    let child = match start(scene, words) {
+        Ok(child) => child,
+        Err(why) => return report.fail(what, why),
+    };
+    let process = child.id();
+    let watched = std::thread::scope(|scope| {
+        let ends = scope.spawn(|| attend(child, Duration::from_secs(100)));
+        let mut seen = Vec::new();
+        while !ends.is_finished() {
+            seen.extend(holds(scene, process));
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        (ends.join().unwrap(), seen)
+    });
+    let (ended, seen) = watched;
+    report.check(
+        what,
+        ended
+            .json()
+            .and_then(|matrix| grew(&matrix["cells"], &seen)),
+    );
+    report.check("the GPU's memory after them", given_back(scene, before));
+}
+
+/// Whether a process held more at the end than when it was warm.
+fn grew(cells: &serde_json::Value, seen: &[Holds]) -> Result<String, String> {
+    let count = cells.as_array().map_or(0, Vec::len);
+    let right = cells
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|cell| cell["status"] == "ok");
+    let right = right.count();
+    if (count, right) != (300, 300) {
+        return Err(format!("{right} of {count} cells are right"));
+    }
+    // The last look may have come while it was taken down.
+    let (Some(warm), Some(end)) = (seen.get(seen.len() / 4), seen.iter().rev().nth(1)) else {
+        return Err(format!("it was looked at {} times only", seen.len()));
+    };
+    let words = format!("{warm:?} when it was warm, {end:?} at the end");
+    let memory = warm.gpu_free_bytes.zip(end.gpu_free_bytes);
+    let grew = end.descriptors > warm.descriptors + 40
+        || end.resident_kib > warm.resident_kib + warm.resident_kib / 4 + (16 << 10)
+        || memory.is_some_and(|(warm, end)| end + SLACK_BYTES < warm);
+    if grew { Err(words) } else { Ok(words) }
+}
+
+/// A run with small cells.
+fn start(scene: &Scene, words: &str) -> Result<Child, String> {
+    let folder = scene.folder("leaks");
+    let words = format!(
+        "gds --dir {} --device cuda:0 {words} --format json",
+        folder.display()
+    );
+    let mut command = scene.program("stormlp", "direct");
+    command.args(words.split_whitespace());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.spawn().map_err(|error| error.to_string())
+}
+
+/// Ends a run in its cells by a signal.
+fn ended_by(scene: &Scene, name: &str, code: Option<i32>) -> Result<String, String> {
+    let before = scene.free_memory();
+    let child = start(
+        scene,
+        "--path gds,gds-async,gds-batch --io-size 1M --threads 4 --queue-depth 8 --duration 30s \
+         --file-size 16M --cache as-is",
+    )?;
+    let process = child.id();
+    std::thread::sleep(Duration::from_secs(if scene.emulated { 1 } else { 5 }));
+    signal(process, name);
+    let begun = Instant::now();
+    let ended = attend(child, Duration::from_secs(30));
+    if ended.code != code {
+        return Err(format!(
+            "exit code {:?}: {}",
+            ended.code,
+            ended.last_words()
+        ));
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    let after = given_back(scene, before)?;
+    Ok(format!("exit code {code:?} after {seconds:.1} s; {after}"))
+}
+
+/// Whether the GPU has the memory that it had before, within a few seconds.
+fn given_back(scene: &Scene, before: Result<u64, String>) -> Result<String, String> {
+    let before = before?;
+    let begun = Instant::now();
+    loop {
+        let after = scene.free_memory()?;
+        if after + SLACK_BYTES >= before {
+            return Ok(format!("the GPU has {after} bytes free, {before} before"));
+        }
+        if begun.elapsed() > Duration::from_secs(10) {
+            return Err(format!("the GPU has {after} bytes free, {before} before"));
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}

@@ -1,0 +1,139 @@
+//! What goes wrong is told with its cause, and ends the run in time.
+
+use std::fs::File;
+use std::time::Duration;
+
+use crate::report::Report;
+use crate::scene::{Ended, Scene, attend, run};
+
+pub(crate) fn all(scene: &Scene, report: &mut Report) {
+    out_of_memory(scene, report);
+    no_visible_device(scene, report);
+    truncated(scene, report);
+    let fell_back = fallback(scene);
+    report.check("--require-gds where cuFile falls back", fell_back);
+}
+
+/// Whether a run ended with one of these exit codes and these words.
+fn told(ended: &Ended, codes: &[i32], words: &str) -> Result<String, String> {
+    let said = format!("{}{}", ended.stdout, ended.stderr);
+    let end = format!("exit code {:?}: {}", ended.code, ended.last_words());
+    let right = ended.code.is_some_and(|code| codes.contains(&code)) && said.contains(words);
+    if right {
+        Ok(end)
+    } else {
+        Err(format!("`{words}` was expected; {end}"))
+    }
+}
+
+/// More buffers than any GPU holds.
+fn out_of_memory(scene: &Scene, report: &mut Report) {
+    let folder = scene.folder("memory");
+    let words = format!(
+        "gds --dir {} --path gds --device cuda:0 --io-size 16M --threads 16 --queue-depth 4096 \
+         --passes 1 --file-size 16M --cache as-is",
+        folder.display()
+    );
+    let mut command = scene.program("stormlp", "out-of-memory");
+    let ended = run(command.args(words.split_whitespace()));
+    let words = if scene.emulated {
+        "CUDA_ERROR"
+    } else {
+        "CUDA_ERROR_OUT_OF_MEMORY"
+    };
+    report.check("out of GPU memory", told(&ended, &[4, 5], words));
+}
+
+/// A GPU that CUDA is told to hide.
+fn no_visible_device(scene: &Scene, report: &mut Report) {
+    let folder = scene.folder("hidden");
+    let hidden = |words: &str| {
+        let words = format!(
+            "gds --dir {} --path cpu-gpu {words} --dry-run",
+            folder.display()
+        );
+        let mut command = scene.program("stormlp", "no-device");
+        command.env("CUDA_VISIBLE_DEVICES", "");
+        run(command.args(words.split_whitespace()))
+    };
+    report.check(
+        "a device that is not visible",
+        told(&hidden("--device cuda:0"), &[4], "cuda:0"),
+    );
+    let on_bus = std::fs::read_dir("/sys/bus/pci/devices")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let on_bus = on_bus.filter(|device| {
+        let text =
+            |name: &str| std::fs::read_to_string(device.path().join(name)).unwrap_or_default();
+        text("vendor").starts_with("0x10de") && text("class").starts_with("0x03")
+    });
+    match on_bus.count() {
+        0 => report.skip(
+            "host memory in a hidden GPU's place",
+            "PCI shows no GPU here",
+        ),
+        _ => report.check(
+            "host memory does not stand in for a hidden GPU unasked",
+            told(&hidden(""), &[4], "--device host"),
+        ),
+    }
+    let typed = hidden("--device host");
+    report.check(
+        "host memory where that was typed",
+        told(&typed, &[0], "emulated"),
+    );
+}
+
+/// A file that is cut short while it is read.
+fn truncated(scene: &Scene, report: &mut Report) {
+    let folder = scene.folder("truncated");
+    for path in ["gds", "gds-batch", "cpu-gpu"] {
+        let words = format!(
+            "gds --dir {} --path {path} --device cuda:0 --io-size 1M --threads 1 --duration 20s \
+             --file-size 64M --cache as-is",
+            folder.display()
+        );
+        let mut command = scene.program("stormlp", "direct");
+        command.args(words.split_whitespace());
+        command.stdin(std::process::Stdio::null());
+        command
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped());
+        let verdict = command
+            .spawn()
+            .map_err(|error| error.to_string())
+            .and_then(|child| {
+                std::thread::sleep(Duration::from_secs(if scene.emulated { 1 } else { 5 }));
+                let file = File::options().write(true).open(folder.join("stormlp.0"));
+                file.and_then(|file| file.set_len(1 << 20))
+                    .map_err(|error| error.to_string())?;
+                told(&attend(child, Duration::from_secs(15)), &[5], "truncated")
+            });
+        report.check(&format!("a file truncated while {path} reads it"), verdict);
+        let _ = std::fs::remove_file(folder.join("stormlp.0"));
+        let _ = std::fs::remove_file(folder.join(".stormlp-data.json"));
+    }
+}
+
+/// Where the direct route cannot be had, `--require-gds` fails and says why.
+fn fallback(scene: &Scene) -> Result<String, String> {
+    // cuFile has no direct route to a file system in memory.
+    let folder = tempfile::tempdir_in("/dev/shm").map_err(|error| error.to_string())?;
+    let words = format!(
+        "gds --dir {} --path gds --device cuda:0 --require-gds --io-size 64K --threads 1 --passes 1 \
+         --file-size 1M",
+        folder.path().display()
+    );
+    let mut command = scene.program("stormlp", "");
+    let ended = run(command.args(words.split_whitespace()));
+    match ended.code {
+        Some(4 | 5) => Ok(format!(
+            "exit code {:?}: {}",
+            ended.code,
+            ended.last_words()
+        )),
+        code => Err(format!("exit code {code:?}: {}", ended.last_words())),
+    }
+}
