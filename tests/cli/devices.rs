@@ -92,6 +92,8 @@ impl Drop for Loop {
         if self.mounted {
             ran("umount", &[self.place().to_str().unwrap()]);
         }
+        // Where there are partitions, which not every kernel takes down by itself.
+        ran("partx", &["--delete", &self.device]);
         ran("losetup", &["--detach", &self.device]);
     }
 }
@@ -226,6 +228,8 @@ fn a_disk_and_its_partitions_are_in_use_together() {
         return;
     };
     device.device = again;
+    // Not every kernel looks for them by itself.
+    ran("partx", &["--add", &device.device]);
     let part = |number: u32| format!("{}p{number}", device.device);
     let told = stderr(device.write(DESTROY).code(3));
     assert!(told.contains("carries gpt on loop"), "{told}");

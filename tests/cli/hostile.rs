@@ -124,12 +124,12 @@ fn a_file_of_the_same_size_in_the_place_of_a_test_file_is_read_and_never_written
         let bytes = fs::metadata(&file).unwrap().len() as usize;
         // Written beside first, so that the file cannot get the same inode.
         fs::write(&mine, vec![1; bytes]).unwrap();
-        let hard_link = |from: &Path, to: &Path| fs::hard_link(from, to);
-        let copy = |from: &Path, to: &Path| fs::copy(from, to).map(drop);
-        let puts: [&dyn Fn(&Path, &Path) -> std::io::Result<()>; 2] = [&hard_link, &copy];
-        for put in puts {
+        for link in [true, false] {
             fs::remove_file(&file).unwrap();
-            put(&mine, &file).unwrap();
+            match link {
+                true => fs::hard_link(&mine, &file).unwrap(),
+                false => drop(fs::copy(&mine, &file).unwrap()),
+            }
             let told = stderr(place.run(&write).code(4));
             assert!(told.contains("is another file than the one"), "{told}");
             assert!(told.contains("move it away if it is yours"), "{told}");

@@ -184,7 +184,7 @@ fn a_folder_whose_name_is_no_text_is_refused_before_anything_is_made() {
 #[test]
 fn a_dataset_with_holes_or_behind_a_link_says_so() {
     let folder = folder();
-    let data = dataset(folder.path(), "unet3d", 7, "");
+    let data = dataset(folder.path(), "unet3d", 28, "");
     let words = format!("unet3d --data-dir data --epochs 1 --compute-time 1ms {SMALL}");
     let moved = folder.path().join("moved");
     fs::rename(data.join("train"), &moved).unwrap();

@@ -1,5 +1,6 @@
 //! What has to be right before the first cell, and before each: folders, files, page cache.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -77,38 +78,40 @@ impl Folders {
         }
     }
 
-    /// Lists a file that is about to be made, so that a run that is killed meanwhile leaves one that
-    /// is known as ours: by its name alone until it is there.
-    fn announce(&mut self, plan: &MatrixPlan, file: &FilePlan) -> Result<(), MatrixError> {
-        self.check(file)?;
-        self.set(plan, file, Some((ContentState::Unwritten, None)))
+    /// Lists files that are about to be made, so that a run that is killed meanwhile leaves ones that
+    /// are known as ours: by their names alone until they are there.
+    fn announce(&mut self, plan: &MatrixPlan, files: &[&FilePlan]) -> Result<(), MatrixError> {
+        for file in files {
+            self.check(file)?;
+            self.set(file, Some((ContentState::Unwritten, None)));
+        }
+        self.save(plan, files)
     }
 
-    /// Notes what a file of a folder holds from now on; safe against a crash.
+    /// Notes what files hold from now on, or that they are gone; safe against a crash.
     pub(crate) fn note(
         &mut self,
         plan: &MatrixPlan,
-        file: &FilePlan,
+        files: &[&FilePlan],
         content: Option<ContentState>,
     ) -> Result<(), MatrixError> {
-        let Some(content) = content else {
-            return self.set(plan, file, None);
-        };
-        self.check(file)?;
-        let keeps = file.file_system.as_deref().is_none_or(keeps_inode_numbers);
-        let found = self.storage.look(&file.path)?.filter(|_| keeps);
-        self.set(plan, file, Some((content, found.map(|f| f.identity))))
+        for file in files {
+            let Some(content) = content else {
+                self.set(file, None);
+                continue;
+            };
+            self.check(file)?;
+            let keeps = file.file_system.as_deref().is_none_or(keeps_inode_numbers);
+            let found = self.storage.look(&file.path)?.filter(|_| keeps);
+            self.set(file, Some((content, found.map(|f| f.identity))));
+        }
+        self.save(plan, files)
     }
 
     /// Makes the entry of a file in its folder's manifest, or removes it.
-    fn set(
-        &mut self,
-        plan: &MatrixPlan,
-        file: &FilePlan,
-        entry: Option<(ContentState, Option<Identity>)>,
-    ) -> Result<(), MatrixError> {
+    fn set(&mut self, file: &FilePlan, entry: Option<(ContentState, Option<Identity>)>) {
         let Some(folder) = file.folder else {
-            return Ok(());
+            return;
         };
         let name = file_name(&file.path);
         let manifest = &mut self.manifests[folder];
@@ -121,11 +124,18 @@ impl Folders {
             }),
             None => manifest.remove(&name),
         }
-        let path = plan.folders[folder].path.join(MANIFEST_NAME);
-        let text = manifest.to_json();
-        Ok(self
-            .storage
-            .write(&path, text.as_bytes(), Durability::Certain)?)
+    }
+
+    /// Writes the manifests of these files' folders, each once: it takes a sync, or several.
+    fn save(&self, plan: &MatrixPlan, files: &[&FilePlan]) -> Result<(), MatrixError> {
+        let folders: BTreeSet<usize> = files.iter().filter_map(|file| file.folder).collect();
+        for folder in folders {
+            let path = plan.folders[folder].path.join(MANIFEST_NAME);
+            let text = self.manifests[folder].to_json();
+            self.storage
+                .write(&path, text.as_bytes(), Durability::Certain)?;
+        }
+        Ok(())
     }
 }
 
@@ -156,30 +166,24 @@ pub(crate) fn make_files(
     stop: &StopToken,
 ) -> Result<bool, MatrixError> {
     let storage = &*Arc::clone(&folders.storage);
-    for file in plan
-        .files
-        .iter()
-        .filter(|file| file.action == FileAction::Allocate)
-    {
-        folders.announce(plan, file)?;
+    let of = |action| -> Vec<&FilePlan> {
+        let files = plan.files.iter();
+        files.filter(|file| file.action == action).collect()
+    };
+    let (allocate, fill) = (of(FileAction::Allocate), of(FileAction::Fill));
+    // Whatever they held before no longer counts.
+    folders.announce(plan, &allocate)?;
+    for file in allocate {
         let made = storage.create(&file.path, file.bytes, false);
         made.inspect_err(|_| {
             // Without its blocks the file is of no use to anyone.
             storage.discard(&file.path);
         })?;
     }
-    let fill: Vec<&FilePlan> = plan
-        .files
-        .iter()
-        .filter(|file| file.action == FileAction::Fill)
-        .collect();
     if fill.is_empty() {
         return Ok(true);
     }
-    for file in &fill {
-        // Whatever such a file held before, it no longer counts.
-        folders.announce(plan, file)?;
-    }
+    folders.announce(plan, &fill)?;
     let layout: Vec<LayoutFile> = fill
         .iter()
         .map(|file| LayoutFile {
@@ -198,13 +202,20 @@ pub(crate) fn make_files(
         stop,
         &finished,
     );
+    let (mut whole, mut gone) = (Vec::new(), Vec::new());
     for (index, file) in fill.into_iter().enumerate() {
         if finished.holds(index) {
-            folders.note(plan, file, Some(ContentState::Pattern { seed: plan.seed }))?;
+            whole.push(file);
         } else if storage.look(&file.path)?.is_none() {
-            folders.note(plan, file, None)?;
+            gone.push(file);
         }
     }
+    folders.note(
+        plan,
+        &whole,
+        Some(ContentState::Pattern { seed: plan.seed }),
+    )?;
+    folders.note(plan, &gone, None)?;
     Ok(laid_out? == LaidOut::All)
 }
 
@@ -213,20 +224,17 @@ pub(crate) fn remove_files(plan: &MatrixPlan, folders: &mut Folders) -> Result<(
     if plan.keep {
         return Ok(());
     }
-    for file in plan
-        .files
-        .iter()
-        .filter(|file| file.made_here && !file.block_device)
-    {
+    let ours = |file: &&FilePlan| file.made_here && !file.block_device;
+    let files: Vec<&FilePlan> = plan.files.iter().filter(ours).collect();
+    for file in &files {
         // What somebody put in its place stays.
         let made = folders.made(file);
         let left = folders.storage.left(&file.path, Some(file.bytes), made)?;
         if matches!(left, Left::Same(_)) {
             folders.storage.remove(&file.path)?;
         }
-        folders.note(plan, file, None)?;
     }
-    Ok(())
+    folders.note(plan, &files, None)
 }
 
 /// What of several files is in the page cache; `None` where the kernel does not tell.

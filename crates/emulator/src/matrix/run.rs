@@ -214,16 +214,14 @@ impl Matrix<'_> {
         if !writes || cell.transport.path == PathKind::Null {
             return Ok(());
         }
-        for file in files {
-            let pattern = ContentState::Pattern { seed: plan.seed };
-            let keeps = file.content == Some(pattern) && (plan.verify || plan.fill == Fill::Every);
-            self.folders.note(
-                plan,
-                file,
-                Some(if keeps { pattern } else { ContentState::Other }),
-            )?;
-        }
-        Ok(())
+        let pattern = ContentState::Pattern { seed: plan.seed };
+        let keeps = |file: &&FilePlan| {
+            file.content == Some(pattern) && (plan.verify || plan.fill == Fill::Every)
+        };
+        let (kept, other): (Vec<&FilePlan>, Vec<&FilePlan>) =
+            files.iter().copied().partition(keeps);
+        self.folders.note(plan, &kept, Some(pattern))?;
+        self.folders.note(plan, &other, Some(ContentState::Other))
     }
 
     /// The entry of a cell that ran, to its end or until it broke.

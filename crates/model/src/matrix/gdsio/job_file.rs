@@ -53,28 +53,14 @@ pub fn parse_job_file(
         let (key, value) = (key.trim(), expand(value.trim(), environment, line)?);
         let of = if in_global == Some(true) { 0 } else { section };
         let before = given.insert((of, key.to_string()), value.clone());
-        if let Some(before) = before.filter(|before| *before != value) {
-            return Err(GdsioError::Line {
-                line,
-                fault: format!("`{key}={value}` after `{key}={before}` in the same section"),
-            });
+        let misplaced = match (in_global, drafts.last()) {
+            (Some(false), Some(draft)) => not_of_a_job(key, &draft.job.name),
+            _ => None,
+        };
+        if let Some(fault) = repeated(key, &value, before.as_deref()).or(misplaced) {
+            return Err(GdsioError::Line { line, fault });
         }
         match (in_global, drafts.last_mut()) {
-            (Some(false), Some(draft)) if is_of_all_jobs(key) => {
-                return Err(GdsioError::Line {
-                    line,
-                    fault: format!(
-                        "`{key}` holds for all jobs, so it belongs in [global] and not in [{}]; \
-                         run a job file for each {key}{}",
-                        draft.job.name,
-                        if key == "bs" {
-                            ", or use io_size here"
-                        } else {
-                            ""
-                        }
-                    ),
-                });
-            }
             (Some(true), _) if key == "name" => name = value,
             (Some(true), _) => set_global(&mut run, key, &value)?,
             (Some(false), Some(draft)) => set_job(draft, key, &value)?,
@@ -98,8 +84,16 @@ pub fn parse_job_file(
     Ok((name, run))
 }
 
-/// Whether a key has its place in `[global]` alone.
-fn is_of_all_jobs(key: &str) -> bool {
+/// What is wrong with a key that its section has before, with another value.
+fn repeated(key: &str, value: &str, before: Option<&str>) -> Option<String> {
+    let before = before.filter(|before| *before != value)?;
+    Some(format!(
+        "`{key}={value}` after `{key}={before}` in the same section"
+    ))
+}
+
+/// What is wrong with a key in a job's section that has its place in `[global]` alone.
+fn not_of_a_job(key: &str, job: &str) -> Option<String> {
     const KEYS: [&str; 15] = [
         "name",
         "xfer_type",
@@ -117,7 +111,17 @@ fn is_of_all_jobs(key: &str) -> bool {
         "mem_type",
         "batch_size",
     ];
-    KEYS.contains(&key)
+    let or = if key == "bs" {
+        ", or use io_size here"
+    } else {
+        ""
+    };
+    KEYS.contains(&key).then(|| {
+        format!(
+            "`{key}` holds for all jobs, so it belongs in [global] and not in [{job}]; run a job \
+             file for each {key}{or}"
+        )
+    })
 }
 
 fn set_global(run: &mut GdsioRun, key: &str, value: &str) -> Result<(), GdsioError> {

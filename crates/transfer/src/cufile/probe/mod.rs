@@ -465,6 +465,25 @@ mod tests {
     }
 
     #[test]
+    fn a_child_that_is_killed_or_dies_leaves_no_file() {
+        use std::os::unix::fs::PermissionsExt;
+        let (place, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let script = place.path().join("probe");
+        for end in ["exec sleep 100", "exit 3"] {
+            let lines = format!("#!/bin/sh\n: > \"$2/.stormlp-cufile-probe-$$\"\n{end}\n");
+            std::fs::write(&script, lines).unwrap();
+            std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+            let probe = run(&script, Some(folder.path()), Duration::from_secs(1));
+            assert!(!probe.driver.is_available());
+            assert_eq!(
+                std::fs::read_dir(folder.path()).unwrap().count(),
+                0,
+                "{end}"
+            );
+        }
+    }
+
+    #[test]
     fn an_executable_that_is_no_probe_is_not_believed() {
         let goes_on = |_| true;
         let limit = Duration::from_secs(5);
