@@ -89,19 +89,21 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         plan,
         warnings: of_plan,
     } = TrainPlan::resolve(&workload, &request, &facts, &data.inventory)?;
+    let mut warnings = data.warnings;
+    warnings.extend(of_plan);
     if args.dry_run {
         if let Some(dataset) = &data.to_make {
             dataset.announce("a run would first make", session);
         }
-        return args
-            .output
-            .print_plan(&plan, stormlp_report::training::plan);
+        return args.output.print_plan(&plan, |plan| {
+            let mut document = stormlp_report::training::plan(plan);
+            document.warn(&warnings);
+            document
+        });
     }
     let delivery = args.output.open(ReportKind::Train, Columns::Standard)?;
     let mut saver = delivery.saver(&plan.workload, session)?;
     deliver::make_mlperf_folder(args.mlperf_output.as_deref())?;
-    let mut warnings = data.warnings;
-    warnings.extend(of_plan);
     warnings.extend(session.storage.warnings());
     let mut course = Course {
         head: head(&plan, facts, session),
