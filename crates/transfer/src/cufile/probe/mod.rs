@@ -473,7 +473,12 @@ mod tests {
             let lines = format!("#!/bin/sh\n: > \"$2/.stormlp-cufile-probe-$$\"\n{end}\n");
             std::fs::write(&script, lines).unwrap();
             std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
-            let probe = run(&script, Some(folder.path()), Duration::from_secs(1));
+            let probe = run(
+                &script,
+                Some(folder.path()),
+                Duration::from_secs(1),
+                &|_| true,
+            );
             assert!(!probe.driver.is_available());
             assert_eq!(
                 std::fs::read_dir(folder.path()).unwrap().count(),
