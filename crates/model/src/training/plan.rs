@@ -202,7 +202,7 @@ impl LoaderPlan {
         read_threads.saturating_mul(factor)
     }
 
-    /// Workers, or files read at a time.
+    /// Workers, or files in the cycle.
     pub fn read_threads(&self) -> u32 {
         match *self {
             Self::Workers { read_threads, .. } | Self::Interleave { read_threads, .. } => {
@@ -219,7 +219,8 @@ impl LoaderPlan {
                 row_groups_in_flight,
                 ..
             } => read_threads.max(1) as usize * row_groups_in_flight.max(1) as usize,
-            Self::Interleave { read_threads, .. } => read_threads.max(1) as usize,
+            // A thread for each file.
+            Self::Interleave { .. } => self.streams(),
         }
     }
 

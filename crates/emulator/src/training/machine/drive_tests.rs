@@ -367,7 +367,8 @@ fn an_interleave_reads_every_file_in_cycle_order_and_repeats() {
     // 8 files of 5 records make 10 batches; 13 steps need the data a second time.
     run(&mut machine, &mut device, record_phase(13, 8), &mut clock);
     assert_eq!(machine.blocks()[0][0].steps, 13);
-    assert_eq!((device.most_in_flight[&0], device.most_on_lane), (3, 1));
+    // The cycle has 3 files; 5 of the 6 that could wait behind it are there.
+    assert_eq!((device.most_in_flight[&0], device.most_on_lane), (8, 1));
     let files: Vec<_> = device.units[&(1, 0)]
         .iter()
         .filter_map(|unit| match unit {
@@ -587,7 +588,7 @@ proptest! {
         let mut device = Scripted::of_records(100, move |_| { at += 1; services[at % services.len()] });
         let mut clock = VirtualClock::default();
         run(&mut machine, &mut device, record_phase(steps, files), &mut clock);
-        prop_assert!(device.most_in_flight[&0] <= read_threads as usize);
+        prop_assert!(device.most_in_flight[&0] <= 3 * read_threads as usize);
         prop_assert_eq!(device.most_on_lane, 1);
         let done = machine.blocks()[0].first().map_or(0, |block| block.steps);
         prop_assert_eq!(done, if files * 5 >= batch_size { steps } else { 0 });
