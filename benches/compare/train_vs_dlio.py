@@ -21,8 +21,13 @@ and bytes from the device have to agree within 2 %, the mean request size within
 libraries are read from a disk, too: let --dir be on a device of its own (a loop device will do).
 
 --read-iops and --read-mbs limit the device behind --dir by a control group that both sides run in
-(root, and the kernel's I/O controller), --read-ahead sets its read-ahead; both imply --cold. Then
-AU has to agree within 3 points, device bytes within 2 %, the mean request size within 10 %.
+(root, and the kernel's I/O controller), --latency-ms delays every request of a FUSE file system over
+it (slow_fs.py), --read-ahead sets the read-ahead; all imply --cold. Then AU has to agree within 3
+points, device bytes within 2 %, the mean request size within 10 %.
+
+--client measures first what DLIO itself costs on this host, with runs of its own (over records of 1
+KiB for the time of a step, over the real files for the CPU time of a GiB), and has stormlp add it
+(--client dlio): what it foretells has to agree within 1 point.
 Exit 1 when they do not agree.
 """
 
@@ -35,6 +40,9 @@ import shutil
 import statistics
 import subprocess
 import sys
+
+import slow_storage
+
 
 class Workload:
     """What both sides run: `files` different ones, each `links` times unless cold."""
@@ -60,66 +68,12 @@ WORKLOADS = {
 def run(command, group=None, **more):
     """Runs a command, in a control group if one is given; its output and its CPU seconds."""
     if group:
-        more["preexec_fn"] = lambda: put(os.path.join(group, "cgroup.procs"), os.getpid())
+        more["preexec_fn"] = lambda: slow_storage.join(group)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, text=True, **more)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
     return done, cpu
-
-
-def disk(folder):
-    """Where the kernel describes the disk behind a folder."""
-    number = os.stat(folder).st_dev
-    path = os.path.realpath(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
-    return os.path.dirname(path) if os.path.exists(os.path.join(path, "partition")) else path
-
-
-def put(path, text):
-    with open(path, "w") as file:
-        file.write(str(text))
-
-
-@contextlib.contextmanager
-def read_ahead(folder, kib):
-    """Another read-ahead of the disk for a while."""
-    path = os.path.join(disk(folder), "queue", "read_ahead_kb")
-    before = open(path).read()
-    put(path, kib)
-    try:
-        yield
-    finally:
-        put(path, before)
-
-
-@contextlib.contextmanager
-def limited(folder, iops, mbs):
-    """A control group that reads so much of the disk a second; both of cgroup's versions."""
-    device = open(os.path.join(disk(folder), "dev")).read().strip()
-    first = "/sys/fs/cgroup/blkio"
-    group = os.path.join(first if os.path.isdir(first) else "/sys/fs/cgroup", "train-vs-dlio")
-    if not os.path.isdir(first):
-        put("/sys/fs/cgroup/cgroup.subtree_control", "+io")
-    os.makedirs(group, exist_ok=True)
-    try:
-        for limit, old, new in (iops, "read_iops_device", "riops"), (mbs, "read_bps_device", "rbps"):
-            if limit and os.path.isdir(first):
-                put(os.path.join(group, f"blkio.throttle.{old}"), f"{device} {limit}")
-            elif limit:
-                put(os.path.join(group, "io.max"), f"{device} {new}={limit}")
-        yield group
-    finally:
-        os.rmdir(group)
-
-
-def device_counters(folder):
-    """Reads completed and bytes read of the disk behind a folder; None where there is none."""
-    path = disk(folder)
-    try:
-        fields = open(os.path.join(path, "stat")).read().split()
-    except OSError:
-        return None
-    return int(fields[0]), int(fields[2]) * 512
 
 
 def data_files(folder):
@@ -178,17 +132,20 @@ def steps(args, name):
     return WORKLOADS[name].steps(args.cold) // args.accelerators
 
 
-def by_stormlp(args, name, folder):
+def stormlp_command(args, name, folder):
     workload = WORKLOADS[name]
     command = [args.stormlp, "train", name, "--accelerator", workload.accelerator, "--profile",
-               args.profile, "--accelerators", str(args.accelerators), "--data-dir", folder, "--files", str(workload.seen(args.cold)),
-               "--samples-per-file", str(workload.samples), "--steps",
-               str(steps(args, name)), "--epochs", "1", "--format", "json",
-               "--results-dir", os.path.join(args.dir, "results"),
+               args.profile, "--accelerators", str(args.accelerators), "--data-dir", folder,
+               "--files", str(workload.seen(args.cold)), "--samples-per-file", str(workload.samples), "--steps",
+               str(steps(args, name)), "--epochs", "1", "--format", "json", *args.client_options,
                "--params", "workflow.checkpoint=False"]
     compute = args.compute or workload.compute
-    if compute:
-        command += ["--compute-time", str(compute)]
+    return command + (["--compute-time", str(compute)] if compute else [])
+
+
+def by_stormlp(args, name, folder):
+    command = stormlp_command(args, name, folder)
+    command += ["--results-dir", os.path.join(args.dir, "results")]
     done, cpu = run(command, args.group)
     if done.returncode not in (0, 6):
         sys.exit(f"{' '.join(command)}\n{done.stderr}")
@@ -230,6 +187,33 @@ def by_dlio(args, name, folder):
 SIDES = {"dlio": by_dlio, "stormlp": by_stormlp}
 
 
+def client_options(args, name, folder):
+    """What DLIO itself takes here, as options of stormlp: in each step, and of the CPU for a GiB."""
+    small = make(args, name, 1024)
+    warm(small)
+    au, _, idle_cpu = by_dlio(args, name, small)
+    warm(folder)
+    _, _, busy_cpu = by_dlio(args, name, folder)
+    step_ms = compute_seconds(args, name, small) * (100 / au - 1) * 1e3
+    gib = sum(os.path.getsize(path) for path in data_files(folder)) / (1 << 30)
+    per_gib = max(busy_cpu - idle_cpu, 0) / gib
+    print(f"{name}: DLIO takes {step_ms:.3f} ms of each step, {per_gib:.3f} CPU s a GiB", flush=True)
+    return ["--client", "dlio", "--client-step", f"{step_ms:.3f}ms", "--client-cpu-per-gib",
+            f"{per_gib:.3f}"]
+
+
+def compute_seconds(args, name, folder):
+    """The compute time of a step that both sides emulate."""
+    chosen = args.compute or WORKLOADS[name].compute
+    if chosen:
+        return chosen
+    command = stormlp_command(args, name, folder) + ["--dry-run"]
+    done, _ = run(command)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}\n{done.stderr}")
+    return json.loads(done.stdout)["compute"]["seconds"]
+
+
 def medians(args, name, folder, label):
     """Runs both sides in turn; of each the medians of what a side returns and the device counted."""
     results = {side: [] for side in SIDES}
@@ -237,9 +221,9 @@ def medians(args, name, folder, label):
         order = list(SIDES) if number % 2 == 0 else list(reversed(SIDES))
         for side in order:
             drop(folder) if args.cold else warm(folder)
-            before = device_counters(folder)
+            before = args.counters(folder)
             au, throughput, cpu = SIDES[side](args, name, folder)
-            after = device_counters(folder)
+            after = args.counters(folder)
             reads, read_bytes = (after[0] - before[0], after[1] - before[1]) if before else (0, 0)
             results[side].append((au, throughput, cpu, read_bytes, read_bytes / max(reads, 1)))
             print(f"{label} {side:8} AU {au:6.2f} %  {throughput:9.2f} samples/s  CPU {cpu:6.1f} s"
@@ -289,11 +273,19 @@ def compare_cold(args, name, median):
 
 def compare(args, name):
     folder = make(args, name)
+    args.group, args.counters, args.client_options = None, slow_storage.device_counters, []
+    if args.client:
+        args.client_options = client_options(args, name, folder)
     with contextlib.ExitStack() as stack:
+        if args.latency_ms:
+            slow = slow_storage.delayed(args.dir, args.latency_ms, args.python)
+            mount_point, args.counters = stack.enter_context(slow)
+            warm(folder)
+            folder = os.path.join(mount_point, os.path.basename(folder))
         if args.read_ahead:
-            stack.enter_context(read_ahead(folder, args.read_ahead))
-        if args.is_limited:
-            limits = limited(folder, args.read_iops, args.read_mbs * 1_000_000)
+            stack.enter_context(slow_storage.read_ahead(folder, args.read_ahead))
+        if args.read_iops or args.read_mbs:
+            limits = slow_storage.limited(folder, args.read_iops, args.read_mbs * 1_000_000)
             args.group = stack.enter_context(limits)
         median = medians(args, name, folder, name)
     return compare_cold(args, name, median) if args.cold else compare_warm(args, name, median)
@@ -311,7 +303,9 @@ def main():
     parser.add_argument("--compute", type=float, help="seconds of a step, of all workloads")
     parser.add_argument("--read-iops", default=0, type=int, help="requests/s of the device")
     parser.add_argument("--read-mbs", default=0, type=int, help="MB/s of the device")
+    parser.add_argument("--latency-ms", default=0, type=float, help="of each request")
     parser.add_argument("--read-ahead", type=int, help="KiB")
+    parser.add_argument("--client", action="store_true", help="foretell with DLIO's own cost")
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--ceiling", action="store_true")
     parser.add_argument("--cosmoflow-compute", default=0.02, type=float, help="seconds")
@@ -319,7 +313,7 @@ def main():
     args = parser.parse_args()
     args.python = os.path.abspath(args.python) if os.sep in args.python else args.python
     WORKLOADS["cosmoflow"].compute = args.cosmoflow_compute
-    args.group, args.is_limited = None, bool(args.read_iops or args.read_mbs)
+    args.is_limited = bool(args.read_iops or args.read_mbs or args.latency_ms)
     args.cold = args.cold or args.is_limited or bool(args.read_ahead)
     good = [compare(args, name) for name in args.workload]
     sys.exit(0 if all(good) else 1)
