@@ -211,6 +211,33 @@ pub fn engine(asked: EngineChoice, host: &HostFacts, problems: &mut Problems) ->
     named
 }
 
+/// The engine of transfers on `path` that each thread keeps `depth` of in flight, where all of them
+/// might have had `engine`. A ring has nothing to gain from one transfer through the page cache: a
+/// plain call is fewer steps to the same copy.
+pub fn engine_at(
+    asked: EngineChoice,
+    engine: EngineKind,
+    path: PathKind,
+    depth: usize,
+) -> EngineKind {
+    if asked == EngineChoice::Auto && path.uses_page_cache() && depth == 1 {
+        EngineKind::Psync
+    } else {
+        engine
+    }
+}
+
+/// How many of `depth` transfers are gathered before they go to the kernel, when nobody says.
+/// Through the page cache the kernel is busy with what it was handed, so half of them go at once;
+/// a device works on what it has, and waits less for smaller batches.
+pub fn submit_batch(path: PathKind, depth: usize) -> usize {
+    if path.uses_page_cache() {
+        (depth / 2).max(1)
+    } else {
+        depth.min(4)
+    }
+}
+
 /// The accelerator that transfers on `path` end in, if they end in one: the one that was asked
 /// for, else the host's first, else host memory that stands in. A problem when the one that was
 /// asked for is not there, whatever the path.

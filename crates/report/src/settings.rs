@@ -15,7 +15,7 @@ pub(crate) fn of_matrix(report: &MatrixReport) -> Facts {
     let plan = &report.plan;
     let mut settings = Facts::default();
     settings.add("page cache", plan.cache.name());
-    settings.add("engine", plan.engine().1);
+    settings.add("engine", plan.host_engine());
     settings.add("memory", matrix::memory_words(report));
     settings.add("pages", plan.pages().name());
     if let Some(words) = plan.threads_in_words() {

@@ -197,7 +197,7 @@ pub(crate) fn make_files(
         storage,
         &layout,
         plan.seed,
-        plan.engine().1,
+        plan.host_engine(),
         observer,
         stop,
         &finished,

@@ -14,7 +14,7 @@ use crate::operation::{Direction, Operation};
 use crate::path::{EngineKind, MemoryKind, PathKind, buffers_needed};
 use crate::placement::Placement;
 use crate::problem::Problems;
-use crate::transport::{DeviceId, Transport};
+use crate::transport::{self, DeviceId, Transport};
 use crate::units::{ByteSize, short_size};
 
 /// Between the end of one cell and the start of the next, in seconds.
@@ -166,18 +166,21 @@ impl Context<'_> {
         let first = devices.next().filter(|_| path.ends_in_accelerator());
         let on_host = crew.workers.iter().any(|w| w.device == DeviceId::Host);
         let device = first.filter(|first| devices.all(|device| device == *first));
+        let depth = shape.depth as usize;
+        let engine = transport::engine_at(request.engine, self.engine, path, depth);
+        let batch = (request.submit_batch).map(|batch| batch as usize);
         Transport {
             memory: request.memory,
             emulated: path.ends_in_accelerator() && on_host,
             threads: crew.workers.len(),
-            queue_depth: shape.depth as usize,
+            queue_depth: depth,
             chunk_bytes: largest.next_multiple_of(PAGE_BYTES),
-            submit_batch: request.submit_batch as usize,
+            submit_batch: batch.unwrap_or_else(|| transport::submit_batch(path, depth)),
             pages: request.pages,
             register_buffers: request.register,
             wait: request.threading.wait.unwrap_or_default(),
             placement: self.placement.clone(),
-            ..Transport::bare(path, self.engine, request.engine, device)
+            ..Transport::bare(path, engine, request.engine, device)
         }
     }
 

@@ -30,12 +30,9 @@ pub(super) fn numbers(request: &MatrixRequest, problems: &mut Problems) {
         count("--queue-depth", *depth, MOST_IN_FLIGHT, problems);
     }
     count("--repeat", request.repeat, 1000, problems);
-    count(
-        "--submit-batch",
-        request.submit_batch,
-        MOST_IN_FLIGHT,
-        problems,
-    );
+    if let Some(batch) = request.submit_batch {
+        count("--submit-batch", batch, MOST_IN_FLIGHT, problems);
+    }
     match request.span {
         Span::Passes(passes) => count("--passes", passes, 1_000_000, problems),
         Span::Seconds(seconds) => {

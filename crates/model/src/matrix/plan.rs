@@ -182,6 +182,10 @@ pub struct MatrixPlan {
     pub files: Vec<FilePlan>,
     /// Bytes to be written before the first cell.
     pub layout_bytes: u64,
+    /// The engine of this host, which writes them and serves the cells where it is the best; `None`
+    /// in reports of before it was told.
+    #[serde(default)]
+    pub engine: Option<EngineKind>,
     /// Names of the jobs.
     pub job_names: Vec<String>,
     /// The crews that cells refer to.
@@ -202,12 +206,39 @@ fn yes() -> bool {
 }
 
 impl MatrixPlan {
-    /// The engine as it was asked for, and what it came to: the same in all cells.
-    pub fn engine(&self) -> (EngineChoice, EngineKind) {
-        let of = |cell: &CellPlan| (cell.transport.engine_asked, cell.transport.engine);
-        // Without a cell there is nothing for an engine to do.
-        let none = (EngineChoice::Auto, EngineKind::Psync);
-        self.cells.first().map_or(none, of)
+    /// The engine of this host; in older reports that of the cells, which all had the same.
+    pub fn host_engine(&self) -> EngineKind {
+        let first = || (self.cells.first()).map_or(EngineKind::Psync, |c| c.transport.engine);
+        self.engine.unwrap_or_else(first)
+    }
+
+    /// The engines of its cells, each once.
+    fn engines(&self) -> Vec<EngineKind> {
+        let mut engines = Vec::new();
+        for cell in &self.cells {
+            if cell.transport.path.has_engine() && !engines.contains(&cell.transport.engine) {
+                engines.push(cell.transport.engine);
+            }
+        }
+        engines
+    }
+
+    /// The engines in words, and whether stormlp chose them.
+    pub fn engines_in_words(&self) -> String {
+        let names: Vec<String> = self.engines().iter().map(ToString::to_string).collect();
+        let chosen = |cell: &CellPlan| cell.transport.engine_asked == EngineChoice::Auto;
+        let by_itself = |cell: &CellPlan| {
+            chosen(cell) && cell.transport.engine == EngineKind::Psync && names.len() > 1
+        };
+        if names.is_empty() {
+            "none".to_string()
+        } else if self.cells.iter().any(by_itself) {
+            "psync for single transfers through the page cache, else uring (auto)".to_string()
+        } else if self.cells.iter().any(chosen) {
+            format!("{} (auto)", names.join(", "))
+        } else {
+            names.join(", ")
+        }
     }
 
     /// The pages that buffers are to lie on: the same in all cells.

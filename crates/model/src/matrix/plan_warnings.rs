@@ -18,7 +18,6 @@ pub(super) fn all(
     request: &MatrixRequest,
     facts: &HostFacts,
     table: &FileTable,
-    engine: EngineKind,
     cells: &[CellPlan],
 ) -> Vec<Warning> {
     let runnable: Vec<&CellPlan> = (cells.iter())
@@ -53,7 +52,7 @@ pub(super) fn all(
             "its results include the page cache; --require-direct makes this an error",
         ));
     }
-    warnings.extend(queue_depth(engine, &runnable));
+    warnings.extend(queue_depth(&runnable));
     warnings.extend(cufile::all(request, facts, &runnable));
     warnings.extend(pattern_work(request, &runnable));
     warnings.extend(holes(table, &runnable));
@@ -141,22 +140,22 @@ fn lives_in_memory(table: &FileTable) -> Option<Warning> {
 }
 
 /// A queue depth that some paths cannot use.
-fn queue_depth(engine: EngineKind, runnable: &[&CellPlan]) -> Option<Warning> {
-    let blocks = |path: PathKind| match path {
+fn queue_depth(runnable: &[&CellPlan]) -> Option<Warning> {
+    let blocks = |cell: &CellPlan| match cell.transport.path {
         PathKind::Gds => true,
         // The copies of `cpu-async-gpu` overlap all the same, its reads and writes do not.
         PathKind::Cpu
         | PathKind::Buffered
         | PathKind::CpuGpu
         | PathKind::CpuAsyncGpu
-        | PathKind::PageCache => engine == EngineKind::Psync,
+        | PathKind::PageCache => cell.transport.engine == EngineKind::Psync,
         PathKind::GdsAsync
         | PathKind::GdsBatch
         | PathKind::GdsBatchStream
         | PathKind::GdsCompat
         | PathKind::Null => false,
     };
-    let blocking = (runnable.iter()).filter(|cell| blocks(cell.transport.path));
+    let blocking = (runnable.iter()).filter(|cell| blocks(cell));
     let deepest = blocking.max_by_key(|cell| cell.transport.queue_depth)?;
     (deepest.transport.queue_depth > 1).then(|| {
         Warning::new(

@@ -189,8 +189,8 @@ pub struct MatrixRequest {
     pub keep: bool,
     /// The engine of the CPU's paths.
     pub engine: EngineChoice,
-    /// Submissions gathered before they go to the kernel.
-    pub submit_batch: u32,
+    /// Submissions gathered before they go to the kernel; by path and depth when not said.
+    pub submit_batch: Option<u32>,
     /// Whether a `gds` path that falls back is an error.
     pub require_gds: bool,
     /// The level at which cuFile counts through the measured part; `None` leaves it to count routes
@@ -250,7 +250,7 @@ impl MatrixRequest {
             fsync: Fsync::Auto,
             keep: true,
             engine: EngineChoice::Auto,
-            submit_batch: 4,
+            submit_batch: None,
             require_gds: false,
             cufile_stats: None,
             require_direct: false,

@@ -8,6 +8,7 @@ use super::plan::{CellPlan, Crew, MatrixPlan, WorkerPlan};
 use super::request::{JobRequest, MatrixRequest, SharedFile, Target};
 use super::{cells, plan_warnings};
 use crate::facts::HostFacts;
+use crate::path::EngineKind;
 use crate::placement::{self, CpuList, HostNode, Placement};
 use crate::problem::Problems;
 use crate::transport::{self, DeviceId};
@@ -63,7 +64,7 @@ pub fn resolve(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let mut warnings = plan_warnings::all(request, facts, &table, engine, &cells);
+    let mut warnings = plan_warnings::all(request, facts, &table, &cells);
     warnings.extend(threading.warnings);
     Ok(plan(
         request,
@@ -71,6 +72,7 @@ pub fn resolve(
             devices,
             placement: threading.placement,
             table,
+            engine,
             crews,
             cells,
             region_bytes,
@@ -84,6 +86,7 @@ struct Decided {
     devices: Vec<DeviceId>,
     placement: Placement,
     table: FileTable,
+    engine: EngineKind,
     crews: Vec<Crew>,
     cells: Vec<CellPlan>,
     region_bytes: u64,
@@ -123,6 +126,7 @@ fn plan(request: &MatrixRequest, decided: Decided) -> MatrixPlan {
         folders: decided.table.folders,
         files: decided.table.files,
         layout_bytes,
+        engine: Some(decided.engine),
         job_names: request.jobs.iter().map(|job| job.name.clone()).collect(),
         crews: decided.crews,
         cells: decided.cells,

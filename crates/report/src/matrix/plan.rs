@@ -47,7 +47,7 @@ pub fn plan(plan: &MatrixPlan) -> Document {
         "how",
         format!(
             "engine {}, page cache {}, {span} a cell after {} of warm-up, buffers {} on {} pages",
-            plan.engine().1,
+            plan.engines_in_words(),
             plan.cache.name(),
             format_duration(plan.warmup_seconds),
             ByteSize(plan.region_bytes),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport, Measurement, Span};
-use stormlp_model::transport::{DeviceId, EngineChoice};
+use stormlp_model::transport::DeviceId;
 use stormlp_model::units::{ByteSize, GIB, counted, format_duration};
 
 use super::compare;
@@ -145,10 +145,7 @@ fn facts(report: &MatrixReport, groups: &[Group<'_>], document: &mut Document) {
         Span::Passes(1) => "one pass over the files a cell".to_string(),
         Span::Passes(passes) => format!("{passes} passes over the files a cell"),
     };
-    let engine = match plan.engine() {
-        (EngineChoice::Auto, engine) => format!("{engine} (auto)"),
-        (_, engine) => engine.to_string(),
-    };
+    let engine = plan.engines_in_words();
     facts.add(
         "how",
         format!("page cache {}, {span}, engine {engine}", plan.cache.name()),

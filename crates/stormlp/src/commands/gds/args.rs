@@ -204,7 +204,8 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "NAME")]
     engine: Option<EngineChoice>,
 
-    /// Transfers gathered before they go to the kernel [default: 4]
+    /// Transfers gathered before they go to the kernel [default: half the depth through the page
+    /// cache, else 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     submit_batch: Option<u32>,
 
@@ -341,7 +342,7 @@ fn take_devices(args: DeviceArgs, request: &mut MatrixRequest) {
     replace(&mut request.pages, args.pages);
     request.register = !args.no_register;
     replace(&mut request.engine, args.engine);
-    replace(&mut request.submit_batch, args.submit_batch);
+    request.submit_batch = args.submit_batch.or(request.submit_batch);
     replace(&mut request.seed, args.seed);
     request.unaligned = args.unaligned;
     request.require_gds = args.require_gds;
