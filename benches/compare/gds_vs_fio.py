@@ -83,7 +83,7 @@ def warm(file):
             pass
 
 
-def compare(title, pairs, ours, theirs, before=None):
+def compare(title, pairs, ours, theirs, before=None, name="fio"):
     """Runs both sides in turn and prints a block of medians and ratios."""
     mine, others = [], []
     for _ in range(pairs):
@@ -92,7 +92,7 @@ def compare(title, pairs, ours, theirs, before=None):
                 before()
             runs.append(side())
     seen = [sorted({run["pages"] for run in runs}) for runs in (mine, others)]
-    print(f"\n{title}\n  {'pages':>15}: stormlp {', '.join(seen[0])}; fio {', '.join(seen[1])}")
+    print(f"\n{title}\n  {'pages':>15}: stormlp {', '.join(seen[0])}; {name} {', '.join(seen[1])}")
     for key, unit, scale in (("iops", "IOPS", 1), ("bytes", "MiB/s", 1 << 20),
                              ("cpu_us", "us CPU per I/O", 1)):
         a = [run[key] / scale for run in mine]
@@ -102,7 +102,17 @@ def compare(title, pairs, ours, theirs, before=None):
         if ratios:
             spread = f"{statistics.median(ratios):.2f} [{min(ratios):.2f}-{max(ratios):.2f}]"
         print(f"  {unit:>15}: stormlp {statistics.median(a):>12.2f}   "
-              f"fio {statistics.median(b):>12.2f}   ratio {spread}", flush=True)
+              f"{name} {statistics.median(b):>12.2f}   ratio {spread}", flush=True)
+
+
+def ring_loop(args, block_bytes, depth):
+    """The same reads by a bare ring: what no program can be faster than."""
+    def once():
+        command = ["taskset", "-c", "0", args.ring_loop, args.file, str(block_bytes), str(depth),
+                   str(depth // 2), str(args.seconds)]
+        iops, cpu_us = map(float, subprocess.check_output(command, text=True).split())
+        return {"iops": iops, "bytes": iops * block_bytes, "cpu_us": cpu_us, "pages": "small pages"}
+    return once
 
 
 def null_ceiling(args):
@@ -125,6 +135,8 @@ def arguments():
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--stormlp", default="target/release/stormlp")
+    parser.add_argument("--ring-loop", help="target/release/examples/ring_loop, to compare with it "
+                        "too (cargo build --release -p stormlp-transfer --example ring_loop)")
     parser.add_argument("--dir", default=".", help="where the 4 GiB test file lies or is made")
     parser.add_argument("--size", default="4g")
     parser.add_argument("--pairs", type=int, default=5)
@@ -159,6 +171,10 @@ def main():
     hot_ours = ours(0, "buffered", "randread", "4K", 1, 32, "--cache", "as-is")
     compare("4 KiB random read, page cache warm, one pinned thread, depth 32; fio's defaults",
             args.pairs, hot_ours, theirs(*hot), heat)
+    if args.ring_loop:
+        compare("the same; a bare ring loop", args.pairs,
+                ours(0, "buffered", "randread", "4K", 1, 32, "--cache", "as-is", "--pages", "small"),
+                ring_loop(args, 4096, 32), heat, "ring")
     compare("the same; fio submitting in batches of 8", args.pairs, hot_ours,
             theirs(*hot, "--iodepth_batch_submit=8", "--iodepth_batch_complete_max=32"), heat)
     for pages in ("small", "huge"):
@@ -175,6 +191,10 @@ def main():
             args.pairs, ours(None, "buffered", "read", "1M", 2, 1, "--cache", "as-is"),
             theirs("--rw=read", "--bs=1M", "--direct=0", "--invalidate=0", "--ioengine=psync",
                    "--numjobs=2", "--offset_increment=50%"), heat)
+    single = ["--iodepth=1", "--direct=0", "--invalidate=0", "--ioengine=psync"]
+    compare("4 KiB random read, page cache warm, one thread, depth 1; fio's psync", args.pairs,
+            ours(None, "buffered", "randread", "4K", 1, 1, "--cache", "as-is"),
+            theirs("--rw=randread", "--bs=4k", *single), heat)
     null_ceiling(args)
 
 

@@ -20,8 +20,8 @@ const DIRECT_CHUNK_BYTES: u64 = 1 << 20;
 /// Chunks of one file in flight under direct I/O: a reader's one large `readv` is many requests
 /// to the device, too.
 const DIRECT_WINDOW: usize = 4;
-/// All buffers of a run together.
-const POOL_BYTES: u64 = 256 << 20;
+/// All buffers of a run together: with all else, 512 accelerators fit 256 MiB.
+const POOL_BYTES: u64 = 224 << 20;
 /// Blocking paths need a thread for each read in flight, up to this many.
 const BLOCKING_THREADS: usize = 64;
 /// Open files of a thread beside its reads and streams.
