@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use stormlp_transfer::TransferError;
@@ -303,8 +303,16 @@ fn parse_journal(text: &str) -> Result<Option<JournalText>, String> {
 pub struct Journal<'a> {
     storage: &'a dyn Storage,
     path: PathBuf,
-    /// The file, and where its next line goes.
-    file: Mutex<(File, u64)>,
+    end: Mutex<End>,
+}
+
+/// Where a journal goes on.
+struct End {
+    file: File,
+    /// Where its next line goes.
+    bytes: u64,
+    /// Lines that can wait for the next one.
+    waiting: String,
 }
 
 impl<'a> Journal<'a> {
@@ -329,22 +337,50 @@ impl<'a> Journal<'a> {
         Ok(Self {
             storage,
             path,
-            file: Mutex::new((file, text.len() as u64)),
+            end: Mutex::new(End {
+                file,
+                bytes: text.len() as u64,
+                waiting: String::new(),
+            }),
         })
     }
 
-    /// Adds that a file is whole: one write, so that a killed run leaves whole lines.
+    /// Adds a file that is about to get its name: one write, so that a killed run leaves whole
+    /// lines.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn add(&self, file: &ManifestFile) -> Result<(), ManifestError> {
-        let mut journal = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let (journal, end) = &mut *journal;
-        let line = line(file);
+        let mut end = self.lock();
+        end.waiting.push_str(&line(file));
+        self.write(&mut end)
+    }
+
+    /// Adds what a file is now that it has its name. It is listed already, and without this line it
+    /// would be known by its checksum: so the line is written with the next one.
+    pub fn amend(&self, file: &ManifestFile) {
+        self.lock().waiting.push_str(&line(file));
+    }
+
+    /// Writes the lines that wait.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn flush(&self) -> Result<(), ManifestError> {
+        self.write(&mut self.lock())
+    }
+
+    fn write(&self, end: &mut End) -> Result<(), ManifestError> {
+        let text = end.waiting.as_bytes();
         self.storage
-            .write_at(journal, &self.path, *end, line.as_bytes())?;
-        *end += line.len() as u64;
+            .write_at(&end.file, &self.path, end.bytes, text)?;
+        end.bytes += text.len() as u64;
+        end.waiting.clear();
         Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, End> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -195,6 +195,36 @@ fn both_engines_write_the_same_bytes() {
 }
 
 #[test]
+fn small_files_go_through_the_page_cache_and_hold_the_same_bytes() {
+    for format in [FormatKind::Npz, FormatKind::Tfrecord, FormatKind::Jpeg] {
+        let small = Recipe {
+            size: SizeRule::Length {
+                mean_bytes: 1000.0,
+                stdev_bytes: 300.0,
+            },
+            ..recipe(format.clone())
+        };
+        let made = [None, Some(EngineKind::Psync)].map(|engine| {
+            let folder = tempfile::tempdir().unwrap();
+            let mut plan = plan(folder.path(), small.clone(), Existing::Refuse);
+            plan.engine = engine;
+            let report = run(&plan).unwrap();
+            assert_eq!(report.engine, EngineKind::Psync, "{format:?}");
+            assert!(engine.is_some() || !report.direct, "{format:?}");
+            assert!(engine.is_some() || report.warnings.is_empty(), "{format:?}");
+            assert_eq!(faults(folder.path(), small.clone()), Vec::<String>::new());
+            let text = fs::read_to_string(folder.path().join(MANIFEST_NAME)).unwrap();
+            let files = Manifest::parse(&text).unwrap().files;
+            files
+                .into_iter()
+                .map(|file| (file.bytes, file.crc64))
+                .collect::<Vec<_>>()
+        });
+        assert_eq!(made[0], made[1], "{format:?}");
+    }
+}
+
+#[test]
 fn an_occupied_folder_is_refused_and_overwritten_only_when_told() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path(), recipe(FormatKind::Npz), Existing::Refuse);

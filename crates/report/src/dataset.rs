@@ -77,7 +77,7 @@ pub fn report(report: &GenerateReport) -> Document {
     let way = if report.direct {
         "O_DIRECT"
     } else {
-        "page cache"
+        "through the page cache"
     };
     facts.add(
         "how",

@@ -6,7 +6,7 @@
 //!     ring_loop FILE BLOCK_BYTES DEPTH BATCH SECONDS
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};
 
@@ -101,10 +101,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (cpu, begun) = (cpu_time(), Instant::now());
     let reads = task.run()?;
     let (cpu, seconds) = (cpu_time() - cpu, begun.elapsed().as_secs_f64());
-    println!(
+    writeln!(
+        io::stdout(),
         "{:.0} {:.3}",
         reads as f64 / seconds,
         cpu.as_secs_f64() * 1e6 / reads as f64
-    );
+    )?;
     Ok(())
 }

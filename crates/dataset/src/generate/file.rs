@@ -2,18 +2,19 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crc_fast::checksum;
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::storage::{self, Durability};
+use stormlp_transfer::storage::{self, Access, Durability};
 
 use super::GeneratePlan;
 use super::error::GenerateError;
 use super::lanes::Way;
-use super::sink::{CHECKSUM, FileSink, Writer, Written, trim};
+use super::sink::{CHECKSUM, FileSink, PlainFile, Target, Writer, Written, trim};
 use crate::content::BLOCK_BYTES;
-use crate::format::{EncodeError, Finish, SideFile, SidePlace, SinkError};
+use crate::format::{EncodeError, FileSpec, Finish, SideFile, SidePlace, SinkError};
 use crate::manifest::{Journal, ManifestFile, ManifestSideFile, crc64_text};
 
 /// Where files go and who is told.
@@ -21,6 +22,8 @@ pub(super) struct Context<'a> {
     pub(super) plan: &'a GeneratePlan,
     pub(super) way: Way,
     pub(super) journal: &'a Journal<'a>,
+    /// Counts bytes that are written with plain calls.
+    pub(super) plain_bytes: &'a AtomicU64,
     pub(super) stop: &'a StopToken,
 }
 
@@ -74,6 +77,9 @@ fn write(
     index: u64,
     path: &Path,
 ) -> Result<(Written, Finish), Trouble> {
+    if context.way.small {
+        return write_small(context, driver, index, path);
+    }
     let (plan, storage) = (context.plan, &context.plan.storage);
     let spec = plan.dataset.file(index);
     let space = plan
@@ -84,18 +90,8 @@ fn write(
     let io = |source: io::Error| TransferError::file("write", path, source);
     let keep = file.try_clone().map_err(io)?;
     let attached = driver.attach(file)?;
-    let mut sink = FileSink::new(driver, attached, context.stop);
-    let encoded = plan.dataset.format().encode(&spec, &mut sink);
-    let outcome = match encoded {
-        Ok(finish) => sink
-            .finish(&finish.patches)
-            .map(|written| (written, finish))
-            .map_err(EncodeError::Sink),
-        Err(error) => {
-            sink.cancel();
-            Err(error)
-        }
-    };
+    let sink = FileSink::new(driver, Target::Path(attached), context.stop);
+    let outcome = encode(plan, &spec, sink);
     let detached = driver.detach(attached);
     let (written, finish) = outcome.map_err(|error| trouble(path, error))?;
     detached?;
@@ -104,6 +100,45 @@ fn write(
         storage.sync(&keep, path)?;
     }
     Ok((written, finish))
+}
+
+/// The same for a small file: no preallocation, no engine, no trimming, and no sync of its own.
+fn write_small(
+    context: &Context<'_>,
+    driver: &mut Writer<'_>,
+    index: u64,
+    path: &Path,
+) -> Result<(Written, Finish), Trouble> {
+    let (plan, storage) = (context.plan, &*context.plan.storage);
+    let file = storage.open(path, Access::Create, false)?;
+    let target = Target::File(PlainFile {
+        storage,
+        file,
+        path,
+    });
+    let sink = FileSink::new(driver, target, context.stop);
+    let outcome = encode(plan, &plan.dataset.file(index), sink);
+    let (written, finish) = outcome.map_err(|error| trouble(path, error))?;
+    (context.plain_bytes).fetch_add(written.bytes, Ordering::Relaxed);
+    Ok((written, finish))
+}
+
+/// Has a file's content made and written to `sink`, to its end.
+fn encode(
+    plan: &GeneratePlan,
+    spec: &FileSpec,
+    mut sink: FileSink<'_, '_>,
+) -> Result<(Written, Finish), EncodeError> {
+    match plan.dataset.format().encode(spec, &mut sink) {
+        Ok(finish) => match sink.finish(&finish.patches) {
+            Ok(written) => Ok((written, finish)),
+            Err(error) => Err(EncodeError::Sink(error)),
+        },
+        Err(error) => {
+            sink.cancel();
+            Err(error)
+        }
+    }
 }
 
 fn trouble(path: &Path, error: EncodeError) -> Trouble {

@@ -47,17 +47,32 @@ pub(super) fn check_engine(engine: Option<EngineKind>) -> Result<(), GenerateErr
     }
 }
 
+/// Files smaller than this on average cost more to open for `O_DIRECT`, to preallocate and to trim
+/// than to write.
+const SMALL_FILE_BYTES: u64 = 64 << 10;
+
 /// How files are opened and moved, decided before the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Way {
     pub(super) engine: EngineKind,
     pub(super) direct: bool,
+    /// Whether files are small: written with plain calls through the page cache, and synced all at
+    /// once in the end.
+    pub(super) small: bool,
 }
 
 impl Way {
-    /// The engine asked for, or the best that this kernel allows; `O_DIRECT` where the folder's
-    /// file system has it.
+    /// Plain calls for small files, unless an engine was asked for. Otherwise the engine asked for,
+    /// or the best that this kernel allows; `O_DIRECT` where the folder's file system has it.
     pub(super) fn choose(plan: &GeneratePlan) -> Result<Self, GenerateError> {
+        let mean_bytes = plan.dataset.total_bytes() / plan.dataset.files().max(1);
+        if plan.engine.is_none() && mean_bytes < SMALL_FILE_BYTES {
+            return Ok(Self {
+                engine: EngineKind::Psync,
+                direct: false,
+                small: true,
+            });
+        }
         let engine = plan.engine.unwrap_or_else(|| match probe_uring() {
             Ok(_) => EngineKind::Uring,
             Err(_) => EngineKind::Psync,
@@ -65,6 +80,7 @@ impl Way {
         Ok(Self {
             engine,
             direct: has_direct(&*plan.storage, &plan.folder)?,
+            small: false,
         })
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use stormlp_model::event::Silent;
 use stormlp_model::evidence::Evidence;
+use stormlp_model::path::EngineKind;
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::storage::{Gate, Gated, Grant, Request, Storage};
 use stormlp_transfer::{
@@ -169,6 +170,8 @@ fn a_path_that_panics_ends_the_run_which_can_be_continued() {
     for seam in ["build", "attach", "submit", "wait"] {
         let folder = tempfile::tempdir().unwrap();
         let mut faulty = plan(folder.path(), dataset());
+        // Small files are written without a path unless an engine is asked for.
+        faulty.engine = Some(EngineKind::Psync);
         faulty.storage = Arc::new(Gated::new(faulty.storage, PanicsAt(seam)));
         let error = in_time(move || run(&faulty, &Silent, &StopToken::new()));
         let message = error.unwrap_err().to_string();

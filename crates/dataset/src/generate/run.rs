@@ -1,7 +1,7 @@
 //! The run: folders, threads, progress, and the manifest at the end.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -57,10 +57,15 @@ pub fn run(
     let cpu = CpuTimes::of_process();
     let started = Instant::now();
     crew.work(observer)?;
+    if way.small {
+        storage.sync_all(&plan.folder)?;
+    }
     let seconds = started.elapsed().as_secs_f64();
     let cpu = CpuTimes::of_process().since(cpu);
     let Outcome { made, failure } = crew.outcome();
     if let Some(failure) = failure {
+        // What went wrong first is what counts.
+        let _ = journal.flush();
         return Err(failure);
     }
     let bytes_written = made.values().map(|file| file.bytes).sum();
@@ -103,7 +108,7 @@ fn in_order(
 
 fn warnings(plan: &GeneratePlan, way: Way) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    if !way.direct {
+    if !way.direct && !way.small {
         warnings.push(Warning::new(
             WarningKind::NotDirect,
             format!("{} does not take O_DIRECT", plan.folder.display()),
@@ -142,6 +147,8 @@ struct Crew<'a> {
     stop: &'a StopToken,
     next: AtomicUsize,
     drivers: DriverSet,
+    /// Bytes that were written with plain calls.
+    plain_bytes: AtomicU64,
     failed: StopToken,
     outcome: Mutex<Outcome>,
 }
@@ -162,6 +169,7 @@ impl<'a> Crew<'a> {
             stop,
             next: AtomicUsize::new(0),
             drivers: DriverSet::new(plan.thread_count()),
+            plain_bytes: AtomicU64::new(0),
             failed: StopToken::new(),
             outcome: Mutex::new(Outcome {
                 made: HashMap::new(),
@@ -199,7 +207,8 @@ impl<'a> Crew<'a> {
             unit: Unit::Bytes,
         });
         // Files are written in whole blocks, and some begin with one that is written twice.
-        let done = || self.drivers.total().bytes.min(total);
+        let plain = || self.plain_bytes.load(Ordering::Relaxed);
+        let done = || (self.drivers.total().bytes + plain()).min(total);
         let thread = |(index, buffers)| self.thread(index, buffers);
         let buffers = buffers.into_iter().enumerate();
         let worked = crew::work("writer", buffers, observer, done, &self.failed, thread);
@@ -223,6 +232,7 @@ impl<'a> Crew<'a> {
             plan: self.plan,
             way: self.way,
             journal: self.journal,
+            plain_bytes: &self.plain_bytes,
             stop: self.stop,
         };
         while !self.failed.is_stopped() {
@@ -235,9 +245,7 @@ impl<'a> Crew<'a> {
             }
             match file::make(&context, &mut driver, index) {
                 Ok(file) => {
-                    if let Err(error) = self.journal.add(&file) {
-                        return self.fail(error.into());
-                    }
+                    self.journal.amend(&file);
                     self.lock().made.insert(index, file);
                 }
                 Err(Trouble::Stopped) => return self.stopped(),

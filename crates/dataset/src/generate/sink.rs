@@ -5,10 +5,12 @@
 
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 use crc_fast::{CrcAlgorithm, Digest, checksum, checksum_combine};
 use stormlp_model::operation::Direction;
 use stormlp_model::stop::StopToken;
+use stormlp_transfer::storage::Storage;
 use stormlp_transfer::{Driver, FileId, Place, Slot, TransferError};
 
 use crate::content::BLOCK_BYTES;
@@ -66,28 +68,25 @@ fn drain(driver: &mut Writer<'_>) -> Result<(), SinkError> {
     outcome
 }
 
-/// Starts writing the first `len` bytes of the slot.
-fn write(
-    driver: &mut Writer<'_>,
-    file: FileId,
-    offset: u64,
-    slot: Slot,
-    len: usize,
-) -> Result<(), SinkError> {
-    let place = Place {
-        direction: Direction::Write,
-        file,
-        offset,
-        len,
-    };
-    let submitted = driver.submit(slot, place, len);
-    submitted.map_err(SinkError::Io)
+/// What buffers are written to.
+pub(super) enum Target<'a> {
+    /// A file attached to the driver's path, in whole blocks, several in flight.
+    Path(FileId),
+    /// A file of its own, in plain calls.
+    File(PlainFile<'a>),
+}
+
+/// A small file, which nobody else writes to.
+pub(super) struct PlainFile<'a> {
+    pub(super) storage: &'a dyn Storage,
+    pub(super) file: File,
+    pub(super) path: &'a Path,
 }
 
 /// One file while it is written.
 pub(super) struct FileSink<'a, 'd> {
     driver: &'a mut Writer<'d>,
-    file: FileId,
+    target: Target<'a>,
     stop: &'a StopToken,
     current: Option<Slot>,
     /// The first buffer and how much of it is file, until a second one is asked for.
@@ -104,10 +103,10 @@ pub(super) struct Written {
 }
 
 impl<'a, 'd> FileSink<'a, 'd> {
-    pub(super) fn new(driver: &'a mut Writer<'d>, file: FileId, stop: &'a StopToken) -> Self {
+    pub(super) fn new(driver: &'a mut Writer<'d>, target: Target<'a>, stop: &'a StopToken) -> Self {
         Self {
             driver,
-            file,
+            target,
             stop,
             current: None,
             held: None,
@@ -149,14 +148,35 @@ impl<'a, 'd> FileSink<'a, 'd> {
         let mut slot = slot(self.driver)?;
         let bytes = self.head.len();
         host(&mut slot)[..bytes].copy_from_slice(&self.head);
-        write(self.driver, self.file, 0, slot, padded(bytes))
+        self.send(0, slot, bytes)
     }
 
-    /// Writes a buffer, zeros up to the next whole block.
+    /// Writes a buffer: for the driver's path with zeros up to the next whole block.
     fn send(&mut self, offset: u64, mut slot: Slot, bytes: usize) -> Result<(), SinkError> {
-        let whole = padded(bytes);
-        host(&mut slot)[bytes..whole].fill(0);
-        write(self.driver, self.file, offset, slot, whole)
+        match &self.target {
+            Target::Path(file) => {
+                let len = padded(bytes);
+                host(&mut slot)[bytes..len].fill(0);
+                let place = Place {
+                    direction: Direction::Write,
+                    file: *file,
+                    offset,
+                    len,
+                };
+                self.driver.submit(slot, place, len)
+            }
+            Target::File(PlainFile {
+                storage,
+                file,
+                path,
+            }) => {
+                let data = &host(&mut slot)[..bytes];
+                let written = storage.write_at(file, path, offset, data);
+                self.driver.put_back(slot);
+                written
+            }
+        }
+        .map_err(SinkError::Io)
     }
 
     /// Gives slots back that never flew.

@@ -224,8 +224,11 @@ impl TransferPath for BouncePath {
     fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
         let min = min.min(self.ready.len() + self.reading + self.copying);
         self.collect_copies(0);
+        // A look costs a call of the kernel: not where the wait that follows sees the same.
+        let waits_for_io = self.ready.len() < min && self.copying == 0 && self.reading > 0;
         // An engine that blocks would do the next read before it lets a finished copy go.
-        if !self.engine.blocks() || self.ready.is_empty() || self.ready.len() < min {
+        let looks = !self.engine.blocks() || self.ready.len() < min.max(1);
+        if looks && !waits_for_io {
             self.collect_io(IoWait::Look)?;
         }
         while self.ready.len() < min {

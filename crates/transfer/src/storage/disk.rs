@@ -145,12 +145,22 @@ impl Storage for Disk {
         self.sync(&opened.into(), folder)
     }
 
+    fn sync_all(&self, folder: &Path) -> Result<(), TransferError> {
+        let (opened, _) = reach::open(folder, OFlags::RDONLY | OFlags::DIRECTORY)
+            .map_err(|errno| TransferError::file("open", folder, reach::told(errno)))?;
+        rustix::fs::syncfs(&opened)
+            .map_err(|errno| TransferError::file("sync the file system of", folder, errno.into()))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<(), TransferError> {
         let rename = || {
             let (from, to) = (Spot::of(from)?, Spot::of(to)?);
             rustix::fs::renameat(from.folder(), &from.name, to.folder(), &to.name)
         };
-        rename().map_err(|errno| TransferError::file("rename", from, reach::told(errno)))
+        rename().map_err(|errno| TransferError::file("rename", from, reach::told(errno)))?;
+        reach::forget(from);
+        reach::forget(to);
+        Ok(())
     }
 
     fn remove(&self, path: &Path) -> Result<bool, TransferError> {

@@ -237,6 +237,11 @@ impl<G: Gate + 'static> Storage for Gated<G> {
         self.inner.sync_folder(folder)
     }
 
+    fn sync_all(&self, folder: &Path) -> Result<(), TransferError> {
+        self.pass(StorageOperation::Sync, folder, 0)?;
+        self.inner.sync_all(folder)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<(), TransferError> {
         self.pass(StorageOperation::Rename, from, 0)?;
         self.inner.rename(from, to)

@@ -240,6 +240,12 @@ pub trait Storage: Send + Sync {
     /// When the folder cannot be opened or synced.
     fn sync_folder(&self, folder: &Path) -> Result<(), TransferError>;
 
+    /// Makes all that was written to the file system of `folder` survive a crash, at once.
+    ///
+    /// # Errors
+    /// When the folder cannot be opened, or the kernel could not write all of it.
+    fn sync_all(&self, folder: &Path) -> Result<(), TransferError>;
+
     /// Gives a file or folder another name.
     ///
     /// # Errors

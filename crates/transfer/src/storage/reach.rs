@@ -17,6 +17,8 @@ use super::parent;
 const ON_THE_WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// No link anywhere, and no way out.
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
+/// Folders beneath a held one that stay open, since the next file lies there too.
+const KEPT_FOLDERS: usize = 16;
 /// How often a look-up is tried again that the kernel gave up because something was renamed.
 const TRIES: usize = 64;
 
@@ -29,6 +31,8 @@ struct Held {
     absolute: PathBuf,
     /// Once it is there.
     folder: Option<Arc<OwnedFd>>,
+    /// The folders beneath it where files were last reached, by their path from here.
+    kept: Vec<(PathBuf, Arc<OwnedFd>)>,
 }
 
 impl Held {
@@ -47,15 +51,29 @@ pub(super) fn hold(folder: &Path) {
             as_named: folder.to_path_buf(),
             absolute: std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf()),
             folder: open_folder(folder).ok().map(Arc::new),
+            kept: Vec::new(),
         });
     }
 }
 
-/// Forgets what a held folder was, since it was removed: it may be made anew.
+/// Forgets what a folder was, since it was removed or has another name now: there may be a new one.
+/// What is no folder is no matter.
 pub(super) fn forget(folder: &Path) {
+    let is_kept = |held: &Held| match held.rest(folder) {
+        Some(rest) => rest == Path::new("") || held.kept.iter().any(|(at, _)| at.starts_with(rest)),
+        None => false,
+    };
+    let known = HELD.read().unwrap_or_else(PoisonError::into_inner);
+    if !known.iter().any(is_kept) {
+        return;
+    }
+    drop(known);
     let mut held = HELD.write().unwrap_or_else(PoisonError::into_inner);
-    for one in held.iter_mut().filter(|one| one.as_named == folder) {
-        one.folder = None;
+    for one in held.iter_mut().filter(|one| is_kept(one)) {
+        one.kept.clear();
+        if one.as_named == folder {
+            one.folder = None;
+        }
     }
 }
 
@@ -77,7 +95,6 @@ enum Start {
     /// Names outside of held folders are looked up as ever.
     Anywhere,
     Held(Arc<OwnedFd>),
-    Below(OwnedFd),
 }
 
 impl Spot {
@@ -91,11 +108,18 @@ impl Spot {
         };
         let name = rest.file_name().ok_or(Errno::XDEV)?;
         let folder = match parent(rest) {
-            above if above == Path::new(".") => Start::Held(held),
-            above => Start::Below(open_beneath(&held, above, ON_THE_WAY, Mode::empty())?),
+            above if above == Path::new(".") => held,
+            above => match kept(path, above) {
+                Some(folder) => folder,
+                None => keep(
+                    path,
+                    above,
+                    open_beneath(&held, above, ON_THE_WAY, Mode::empty())?,
+                ),
+            },
         };
         Ok(Self {
-            folder,
+            folder: Start::Held(folder),
             name: name.into(),
         })
     }
@@ -105,7 +129,6 @@ impl Spot {
         match &self.folder {
             Start::Anywhere => CWD,
             Start::Held(folder) => folder.as_fd(),
-            Start::Below(folder) => folder.as_fd(),
         }
     }
 
@@ -188,9 +211,8 @@ pub(super) fn told(errno: Errno) -> io::Error {
 fn beneath(path: &Path) -> Result<Option<(Arc<OwnedFd>, &Path)>, Errno> {
     let found = {
         let held = HELD.read().unwrap_or_else(PoisonError::into_inner);
-        let around = held.iter().filter_map(|one| Some((one, one.rest(path)?)));
-        let innermost = around.min_by_key(|(_, rest)| rest.as_os_str().len());
-        match innermost {
+        let one = innermost(held.iter(), path);
+        match one.and_then(|one| Some((one, one.rest(path)?))) {
             None => return Ok(None),
             Some((_, rest)) if rest == Path::new("") => return Ok(None),
             Some((one, rest)) => (one.folder.clone(), one.as_named.clone(), rest),
@@ -208,6 +230,38 @@ fn beneath(path: &Path) -> Result<Option<(Arc<OwnedFd>, &Path)>, Errno> {
             Ok(Some((folder, rest)))
         }
     }
+}
+
+/// The held folder around `path`, innermost first.
+fn innermost<'a>(held: impl Iterator<Item = &'a Held>, path: &Path) -> Option<&'a Held> {
+    held.filter_map(|one| Some((one, one.rest(path)?)))
+        .min_by_key(|(_, rest)| rest.as_os_str().len())
+        .map(|(one, _)| one)
+}
+
+/// The folder `above` in the held one around `path`, where it is still open.
+fn kept(path: &Path, above: &Path) -> Option<Arc<OwnedFd>> {
+    let held = HELD.read().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = innermost(held.iter(), path)?.kept.iter();
+    kept.find(|(at, _)| at == above)
+        .map(|(_, folder)| Arc::clone(folder))
+}
+
+/// Keeps the folder `above` open for the next file there.
+fn keep(path: &Path, above: &Path, folder: OwnedFd) -> Arc<OwnedFd> {
+    let folder = Arc::new(folder);
+    let mut held = HELD.write().unwrap_or_else(PoisonError::into_inner);
+    let named = innermost(held.iter(), path).map(|one| one.as_named.clone());
+    if let Some(one) = held
+        .iter_mut()
+        .find(|one| Some(&one.as_named) == named.as_ref())
+    {
+        if one.kept.len() == KEPT_FOLDERS {
+            one.kept.remove(0);
+        }
+        one.kept.push((above.to_path_buf(), Arc::clone(&folder)));
+    }
+    folder
 }
 
 /// Opens what lies beneath a folder without following a link.
