@@ -19,9 +19,14 @@ mod build;
 
 /// `command` with the double, which does what `fault` says; `None`, with a message, without a C
 /// compiler.
-#[allow(clippy::print_stderr)]
 fn with_double(command: &mut Command, fault: &str) -> Option<()> {
-    let folder = match build::double(1190) {
+    with_double_of(1190, command, fault)
+}
+
+/// The same with the double of a version of libcufile, `1110` for 1.11.
+#[allow(clippy::print_stderr)]
+fn with_double_of(version: u32, command: &mut Command, fault: &str) -> Option<()> {
+    let folder = match build::double(version) {
         Ok(folder) => folder,
         Err(why) => {
             eprintln!("skipped: {why}");
@@ -151,4 +156,80 @@ fn gdsios_files_without_o_direct_go_to_cufile() {
     let evidence = &report["cells"][0]["evidence"];
     assert_eq!(evidence["direct_io"], "not_asked", "{evidence}");
     assert_eq!(report["plan"]["open_direct"], false);
+}
+
+/// A cell by cuFile's blocking calls, of two threads with 16 transfers each to a pass.
+fn gds_by_gds(folder: &Path, more: &str) -> Command {
+    let words = "--path gds --device cuda:0 --threads 2 --io-size 64K --file-size 1M";
+    gds::gds(folder, &format!("{words} {more}"))
+}
+
+#[test]
+fn what_was_direct_is_never_called_a_fallback() {
+    for (version, more, effective, proof, warning) in [
+        (1190, "", "gds", "counters", None),
+        (
+            1190,
+            "--cufile-stats 0",
+            "null",
+            "none",
+            Some("path_not_proven"),
+        ),
+        (1190, "--cufile-stats 3", "gds", "counters", None),
+        (1140, "", "null", "none", Some("path_not_proven")),
+        (1140, "--require-gds", "gds", "compat_forbidden", None),
+        (1110, "", "null", "none", Some("path_not_proven")),
+        (1110, "--require-gds", "gds", "compat_forbidden", None),
+    ] {
+        let folder = gds::folder();
+        let mut command = gds_by_gds(folder.path(), &format!("--passes 1 {more}"));
+        let Some(()) = with_double_of(version, &mut command, "direct") else {
+            return;
+        };
+        command.assert().success();
+        let (report, _) = left(folder.path());
+        let cell = &report["cells"][0];
+        let ran = cell["effective_path"].as_str().unwrap_or("null");
+        assert_eq!(ran, effective, "{version} {more}");
+        let cufile = &cell["evidence"]["cufile"];
+        assert_eq!(cufile["proof"], proof, "{version} {more}");
+        let counted = match (version, more) {
+            (1190, "") => "beforehand",
+            (1190, "--cufile-stats 3") => "throughout",
+            _ => "never",
+        };
+        assert_eq!(cufile["counted"], counted, "{version} {more}");
+        let kinds = kinds(cell);
+        assert!(
+            !kinds.contains(&"path_fell_back"),
+            "{version} {more} {kinds:?}"
+        );
+        let unproven = kinds.contains(&"path_not_proven");
+        assert_eq!(unproven, warning.is_some(), "{version} {more} {kinds:?}");
+    }
+}
+
+#[test]
+fn a_longer_cell_makes_more_calls_that_move_data_and_no_others() {
+    let calls = |passes: u32| {
+        let folder = gds::folder();
+        let mut command = gds_by_gds(folder.path(), &format!("--passes {passes}"));
+        with_double(&mut command, "direct")?;
+        let told = folder.path().join("calls");
+        command.env("DOUBLE_CALLS", &told).assert().success();
+        let text = fs::read_to_string(told).expect("the double tells its calls");
+        let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
+        lines.sort();
+        let (reads, others) = lines
+            .into_iter()
+            .partition::<Vec<_>, _>(|line| line.starts_with("cuFileRead "));
+        Some((reads, others))
+    };
+    let (Some(short), Some(long)) = (calls(1), calls(4)) else {
+        return;
+    };
+    assert_eq!(short.1, long.1);
+    // Eight transfers of each thread are rehearsed, and 16 make up a pass.
+    assert_eq!(short.0, ["cuFileRead 48"]);
+    assert_eq!(long.0, ["cuFileRead 144"]);
 }

@@ -9,7 +9,8 @@ use stormlp_model::path::PathKind;
 /// The evidence of the crew that asked for `path`; `None` without threads.
 pub(crate) fn combine(path: PathKind, workers: &[&Evidence]) -> Option<Evidence> {
     let mut combined = (*fullest(workers)?).clone();
-    if let Some(fell_back) = workers.iter().find(|e| e.effective_path != Some(path)) {
+    let fell_back = workers.iter().find(|e| e.effective_path != Some(path));
+    if let Some(fell_back) = fell_back.filter(|_| combined.effective_path == Some(path)) {
         combined.effective_path = fell_back.effective_path;
         combined.summary.clone_from(&fell_back.summary);
     }
@@ -66,6 +67,7 @@ fn engine(all: &[&EngineFacts]) -> Option<EngineFacts> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use stormlp_model::evidence::CuFileEvidence;
     use stormlp_model::path::EngineKind;
 
     fn evidence(fallbacks: &[&str]) -> Evidence {
@@ -93,6 +95,22 @@ mod tests {
             .unwrap();
         assert!(!facts.registered_buffers && facts.registered_files);
         assert_eq!(facts.fallbacks, ["1 of 3 threads: no locked memory"]);
+    }
+
+    #[test]
+    fn the_thread_that_saw_the_most_speaks_for_all_that_fell_back() {
+        let fell_back = |posix, summary: &str| Evidence {
+            effective_path: Some(PathKind::GdsCompat),
+            summary: summary.to_string(),
+            cufile: Some(CuFileEvidence {
+                posix_operations: Some(posix),
+                ..CuFileEvidence::default()
+            }),
+            ..evidence(&[])
+        };
+        let (some, all) = (fell_back(13, "some"), fell_back(16, "all"));
+        let cell = combine(PathKind::Gds, &[&some, &all]).unwrap();
+        assert_eq!(cell.summary, "all");
     }
 
     #[test]

@@ -126,10 +126,7 @@ impl Evidence {
         Some(match unproven {
             Some(cufile) => Warning::new(
                 WarningKind::PathNotProven,
-                format!(
-                    "{asked} ran, but by which route is not proven: {}",
-                    self.summary
-                ),
+                format!("{asked} ran, but {}", self.summary),
                 cufile.to_prove.clone().unwrap_or_default(),
             ),
             None => Warning::new(

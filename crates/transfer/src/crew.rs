@@ -66,7 +66,11 @@ pub fn run<T: Send, R: Send, W>(
         for (index, item) in items.into_iter().enumerate() {
             let (name, watcher) = (format!("{name}-{index}"), watcher.clone());
             let body = move || {
-                let mut start = Start { gate, here: false };
+                let mut start = Start {
+                    gate,
+                    here: false,
+                    measured: false,
+                };
                 let name = thread::current().name().unwrap_or_default().to_string();
                 let result = guarded(&name, || work(item, &mut start));
                 if result.is_err() {
@@ -113,6 +117,8 @@ struct State {
     /// Threads that are ready, or over.
     here: usize,
     over: usize,
+    /// Threads that have measured, or are over without.
+    measured: usize,
     opened: Option<Instant>,
 }
 
@@ -137,6 +143,7 @@ impl Gate {
 pub struct Start<'a> {
     gate: &'a Gate,
     here: bool,
+    measured: bool,
 }
 
 impl Start<'_> {
@@ -150,10 +157,22 @@ impl Start<'_> {
         state.opened.unwrap_or_else(Instant::now)
     }
 
+    /// Says that the thread has measured and waits until all have, so that what it takes down
+    /// holds up nobody.
+    pub fn wait_for_the_others(&mut self) {
+        let mut state = self.gate.lock();
+        state.measured += usize::from(!self.measured);
+        self.measured = true;
+        drop(state);
+        self.gate.changed.notify_all();
+        drop(self.gate.wait_while(|state| state.measured < state.here));
+    }
+
     fn arrive(&mut self, over: bool) {
         let mut state = self.gate.lock();
         state.here += usize::from(!self.here);
         state.over += usize::from(over);
+        state.measured += usize::from(over && !self.measured);
         self.here = true;
         self.gate.changed.notify_all();
     }

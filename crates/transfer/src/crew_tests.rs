@@ -80,3 +80,25 @@ fn a_panic_of_the_watching_thread_lets_the_others_go() {
         assert!(error.to_string().contains("main panicked: cannot watch"));
     }
 }
+
+#[test]
+fn nothing_is_taken_down_while_others_measure() {
+    let measured = in_time(|| {
+        let failed = StopToken::new();
+        let still = std::sync::atomic::AtomicUsize::new(3);
+        let work = |index: u64, start: &mut Start<'_>| {
+            start.wait();
+            thread::sleep(Duration::from_millis(index));
+            still.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+            if index == 2 {
+                // One that ends without a word holds nobody up.
+                return 0;
+            }
+            start.wait_for_the_others();
+            still.load(std::sync::atomic::Ordering::SeqCst)
+        };
+        let results = run("tester", 0..3, &failed, work, |watch| watch.open());
+        results.unwrap().0
+    });
+    assert_eq!(measured, [0, 0, 0]);
+}

@@ -161,6 +161,8 @@ impl<'a> Worker<'a> {
             last = Instant::now();
             last - before
         });
+        // To ask cuFile about its routes, and to give back memory and files, takes others' time.
+        start.wait_for_the_others();
         Outcome {
             sync,
             evidence: self.driver.evidence(),

@@ -89,6 +89,11 @@ impl Api {
         self.version
     }
 
+    /// Whether the library can count transfers by their routes.
+    pub(crate) fn counts_routes(&self) -> bool {
+        self.stats.is_some()
+    }
+
     /// Opens the first of `candidates` that the loader takes.
     fn open(candidates: &[PathBuf]) -> Result<Self, CuFileError> {
         let mut tried = Vec::new();

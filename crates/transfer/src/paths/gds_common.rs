@@ -230,6 +230,7 @@ impl GdsCommon {
             compat_mode_allowed,
             operations,
             counted,
+            can_count: self.driver.api().counts_routes(),
             nvfs,
             moved,
             no_p2pdma: self.driver.no_p2pdma(),

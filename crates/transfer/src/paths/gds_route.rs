@@ -48,6 +48,8 @@ pub(super) struct Seen<'a> {
     /// What cuFile counted, and when.
     pub(super) operations: Option<Operations>,
     pub(super) counted: Counted,
+    /// Whether the library can count them, if it is told to.
+    pub(super) can_count: bool,
     /// What nvidia-fs counted.
     pub(super) nvfs: NvidiaFs,
     /// What the paths of this process moved, as they count it themselves.
@@ -211,9 +213,10 @@ fn by_elimination(seen: &Seen<'_>) -> Option<Verdict> {
 
 /// Nothing shows it.
 fn unproven(seen: &Seen<'_>) -> Verdict {
-    let counters = match seen.operations {
-        Some(_) => "cuFile's counters stayed at zero",
-        None => "cuFile counted no routes (1.15 or later can)",
+    let counters = match (seen.operations, seen.can_count) {
+        (Some(_), _) => "cuFile's counters of routes stayed at zero",
+        (None, true) => "cuFile was told to count no routes",
+        (None, false) => "this libcufile counts no routes (1.15 or later does)",
     };
     let kernel = match seen.nvfs {
         NvidiaFs::Absent => "nvidia-fs is not loaded".to_string(),
@@ -224,8 +227,12 @@ fn unproven(seen: &Seen<'_>) -> Verdict {
         ),
     };
     let why = format!("{counters}, {kernel}, and compatibility mode was allowed");
-    let forbid = "--require-gds makes a fallback an error, which proves the direct route";
+    let forbid =
+        "run with --require-gds, which makes a fallback an error and so proves the direct route";
     let to_prove = match seen.nvfs {
+        _ if seen.operations.is_none() && seen.can_count => {
+            format!("leave out --cufile-stats, and routes are counted; or {forbid}")
+        }
         NvidiaFs::NotCounting => format!("have nvidia-fs count (`{TO_ENABLE}`); or {forbid}"),
         NvidiaFs::Absent | NvidiaFs::Counting(_) => forbid.to_string(),
     };

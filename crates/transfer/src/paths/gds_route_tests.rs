@@ -9,6 +9,7 @@ fn nothing() -> Seen<'static> {
         compat_mode_allowed: Some(true),
         operations: None,
         counted: Counted::Never,
+        can_count: false,
         nvfs: NvidiaFs::Absent,
         moved: Moved {
             operations: 100,
@@ -59,6 +60,12 @@ fn a_direct_path_without_counts_is_not_proven_and_no_fallback() {
         );
         assert!(verdict.to_prove.unwrap().contains("--require-gds"));
     }
+    let told_not_to = Seen {
+        can_count: true,
+        ..nothing()
+    };
+    let to_prove = judge(&told_not_to).to_prove.unwrap();
+    assert!(to_prove.contains("--cufile-stats"), "{to_prove}");
     let off = Seen {
         nvfs: NvidiaFs::NotCounting,
         no_p2pdma: Some("there is none"),

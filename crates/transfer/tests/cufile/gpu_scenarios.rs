@@ -71,6 +71,11 @@ pub(crate) fn all() -> Vec<Scenario> {
             "last-first",
             taken_as_they_end,
         ),
+        double(
+            "double_gpu_numbers_follow_the_bus",
+            "",
+            numbers_follow_the_bus,
+        ),
         double("double_gpu_without_its_fabric", "no-fabric", no_fabric),
         double(
             "double_gpu_half_pinned_buffers_are_unpinned",
@@ -324,6 +329,17 @@ fn taken_as_they_end() {
     }
     // Submitted as 0, 1, 2, 3, and over in the opposite order.
     assert_eq!(order, [3, 2, 1, 0]);
+}
+
+fn numbers_follow_the_bus() {
+    let order = || std::env::var("CUDA_DEVICE_ORDER").ok();
+    cuda::number_devices_by_bus();
+    assert_eq!(order().as_deref(), Some("PCI_BUS_ID"));
+    // SAFETY: this child has a single thread, and nobody else reads the environment.
+    unsafe { std::env::set_var("CUDA_DEVICE_ORDER", "FASTEST_FIRST") };
+    cuda::number_devices_by_bus();
+    assert_eq!(order().as_deref(), Some("FASTEST_FIRST"));
+    cuda::devices().unwrap();
 }
 
 fn no_fabric() {
