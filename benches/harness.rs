@@ -15,7 +15,7 @@ use stormlp_emulator::training::machine::{
     ClientWork, Landed, Leftover, Loader, Machine, Pace, PhaseSpec, ReadRequest, Share, Workers,
     WorkersConfig,
 };
-use stormlp_model::checkpoint::ContentFacts;
+use stormlp_model::checkpoint::{Container, ContentFacts};
 use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::operation::Direction;
 use stormlp_model::path::{EngineKind, PathKind};
@@ -108,6 +108,7 @@ fn checkpoint_content(criterion: &mut Criterion) {
         seed: 7,
         source_bytes: 4 << 20,
         stamped: true,
+        container: Container::Raw,
     };
     let content = CheckpointContent::new(facts);
     let mut buffer = content.source().to_vec();

@@ -341,3 +341,115 @@ fn the_help_ends_with_worked_examples() {
         "{text}"
     );
 }
+
+/// Whether `python` (`STORMLP_PYTHON`) ran `script` with `arguments`; not where it has no torch.
+fn torch(script: &str, arguments: &[&Path]) -> bool {
+    let python = std::env::var("STORMLP_PYTHON").unwrap_or_else(|_| "python3".to_string());
+    let run = |script: &str| {
+        std::process::Command::new(&python)
+            .args(["-c", script])
+            .args(arguments)
+            .output()
+    };
+    if !run("import torch").is_ok_and(|output| output.status.success()) {
+        return false;
+    }
+    let output = run(script).unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    true
+}
+
+#[test]
+fn torch_loads_what_is_packed_for_it_and_every_byte_is_checked_too() {
+    let folder = folder();
+    for path in ["buffered", "cpu", "cpu-gpu"] {
+        let dir = folder.path().join(path);
+        let words = [
+            "--container",
+            "torch",
+            "--writes",
+            "2",
+            "--reads",
+            "2",
+            "--verify",
+        ];
+        let mut save = tiny(folder.path(), &words);
+        let save = save
+            .args(["--path", path, "--chunk-size", "64K", "--dir"])
+            .arg(&dir);
+        let report = json(save);
+        assert_eq!(report["plan"]["content"]["container"], "torch");
+        // As it was saved, without being asked.
+        let words = ["--writes", "0", "--reads", "2", "--verify", "--dir"];
+        let again = json(tiny(folder.path(), &words).arg(&dir));
+        assert_eq!(again["verified_bytes"], report["verified_bytes"]);
+        let script = "
+import sys, torch
+model = torch.load(sys.argv[1] + '/layer_1-model_0_model_states.pt')
+assert all(t.dtype == torch.float16 and t.dim() == 1 for t in model.values())
+assert sum(t.numel() for t in model.values()) * 2 == 984064
+optimizer = torch.load(sys.argv[1] + '/zero_pp_rank_0_mp_rank_0_optim_states.pt', mmap=True)
+assert sorted(optimizer) == ['0', '1', '2', '3', '4', '5']
+assert sum(t.numel() for t in optimizer.values()) * 4 == 6685056
+";
+        // Starting Python with it takes seconds.
+        if path == "buffered" {
+            torch(script, &[&dir.join("global_epoch1_step1")]);
+        }
+    }
+}
+
+#[test]
+fn checkpoints_of_others_are_restored_by_names_and_sizes() {
+    let folder = folder();
+    let save = [
+        "--container",
+        "torch",
+        "--writes",
+        "2",
+        "--reads",
+        "0",
+        "--dir",
+        "theirs",
+    ];
+    tiny(folder.path(), &save).assert().success();
+    let step = |step: u32| {
+        folder
+            .path()
+            .join(format!("theirs/global_epoch1_step{step}"))
+    };
+    for number in [1, 2] {
+        fs::remove_file(step(number).join(".stormlp-checkpoint.json")).unwrap();
+    }
+    let restore = ["--writes", "0", "--dir", "theirs"];
+    let report = json(&mut tiny(folder.path(), &restore));
+    assert_eq!(report["restores"].as_array().unwrap().len(), 2);
+    let warnings = report["warnings"].as_array().unwrap();
+    let said = |warning: &Value| warning["fact"].as_str().unwrap().contains("made by others");
+    assert!(warnings.iter().any(said), "{warnings:?}");
+
+    let mut verify = tiny(folder.path(), &restore);
+    let text = stderr(verify.arg("--verify").assert().code(3));
+    assert!(text.contains("nothing says what they must hold"), "{text}");
+    // Nothing of others is removed, and nothing written over.
+    tiny(folder.path(), &["--writes", "1", "--dir", "theirs"])
+        .assert()
+        .code(4);
+    tiny(folder.path(), &["--clean", "--dir", "theirs"])
+        .assert()
+        .success();
+
+    let file = "layer_1-model_0_model_states.pt";
+    for number in [1, 2] {
+        fs::write(step(number).join(file), "too short").unwrap();
+    }
+    let text = stderr(tiny(folder.path(), &restore).assert().code(4));
+    assert!(
+        text.contains("has 9 bytes, its tensors take 984064"),
+        "{text}"
+    );
+}

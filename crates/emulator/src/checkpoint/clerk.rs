@@ -4,10 +4,10 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use stormlp_model::checkpoint::Parts;
+use stormlp_model::checkpoint::{Framing, Parts};
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::guarded;
 use stormlp_transfer::storage::{Access, Storage, temporary_name};
@@ -23,6 +23,8 @@ pub(super) struct FileTask {
     pub(super) bytes: u64,
     /// Its number in the content.
     pub(super) key: u64,
+    /// What lies over the content; `None` where that is nothing, or need not be known.
+    pub(super) framing: Option<Arc<Framing>>,
 }
 
 /// Something to be done for a rank.

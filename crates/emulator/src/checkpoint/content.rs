@@ -6,6 +6,8 @@
 //! size storage compares, and every byte can be checked. What storage could still find is that
 //! sectors a transfer's length apart are *similar*: all but the stamp is the same.
 
+use std::ops::Range;
+
 use stormlp_model::checkpoint::ContentFacts;
 use stormlp_model::pattern::{Mismatch, Pattern};
 
@@ -59,6 +61,28 @@ impl CheckpointContent {
         }
     }
 
+    /// Makes the sector at byte `at`, or as much of it as `sector` holds.
+    fn sector(&self, pattern: Pattern, at: u64, sector: &mut [u8]) {
+        let from = (at % self.facts.source_bytes) as usize;
+        sector.copy_from_slice(&self.source[from..from + sector.len()]);
+        if self.facts.stamped {
+            let len = sector.len().min(STAMP_BYTES);
+            sector[..len].copy_from_slice(&stamp_at(pattern, at)[..len]);
+        }
+    }
+
+    /// Makes the bytes `range` of `buffer`, which is of `offset` of file `key`, a multiple of a
+    /// sector, what content they would be.
+    pub fn expect(&self, key: u64, offset: u64, range: Range<usize>, buffer: &mut [u8]) {
+        let pattern = Pattern::new(self.facts.seed, key);
+        let mut sector = [0; SECTOR_BYTES];
+        for start in (range.start / SECTOR_BYTES * SECTOR_BYTES..range.end).step_by(SECTOR_BYTES) {
+            self.sector(pattern, offset + start as u64, &mut sector);
+            let (from, to) = (range.start.max(start), range.end.min(start + SECTOR_BYTES));
+            buffer[from..to].copy_from_slice(&sector[from - start..to - start]);
+        }
+    }
+
     /// Compares what was read at `offset` of file `key`, a multiple of a sector, with what must
     /// be there.
     pub fn check(&self, key: u64, offset: u64, found: &[u8]) -> Result<(), Mismatch> {
@@ -66,13 +90,8 @@ impl CheckpointContent {
         let mut expected = [0; SECTOR_BYTES];
         for (start, sector) in (0..).step_by(SECTOR_BYTES).zip(found.chunks(SECTOR_BYTES)) {
             let at = offset + start as u64;
-            let from = (at % self.facts.source_bytes) as usize;
             let expected = &mut expected[..sector.len()];
-            expected.copy_from_slice(&self.source[from..from + sector.len()]);
-            if self.facts.stamped {
-                let len = sector.len().min(STAMP_BYTES);
-                expected[..len].copy_from_slice(&stamp_at(pattern, at)[..len]);
-            }
+            self.sector(pattern, at, expected);
             if expected == sector {
                 continue;
             }
@@ -100,12 +119,14 @@ fn stamp_at(pattern: Pattern, at: u64) -> [u8; STAMP_BYTES] {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use stormlp_model::checkpoint::Container;
 
     fn content(stamped: bool) -> CheckpointContent {
         CheckpointContent::new(ContentFacts {
             seed: 7,
             source_bytes: 32 * SECTOR_BYTES as u64,
             stamped,
+            container: Container::Raw,
         })
     }
 

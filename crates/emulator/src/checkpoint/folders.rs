@@ -139,6 +139,7 @@ fn saved_parts(
                 Some(Ok(marker)) => not_made(storage, &folder, marker)?,
                 _ => None,
             },
+            unmarked: None,
             marker,
             files,
             hole_bytes,

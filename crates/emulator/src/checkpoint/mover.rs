@@ -13,6 +13,7 @@ use stormlp_model::checkpoint::{FsyncPolicy, Parts, RankResult, gib_per_second};
 use stormlp_model::evidence::Evidence;
 use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::operation::Direction;
+use stormlp_model::pattern::Mismatch;
 use stormlp_transfer::{Driver, FileId, Landed, Place, Slot, TransferError};
 
 use super::clerk::{Answer, FileTask, Job, Request};
@@ -38,6 +39,61 @@ pub(super) struct MoveRules<'a> {
     pub(super) verify: bool,
     pub(super) stamped: bool,
     pub(super) content: &'a CheckpointContent,
+}
+
+impl MoveRules<'_> {
+    /// Makes `buffer`, which holds the source, what `piece` of a file must be.
+    fn lay(&self, task: &FileTask, piece: Piece, buffer: &mut [u8]) {
+        if self.stamped {
+            self.content.stamp(task.key, piece.offset, buffer);
+        }
+        for (place, bytes) in task.framing_of(piece) {
+            buffer[place..place + bytes.len()].copy_from_slice(bytes);
+        }
+    }
+
+    /// Puts the source back where `piece` of a file had something else than content.
+    fn lift(&self, task: &FileTask, piece: Piece, buffer: &mut [u8]) {
+        for (place, bytes) in task.framing_of(piece) {
+            let range = place..place + bytes.len();
+            buffer[range.clone()].copy_from_slice(&self.content.source()[range]);
+        }
+    }
+
+    /// Compares what was read of a file with what must be there.
+    fn compare(&self, task: &FileTask, piece: Piece, found: &[u8]) -> Result<(), Mismatch> {
+        if !task.is_framed(piece) {
+            return self.content.check(task.key, piece.offset, found);
+        }
+        // Framing that is as it must be is content to the check.
+        let mut plain = found.to_vec();
+        for (place, bytes) in task.framing_of(piece) {
+            let pairs = bytes.iter().zip(&found[place..]);
+            if let Some(at) = pairs.clone().position(|(wanted, found)| wanted != found) {
+                return Err(Mismatch {
+                    at: place + at,
+                    expected: bytes[at],
+                    found: found[place + at],
+                });
+            }
+            let range = place..place + bytes.len();
+            self.content
+                .expect(task.key, piece.offset, range, &mut plain);
+        }
+        self.content.check(task.key, piece.offset, &plain)
+    }
+}
+
+impl FileTask {
+    /// What lies over the content in `piece`.
+    fn framing_of(&self, piece: Piece) -> impl Iterator<Item = (usize, &[u8])> {
+        let framing = self.framing.iter();
+        framing.flat_map(move |framing| framing.within(piece.offset, piece.len))
+    }
+
+    fn is_framed(&self, piece: Piece) -> bool {
+        self.framing_of(piece).next().is_some()
+    }
 }
 
 /// A rank and its files.
@@ -308,19 +364,16 @@ impl<'a> Mover<'a> {
 
     fn submit(&mut self, mut slot: Slot, flight: Flight) -> Result<(), CheckpointError> {
         let open = self.ranks[flight.rank].open();
-        let (piece, key) = (flight.piece, open.task.key);
-        if self.rules.direction == Direction::Write && self.rules.stamped {
+        let (piece, rules) = (flight.piece, &self.rules);
+        let framed = open.task.is_framed(piece);
+        if rules.direction == Direction::Write && (rules.stamped || framed) {
             let len = piece.len as usize;
             match slot.host_mut() {
-                Some(bytes) => self
-                    .rules
-                    .content
-                    .stamp(key, piece.offset, &mut bytes[..len]),
+                Some(bytes) => rules.lay(&open.task, piece, &mut bytes[..len]),
                 None => {
-                    self.rules
-                        .content
-                        .stamp(key, piece.offset, &mut self.scratch[..len]);
+                    rules.lay(&open.task, piece, &mut self.scratch[..len]);
                     slot.copy_in(&self.scratch[..len])?;
+                    rules.lift(&open.task, piece, &mut self.scratch[..len]);
                 }
             }
         }
@@ -343,7 +396,7 @@ impl<'a> Mover<'a> {
     fn completed(&mut self, landed: Landed<Flight>) -> Result<(), CheckpointError> {
         let Landed {
             tag: flight,
-            slot,
+            mut slot,
             submitted,
             result,
         } = landed;
@@ -363,6 +416,9 @@ impl<'a> Mover<'a> {
         }
         if self.rules.verify && self.rules.direction == Direction::Read {
             self.check(rank, piece, &slot)?;
+        }
+        if self.rules.direction == Direction::Write {
+            self.lift(rank, piece, &mut slot)?;
         }
         self.driver.put_back(slot);
         let state = &mut self.ranks[rank];
@@ -390,6 +446,20 @@ impl<'a> Mover<'a> {
         })
     }
 
+    /// Takes from a buffer what lay over the content, so that the next file finds it as it was.
+    fn lift(&mut self, rank: usize, piece: Piece, slot: &mut Slot) -> Result<(), CheckpointError> {
+        let task = &self.ranks[rank].open().task;
+        if !task.is_framed(piece) {
+            return Ok(());
+        }
+        let len = piece.len as usize;
+        match slot.host_mut() {
+            Some(bytes) => self.rules.lift(task, piece, &mut bytes[..len]),
+            None => slot.copy_in(&self.rules.content.source()[..len])?,
+        }
+        Ok(())
+    }
+
     /// Compares what was read with what must be there.
     fn check(&mut self, rank: usize, piece: Piece, slot: &Slot) -> Result<(), CheckpointError> {
         let open = self.ranks[rank].open();
@@ -402,8 +472,7 @@ impl<'a> Mover<'a> {
             }
         };
         self.rules
-            .content
-            .check(open.task.key, piece.offset, bytes)
+            .compare(&open.task, piece, bytes)
             .map_err(|mismatch| CheckpointError::Corrupt {
                 path: open.task.path.clone(),
                 at: piece.offset + mismatch.at as u64,

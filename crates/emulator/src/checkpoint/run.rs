@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stormlp_model::checkpoint::{
-    CacheBefore, CheckpointPlan, CheckpointReport, CheckpointResult, CheckpointResults,
-    DeviceBytes, Parts, RankResult, RestorePlan, Summary, durations, rates, step_folder, summarise,
+    CacheBefore, CheckpointPlan, CheckpointReport, CheckpointResult, CheckpointResults, Container,
+    DeviceBytes, Framing, Parts, RankPlan, RankResult, RestorePlan, Summary, durations, rates,
+    step_folder, summarise,
 };
 use stormlp_model::event::{Event, Unit};
 use stormlp_model::histogram::LatencyHistogram;
@@ -387,6 +388,7 @@ impl Run<'_> {
         let task = |index: usize| {
             let owner = &plan.ranks[(index + shift as usize) % count];
             let folder = plan.folders[owner.folder].join(step_folder(step));
+            let mut framings = self.framings(owner).into_iter();
             let files = owner
                 .files
                 .iter()
@@ -395,6 +397,7 @@ impl Run<'_> {
                     path: folder.join(&file.name),
                     bytes: file.bytes,
                     key: file_key(step, owner.rank, number),
+                    framing: framings.next(),
                 });
             RankTask {
                 rank: plan.ranks[index].rank,
@@ -402,6 +405,16 @@ impl Run<'_> {
             }
         };
         (0..count).map(task).collect()
+    }
+
+    /// What lies over the content of the files of `rank`, in their order; none where tensors are
+    /// packed raw, or nothing is written and nothing compared.
+    fn framings(&self, rank: &RankPlan) -> Vec<Arc<Framing>> {
+        let plan = self.stage.plan;
+        let needed = plan.content.container == Container::Torch && (plan.writes > 0 || plan.verify);
+        let tensors = needed.then(|| plan.layout.rank_tensors(rank.rank));
+        let tensors = tensors.into_iter().flatten();
+        tensors.map(|file| Arc::new(Framing::of(&file))).collect()
     }
 
     /// Drops a checkpoint from the page cache when that was asked for, and looks at what is there.

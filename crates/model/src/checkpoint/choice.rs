@@ -34,6 +34,23 @@ impl FsyncPolicy {
     }
 }
 
+/// How the tensors of a file are packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[derive(Display, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+pub enum Container {
+    /// One after the other and nothing else, as v3.0's DLIO streams them.
+    #[default]
+    Raw,
+    /// As `torch.save` packs them.
+    Torch,
+}
+
+impl Named for Container {
+    const WHAT: &'static str = "a container";
+}
+
 /// Which edition's order of reads and arithmetic a run follows. Bytes and syncing are the same
 /// in all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]

@@ -39,6 +39,9 @@ pub struct SavedPart {
     pub hole_bytes: u64,
     /// Something in it that stormlp did not make.
     pub foreign: Option<OtherFile>,
+    /// What its files are held to be where stormlp wrote no marker; `None` where it did, or where
+    /// nothing is restored.
+    pub unmarked: Option<Unmarked>,
 }
 
 /// What lies in a checkpoint's folder and is not stormlp's.
@@ -48,6 +51,16 @@ pub struct OtherFile {
     pub name: String,
     /// What it is, where it has a name that the marker lists.
     pub what: Option<String>,
+}
+
+/// What a folder without a marker is to a run that restores.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unmarked {
+    /// A checkpoint of this model by somebody else: by the names and sizes of its files. The
+    /// marker beside it was made up from them.
+    Taken,
+    /// None, for this reason.
+    Unlike(String),
 }
 
 impl SavedPart {
@@ -65,7 +78,17 @@ impl SavedPart {
     pub fn defects(&self) -> Vec<String> {
         let name = step_folder(self.step);
         let marker = match &self.marker {
-            None => return vec![format!("{name} was not made by stormlp (it has no marker)")],
+            None => {
+                let why = match &self.unmarked {
+                    Some(Unmarked::Unlike(why)) => {
+                        format!(", and is no checkpoint of this model by DLIO: {why}")
+                    }
+                    _ => String::new(),
+                };
+                return vec![format!(
+                    "{name} was not made by stormlp (it has no marker){why}"
+                )];
+            }
             Some(Err(error)) => return vec![format!("{name}: {error}")],
             Some(Ok(marker)) => marker,
         };

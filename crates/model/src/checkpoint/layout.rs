@@ -11,7 +11,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::architecture::{Architecture, DataType};
+use super::choice::Container;
 use super::parallelism::{Parallelism, Position, ZeroStage};
+use super::torch::{FileTensors, Framing, TensorGroup};
 
 /// One file of a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -81,6 +83,64 @@ impl Layout {
         }
         files.retain(|file| file.bytes > 0);
         files
+    }
+
+    /// The files of `rank` as they are packed.
+    pub fn packed_files(&self, rank: u64, container: Container) -> Vec<CheckpointFile> {
+        let mut files = self.rank_files(rank);
+        if container == Container::Torch {
+            for (file, tensors) in files.iter_mut().zip(self.rank_tensors(rank)) {
+                file.bytes = Framing::of(&tensors).file_bytes;
+            }
+        }
+        files
+    }
+
+    /// What the files of `rank` hold, in their order.
+    pub fn rank_tensors(&self, rank: u64) -> Vec<FileTensors> {
+        let at = self.parallelism.position(rank);
+        let mut files = Vec::new();
+        if self.owns_model(at) {
+            let layers = self.stage_layers(at.pipeline).collect::<Vec<u64>>();
+            let group = |layer: u64, named: bool| TensorGroup {
+                layer: named.then_some(layer),
+                elements: self.layer_tensors(layer),
+            };
+            let of_model = |groups| FileTensors {
+                datatype: self.model_datatype,
+                groups,
+            };
+            if self.has_file_per_layer() {
+                let each = layers
+                    .iter()
+                    .map(|layer| of_model(vec![group(*layer, false)]));
+                files.extend(each);
+            } else {
+                let all = layers.iter().map(|layer| group(*layer, true));
+                files.push(of_model(all.collect()));
+            }
+        }
+        if self.owns_optimizer(at) {
+            files.push(FileTensors {
+                datatype: self.optimizer_datatype,
+                groups: vec![TensorGroup {
+                    layer: None,
+                    elements: self.optimizer_tensors().to_vec(),
+                }],
+            });
+        }
+        // As files without bytes are left out.
+        files.retain(|file| {
+            let mut elements = file.groups.iter().flat_map(|group| &group.elements);
+            elements.any(|elements| *elements > 0)
+        });
+        files
+    }
+
+    /// Whether each layer has a file of its own.
+    fn has_file_per_layer(&self) -> bool {
+        let split = matches!(self.parallelism.zero_stage, ZeroStage::One | ZeroStage::Two);
+        split && self.parallelism.pipeline > 1
     }
 
     /// Bytes of `rank`: the sum over its files.
@@ -158,10 +218,14 @@ impl Layout {
     }
 
     /// Six tensors: the share and `5·h`, three times.
-    fn optimizer(&self) -> Count {
+    fn optimizer_tensors(&self) -> [u64; 6] {
         let share = self.optimizer_parameters();
         let small = 5 * self.architecture.hidden_size;
-        Count::of(&[share, small, share, small, share, small])
+        [share, small, share, small, share, small]
+    }
+
+    fn optimizer(&self) -> Count {
+        Count::of(&self.optimizer_tensors())
     }
 
     /// The model files of a rank.
@@ -221,8 +285,13 @@ impl Layout {
         all
     }
 
-    /// The tensors of one numbered layer on one rank.
+    /// The tensors of one numbered layer on one rank, counted.
     fn layer(&self, layer: u64) -> Count {
+        Count::of(&self.layer_tensors(layer))
+    }
+
+    /// Elements of the tensors of one numbered layer on one rank.
+    fn layer_tensors(&self, layer: u64) -> Vec<u64> {
         let model = &self.architecture;
         let (h, f, v) = (model.hidden_size, model.ffn_hidden_size, model.vocab_size);
         let replicas = match self.parallelism.zero_stage {
@@ -232,18 +301,18 @@ impl Layout {
         let split = |elements: u64| elements / self.parallelism.tensor / replicas;
         let norm = h / replicas;
         match layer {
-            0 => Count::of(&[split(h * v)]),
-            n if n == model.num_layers + 1 => Count::of(&[split(h * v)]),
-            n if n == model.num_layers + 2 => Count::of(&[norm]),
+            0 => vec![split(h * v)],
+            n if n == model.num_layers + 1 => vec![split(h * v)],
+            n if n == model.num_layers + 2 => vec![norm],
             // Input norm, QKV, attention output, second norm, gate and up, down.
-            _ => Count::of(&[
+            _ => vec![
                 norm,
                 split(h * (h + 2 * model.kv_size())),
                 split(h * h),
                 norm,
                 split(2 * h * f),
                 split(h * f),
-            ]),
+            ],
         }
     }
 }

@@ -10,7 +10,9 @@ use std::collections::HashSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::choice::Container;
 use super::layout::Layout;
+use super::torch::most_overhead;
 use super::transport::is_chunk;
 use crate::facts::Identity;
 
@@ -29,6 +31,9 @@ pub struct ContentFacts {
     pub source_bytes: u64,
     /// Whether each sector of 512 bytes bears a stamp of its file and position.
     pub stamped: bool,
+    /// How tensors are packed; what that adds to a file lies over the content.
+    #[serde(default)]
+    pub container: Container,
 }
 
 /// One file that a checkpoint must hold in this folder.
@@ -178,7 +183,15 @@ impl Marker {
             }
             bytes = bytes.saturating_add(file.bytes);
         }
-        let most = self.layout.first_ranks_bytes(self.ranks);
+        let payload = self.layout.first_ranks_bytes(self.ranks);
+        let packed = match self.content.container {
+            Container::Raw => 0,
+            Container::Torch => {
+                let tensors = 6 * (self.layout.architecture.num_layers + 3);
+                (self.files.len() as u64).saturating_mul(most_overhead(tensors))
+            }
+        };
+        let most = payload.saturating_add(packed);
         (bytes > most)
             .then(|| format!("its files have {bytes} bytes; a checkpoint of its layout has {most}"))
     }
@@ -224,6 +237,7 @@ mod tests {
                 seed: 1,
                 source_bytes: 1 << 20,
                 stamped: true,
+                container: Container::Raw,
             },
             files: vec![MarkedFile {
                 rank: 0,

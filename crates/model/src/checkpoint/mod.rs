@@ -12,6 +12,7 @@
 //! assert_eq!(layout.total_bytes(), 112_425_623_552);
 //! ```
 
+mod adopt;
 mod architecture;
 pub mod builtin;
 mod choice;
@@ -29,13 +30,14 @@ mod saved;
 mod scale;
 mod space;
 mod summary;
+mod torch;
 mod transport;
 mod warnings;
 mod workload;
 
 pub use architecture::{Architecture, DataType};
-pub use choice::{Arithmetic, CheckpointProfile, FsyncPolicy, ScaleChoice};
-pub use facts::{CheckpointFacts, FolderFacts, OtherFile, SavedPart};
+pub use choice::{Arithmetic, CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
+pub use facts::{CheckpointFacts, FolderFacts, OtherFile, SavedPart, Unmarked};
 pub use layout::{CheckpointFile, Layout};
 pub use marker::{
     ContentFacts, MARKER_NAME, MarkedFile, Marker, MarkerError, step_folder, step_of,
@@ -53,4 +55,5 @@ pub use scale::Scaling;
 pub use summary::{
     DurationAndRate, PhaseSummary, Spread, Summary, durations, gib_per_second, rates, summarise,
 };
+pub use torch::{FileTensors, Framing, TensorGroup};
 pub use workload::{CheckpointWorkload, Mode};

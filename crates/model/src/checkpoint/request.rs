@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::choice::{CheckpointProfile, FsyncPolicy, ScaleChoice};
+use super::choice::{CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
 use super::workload::{CheckpointWorkload, Mode};
 use crate::location::Location;
 use crate::path::PathKind;
@@ -67,6 +67,8 @@ pub struct CheckpointRequest {
     pub verify: bool,
     /// Seed of the content.
     pub seed: u64,
+    /// How tensors are packed; `None` is raw, or as the checkpoints to be restored are.
+    pub container: Option<Container>,
     /// Whose order and arithmetic.
     pub profile: CheckpointProfile,
 }
@@ -120,6 +122,10 @@ impl CheckpointRequest {
         option("overlap", step.map(|step| format!("{step}s")));
         option("rank-shift", self.rank_shift.map(|shift| shift.to_string()));
         option("keep", self.keep.map(|count| count.to_string()));
+        option(
+            "container",
+            self.container.map(|container| container.to_string()),
+        );
         let profile = self.profile;
         option(
             "profile",
@@ -167,6 +173,7 @@ impl CheckpointRequest {
             cold: false,
             verify: false,
             seed: 0,
+            container: None,
             profile: CheckpointProfile::V2,
         }
     }

@@ -1,6 +1,7 @@
 //! From a request and the facts to a plan, or to everything that is in its way.
 
-use super::choice::{CheckpointProfile, ScaleChoice};
+use super::adopt;
+use super::choice::{CheckpointProfile, Container, ScaleChoice};
 use super::facts::CheckpointFacts;
 use super::layout::Layout;
 use super::marker::ContentFacts;
@@ -61,6 +62,8 @@ pub fn resolve(
             problems,
         };
     };
+    let adopted = adopt::unmarked(request, facts, &layout, ranks);
+    let facts = adopted.as_ref().unwrap_or(facts);
     let counts = saved::counts(request, facts);
     let scaling = scale(request, host, facts, &layout, ranks, &counts);
     let scaled = cut(&layout, scaling.layers);
@@ -73,6 +76,8 @@ pub fn resolve(
         };
     }
     let mut plan = assemble(request, transports, facts, &scaled, scaling, &counts);
+    adopt::take_sizes(&mut plan, facts);
+    adopt::problems(request, facts, &mut problems);
     rules::closed_problems(request, &plan, host, &mut problems);
     size_problems(request, &layout, &plan, &mut problems);
     transport::problems(&plan, host, &mut problems);
@@ -341,14 +346,16 @@ fn assemble(
     scaling: Scaling,
     counts: &saved::Counts,
 ) -> CheckpointPlan {
-    let ranks = rank_plans(layout, scaling.ranks, request.folders.len().max(1));
-    let total_bytes = ranks.iter().map(|rank| rank.bytes).sum();
     let counts = counts.for_scaled(scaling.is_scaled() && !request.closed);
     let content = ContentFacts {
         seed: request.seed,
         source_bytes: save.chunk_bytes,
         stamped: !matches!(save.device, Some(DeviceId::Cuda(_))) || request.verify,
+        container: saved::container(request, facts),
     };
+    let folders = request.folders.len().max(1);
+    let ranks = rank_plans(layout, scaling.ranks, folders, content.container);
+    let total_bytes = ranks.iter().map(|rank| rank.bytes).sum();
     let pause_seconds = request.pause_seconds.unwrap_or(match scaling.is_scaled() {
         true => 0.0,
         false => request.workload.pause_seconds.unwrap_or(5.0),
@@ -397,10 +404,10 @@ fn assemble(
 }
 
 /// The ranks that are there, with their files; they take the directories in turn.
-fn rank_plans(layout: &Layout, ranks: u64, folders: usize) -> Vec<RankPlan> {
+fn rank_plans(layout: &Layout, ranks: u64, folders: usize, container: Container) -> Vec<RankPlan> {
     (0..ranks)
         .map(|rank| {
-            let files = layout.rank_files(rank);
+            let files = layout.packed_files(rank, container);
             RankPlan {
                 rank,
                 bytes: files.iter().map(|file| file.bytes).sum(),

@@ -247,7 +247,9 @@ fn a_factor_below_the_smallest_part_is_refused_with_one_that_works() {
             let mut again = request(model);
             again.scale = Some(named.parse().expect(named));
             let smallest = plan(&again, &facts(100_000 * GIB));
-            assert_eq!((smallest.scaling.layers, smallest.scaling.ranks), (1, 1));
+            let group = smallest.layout.parallelism.tensor;
+            let scaling = smallest.scaling;
+            assert_eq!((scaling.layers, scaling.ranks), (1, group), "{model}");
         }
     }
 }
@@ -341,6 +343,7 @@ fn saved(plan: &CheckpointPlan, step: u32) -> SavedPart {
             .collect(),
         foreign: None,
         hole_bytes: 0,
+        unmarked: None,
         marker: Some(Ok(Marker {
             format_version,
             made_by,
@@ -389,6 +392,7 @@ fn more_restores_than_checkpoints_is_an_error() {
         files: Vec::new(),
         foreign: None,
         hole_bytes: 0,
+        unmarked: None,
     });
     let problems = whats(&request, &facts);
     assert!(
@@ -442,6 +446,7 @@ fn what_stormlp_did_not_make_is_in_the_way() {
         files: Vec::new(),
         foreign: None,
         hole_bytes: 0,
+        unmarked: None,
     });
     assert!(whats(&request("llama3-8b"), &facts)[0].contains("was not made by stormlp"));
 }

@@ -1,6 +1,7 @@
 //! How many checkpoints are saved and restored, and whether those that are there can be.
 
-use super::choice::ScaleChoice;
+use super::adopt;
+use super::choice::{Container, ScaleChoice};
 use super::facts::{CheckpointFacts, OtherFile, SavedPart};
 use super::layout::Layout;
 use super::marker::{ContentFacts, Marker, step_folder};
@@ -127,6 +128,20 @@ pub(super) fn restores(
     };
     plans.truncate(counts.reads as usize);
     plans
+}
+
+/// How tensors are packed: as asked, else as the checkpoints to be restored are.
+pub(super) fn container(request: &CheckpointRequest, facts: &CheckpointFacts) -> Container {
+    let restores = request.writes == Some(0);
+    let of_saved = || {
+        let mut markers = facts.saved.iter().filter_map(|part| part.readable_marker());
+        let of_model = markers.find(|marker| marker.model == request.workload.name)?;
+        Some(of_model.content.container)
+    };
+    request
+        .container
+        .or_else(|| restores.then(of_saved).flatten())
+        .unwrap_or_default()
 }
 
 /// How the checkpoints that are there were scaled, when they are of this model.
@@ -318,6 +333,7 @@ pub(super) fn warnings(
     }
     if plan.writes == 0 {
         warnings.extend(on_left_out(request, plan, facts));
+        warnings.extend(adopt::warning(plan, facts));
         warnings.extend(on_unsynced(plan, facts));
         warnings.extend(on_holes(plan, facts));
     }
@@ -396,7 +412,7 @@ fn on_holes(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning> {
 }
 
 /// Checkpoints in words; `steps` ascend.
-fn named(steps: &[u32]) -> String {
+pub(super) fn named(steps: &[u32]) -> String {
     match steps {
         [one] => format!("checkpoint {one}"),
         [first, .., last] if (last - first) as usize == steps.len() - 1 => {
@@ -410,7 +426,7 @@ fn named(steps: &[u32]) -> String {
 }
 
 /// The directories of a plan.
-fn folders_of(plan: &CheckpointPlan) -> String {
+pub(super) fn folders_of(plan: &CheckpointPlan) -> String {
     those_of(plan, |_| true)
 }
 
@@ -574,7 +590,11 @@ impl CheckpointPlan {
 
 /// In what a checkpoint differs from the plan's; `None` when it is the same.
 fn difference(plan: &CheckpointPlan, marker: &Marker) -> Option<String> {
-    plan.of_another_job(marker).or_else(|| {
+    let packed = marker.content.container;
+    let wanted = plan.content.container;
+    let other = (packed != wanted)
+        .then(|| format!("another container: {packed}, not {wanted} (--container)"));
+    plan.of_another_job(marker).or(other).or_else(|| {
         let same = marker.layout == plan.layout && marker.ranks == plan.scaling.ranks;
         (!same).then(|| {
             format!(

@@ -2,6 +2,7 @@
 
 use super::choice::{CheckpointProfile, FsyncPolicy, ScaleChoice};
 use super::facts::CheckpointFacts;
+use super::parallelism::ZeroStage;
 use super::plan::CheckpointPlan;
 use super::request::CheckpointRequest;
 use super::saved;
@@ -91,7 +92,9 @@ fn on_saves(plan: &CheckpointPlan) -> Vec<Warning> {
             "measure saves without --verify; restores are compared after they were measured",
         ));
     }
-    if plan.profile != CheckpointProfile::Native && plan.dlio_counted_bytes != plan.total_bytes {
+    let counted_twice = plan.layout.parallelism.zero_stage == ZeroStage::Two
+        && plan.dlio_counted_bytes > plan.total_bytes;
+    if plan.profile != CheckpointProfile::Native && counted_twice {
         warnings.push(Warning::new(
             WarningKind::NotComparable,
             format!(

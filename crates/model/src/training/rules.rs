@@ -189,8 +189,7 @@ fn set_in_vain(note: &KeyNote, base: &Workload) -> Option<String> {
         ));
     }
     let beside = |name: &&str| key == name || name.ends_with('.') && key.starts_with(*name);
-    let free =
-        ALLOWED.contains(&key.as_str()) || NOT_OF_THE_WORKLOAD.iter().any(|name| beside(name));
+    let free = ALLOWED.contains(&key.as_str()) || NOT_OF_THE_WORKLOAD.iter().any(beside);
     let same = |other: &KeyNote| other.key == *key && other.value == *value;
     (!free && !base.without_effect.iter().any(same))
         .then(|| format!("{key} is set to {value}; it is none of the parameters that may be set"))

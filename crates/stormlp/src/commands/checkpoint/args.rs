@@ -4,8 +4,8 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
 
 use stormlp_model::checkpoint::{
-    CheckpointProfile, CheckpointRequest, CheckpointWorkload, FsyncPolicy, Mode, ScaleChoice,
-    builtin, parse,
+    CheckpointProfile, CheckpointRequest, CheckpointWorkload, Container, FsyncPolicy, Mode,
+    ScaleChoice, builtin, parse,
 };
 use stormlp_model::names::file_name;
 use stormlp_model::path::PathKind;
@@ -209,6 +209,11 @@ struct TransferArgs {
     #[arg(long, value_name = "SIZE")]
     chunk_size: Option<ByteSize>,
 
+    /// How the tensors of a file are packed: raw, or as torch.save packs them, for torch.load
+    /// [default: raw; of checkpoints that are there, as they are]
+    #[arg(long, value_name = "raw|torch")]
+    container: Option<Container>,
+
     /// Seed of the content [default: another for each run]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -293,6 +298,7 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
             .transfers
             .seed
             .unwrap_or_else(|| fresh_seed(args.dry_run)),
+        container: args.transfers.container,
         profile: args.order.profile,
     })
 }
