@@ -153,7 +153,11 @@ impl Case {
 
     /// cuFile takes any offset and size.
     fn reads_unaligned(&self, index: u32, name: &Path, expected: &[u8]) {
-        let mut path = self.setup(index).build().unwrap();
+        let setup = Setup {
+            page_aligned: false,
+            ..self.setup(index)
+        };
+        let mut path = setup.build().unwrap();
         let file = path.attach(open(self.kind, name)).unwrap();
         let mut slot = path.take_slots().pop().unwrap();
         for (offset, len) in [(1, 1), (4095, 4098), (777, BLOCK - 3)] {
@@ -185,6 +189,7 @@ impl Case {
             register: self.register,
             accelerator: Arc::new(CudaDevice::open(index).unwrap()),
             memory: self.memory,
+            page_aligned: true,
         }
     }
 }

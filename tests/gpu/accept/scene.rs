@@ -124,17 +124,18 @@ impl Scene {
     pub(crate) fn program(&self, name: &str, fault: &str) -> Command {
         let mut command = Command::new(self.programs.join(name));
         command.current_dir(self.work.path());
-        match (self.emulated, &self.library) {
-            (true, _) => {
-                let double = self.programs.join("double");
-                command.env("STORMLP_LIBCUFILE", double.join("libcufile.so.0"));
-                command.env("LD_LIBRARY_PATH", double);
-                command.env("DOUBLE_FAULT", fault);
-            }
-            (false, Some(library)) => {
+        if self.emulated {
+            let double = self.programs.join("double");
+            command.env("STORMLP_LIBCUFILE", double.join("libcufile.so.0"));
+            command.env("LD_LIBRARY_PATH", double);
+            command.env("DOUBLE_FAULT", fault);
+        } else {
+            self.library.iter().for_each(|library| {
                 command.env("STORMLP_LIBCUFILE", library);
-            }
-            (false, None) => {}
+            });
+            self.shim().iter().for_each(|shim| {
+                command.env("LD_PRELOAD", shim);
+            });
         }
         command
     }

@@ -85,6 +85,11 @@ fn without_repeats<T: PartialEq + Copy>(list: &[T]) -> Vec<T> {
     once
 }
 
+/// Whether memory of this kind is ordinary host memory, on a GPU's paths too.
+fn is_host_memory(kind: MemoryKind) -> bool {
+    matches!(kind, MemoryKind::Host | MemoryKind::Mmap)
+}
+
 /// Host memory for the buffers of the largest cell, those of all workers or of those on one NUMA
 /// node; the stand-in's accelerator buffers are host memory too.
 pub(super) fn region_bytes(
@@ -98,8 +103,9 @@ pub(super) fn region_bytes(
         workers
             .filter(|worker| counts(worker))
             .fold(0u64, |sum, worker| {
-                let emulated = worker.device == DeviceId::Host;
-                let count = host + if emulated { accelerator } else { 0 };
+                let carved =
+                    is_host_memory(cell.transport.memory) || worker.device == DeviceId::Host;
+                let count = host + if carved { accelerator } else { 0 };
                 sum.saturating_add((count as u64).saturating_mul(cell.transport.chunk_bytes))
             })
     };
@@ -190,7 +196,7 @@ impl Context<'_> {
         let kind = self.request.memory;
         let on_host = crew.workers.iter().any(|w| w.device == DeviceId::Host);
         let on_gpu = crew.workers.iter().any(|w| w.device != DeviceId::Host);
-        let host_kind = matches!(kind, MemoryKind::Host | MemoryKind::Mmap);
+        let host_kind = is_host_memory(kind);
         if !support.is_available() {
             support
         } else if path.needs_cufile() && on_host && !host_kind {

@@ -94,6 +94,7 @@ fn on_gpu(kind: PathKind, memory: MemoryKind, depth: usize) -> Setup {
         register,
         accelerator,
         memory,
+        page_aligned: true,
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct Setup {
     pub(crate) register: bool,
     pub(crate) accelerator: Arc<dyn Accelerator>,
     pub(crate) memory: MemoryKind,
+    /// Whether only whole 4 KiB blocks are moved.
+    pub(crate) page_aligned: bool,
 }
 
 impl Setup {
@@ -35,6 +37,7 @@ impl Setup {
             register,
             accelerator: Arc::new(HostStandIn),
             memory,
+            page_aligned: true,
         }
     }
 
@@ -55,7 +58,7 @@ impl Setup {
             submit_batch: 4,
             max_files: 4,
             register_buffers: self.register,
-            page_aligned: true,
+            page_aligned: self.page_aligned,
         })
     }
 }

@@ -129,3 +129,18 @@ fn a_refused_o_direct_is_a_warning_and_with_require_direct_an_error() {
     assert_eq!(found.kind(), ProblemKind::Machine);
     assert!(found.to_string().contains("EINVAL"), "{found}");
 }
+
+#[test]
+fn host_memory_that_cufile_is_given_is_counted_where_a_gpu_is_there_too() {
+    let mut request = copies(&[0]);
+    request.paths = PathChoice::Named(vec![PathKind::Gds]);
+    for (memory, bytes) in [
+        (MemoryKind::Host, 2 * MIB),
+        (MemoryKind::Mmap, 2 * MIB),
+        (MemoryKind::Device, 0),
+    ] {
+        request.memory = memory;
+        let plan = resolve(&request, &gpu_server(), &folder(GIB)).unwrap();
+        assert_eq!(plan.region_bytes, bytes, "{memory:?}");
+    }
+}

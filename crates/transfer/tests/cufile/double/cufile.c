@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "double.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +99,16 @@ ssize_t move_bytes(int fd, int write, void *base, size_t size, off_t offset) {
     if (stats_level < 3) {}
     else if (fault("direct")) __atomic_add_fetch(&direct_reads, 1, __ATOMIC_RELAXED);
     else __atomic_add_fetch(write ? &posix_writes : &posix_reads, 1, __ATOMIC_RELAXED);
-    return write ? pwrite(fd, base, size, offset) : pread(fd, base, size, offset);
+    ssize_t moved = write ? pwrite(fd, base, size, offset) : pread(fd, base, size, offset);
+    if (moved >= 0 || errno != EINVAL) return moved;
+    /* As the library, which takes any offset and size of a file that was opened directly. */
+    char name[64];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    int cached = open(name, write ? O_WRONLY : O_RDONLY);
+    if (cached < 0) return -1;
+    moved = write ? pwrite(cached, base, size, offset) : pread(cached, base, size, offset);
+    close(cached);
+    return moved;
 }
 
 status_t cuFileGetVersion(int *version) { CALL();
