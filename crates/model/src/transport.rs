@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
 
-use crate::facts::{Availability, HostFacts};
+use crate::facts::{Availability, HiddenGpus, HostFacts};
 use crate::names::{Named, unknown};
 use crate::path::{EngineKind, MemoryKind, PathKind, buffers_needed};
 use crate::placement::{self, CpuList, NumaChoice, Placement};
@@ -273,8 +273,13 @@ pub fn check_device(device: DeviceId, host: &HostFacts, problems: &mut Problems)
         && host.accelerators.iter().all(|gpu| gpu.index != index)
     {
         let there = counted(host.accelerators.len() as u64, "device");
+        // What CUDA answered, where the bus shows that there is a GPU.
+        let why = host.hidden_gpus.as_ref().map_or_else(
+            || format!("CUDA shows {there} on this machine"),
+            HiddenGpus::words,
+        );
         problems.machine(
-            format!("there is no {device}: CUDA shows {there} on this machine"),
+            format!("there is no {device}: {why}"),
             "`stormlp doctor` lists them; --device host measures with emulated memory",
         );
     }
@@ -510,7 +515,6 @@ impl FromStr for DeviceId {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::facts::HiddenGpus;
     use crate::problem::ProblemKind;
 
     #[test]
@@ -542,6 +546,11 @@ mod tests {
             "{told}"
         );
         assert!(problems.help().unwrap().contains("--device host"));
+        let named = decided(Some(DeviceId::Cuda(0)), PathKind::CpuGpu).to_string();
+        assert!(
+            named.contains("no cuda:0") && named.contains("within 60 s"),
+            "{named}"
+        );
         assert!(decided(Some(DeviceId::Host), PathKind::CpuGpu).is_empty());
         assert!(decided(None, PathKind::Buffered).is_empty());
     }
