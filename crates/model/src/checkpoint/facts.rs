@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::choice::Container;
 use super::marker::{Marker, MarkerError, step_folder};
 use crate::facts::{Availability, FoundFile};
 use crate::location::Location;
@@ -138,6 +139,13 @@ impl CheckpointFacts {
         steps.sort_unstable();
         steps.dedup();
         steps
+    }
+
+    /// How the tensors of `model` are packed in what is there; `None` where nothing says.
+    pub fn container_of(&self, model: &str) -> Option<Container> {
+        let mut markers = self.saved.iter().filter_map(SavedPart::readable_marker);
+        let of_model = markers.find(|marker| marker.model == model)?;
+        Some(of_model.content.container)
     }
 
     /// Directories as groups that share a file system: free bytes and indices of each group.

@@ -351,7 +351,7 @@ fn assemble(
         seed: request.seed,
         source_bytes: save.chunk_bytes,
         stamped: !matches!(save.device, Some(DeviceId::Cuda(_))) || request.verify,
-        container: saved::container(request, facts),
+        container: container(request, facts),
     };
     let folders = request.folders.len().max(1);
     let ranks = rank_plans(layout, scaling.ranks, folders, content.container);
@@ -401,6 +401,15 @@ fn assemble(
         restore,
         warnings: Vec::new(),
     }
+}
+
+/// How tensors are packed: as asked, else as the checkpoints to be restored are.
+fn container(request: &CheckpointRequest, facts: &CheckpointFacts) -> Container {
+    let restored = || facts.container_of(&request.workload.name);
+    let asked = request.container;
+    asked
+        .or_else(|| (request.writes == Some(0)).then(restored).flatten())
+        .unwrap_or_default()
 }
 
 /// The ranks that are there, with their files; they take the directories in turn.

@@ -1,7 +1,7 @@
 //! How many checkpoints are saved and restored, and whether those that are there can be.
 
 use super::adopt;
-use super::choice::{Container, ScaleChoice};
+use super::choice::ScaleChoice;
 use super::facts::{CheckpointFacts, OtherFile, SavedPart};
 use super::layout::Layout;
 use super::marker::{ContentFacts, Marker, step_folder};
@@ -128,20 +128,6 @@ pub(super) fn restores(
     };
     plans.truncate(counts.reads as usize);
     plans
-}
-
-/// How tensors are packed: as asked, else as the checkpoints to be restored are.
-pub(super) fn container(request: &CheckpointRequest, facts: &CheckpointFacts) -> Container {
-    let restores = request.writes == Some(0);
-    let of_saved = || {
-        let mut markers = facts.saved.iter().filter_map(|part| part.readable_marker());
-        let of_model = markers.find(|marker| marker.model == request.workload.name)?;
-        Some(of_model.content.container)
-    };
-    request
-        .container
-        .or_else(|| restores.then(of_saved).flatten())
-        .unwrap_or_default()
 }
 
 /// How the checkpoints that are there were scaled, when they are of this model.

@@ -1,3 +1,5 @@
+//! What a closed run may be, and what it is told when it may not.
+
 use super::*;
 use crate::facts::FoundFile;
 use crate::training::inventory::Inventory;
