@@ -8,7 +8,6 @@ use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
 use derive_more::{Add, Sum};
 use stormlp_model::evidence::Evidence;
@@ -16,6 +15,7 @@ use stormlp_model::evidence::Evidence;
 use crate::error::TransferError;
 use crate::paths::{Completion, FileId, NullPath, Place, Transfer, TransferPath};
 use crate::slot::Slot;
+use crate::stamp::{Stamp, StampClock};
 
 /// What one driver has moved. Its thread alone writes, so plain loads and stores do; it has cache
 /// lines of its own (two, which the CPU fetches as one), so that nobody else's writes slow it.
@@ -99,7 +99,7 @@ pub struct Landed<T> {
     /// The slot; to be submitted again, or put back.
     pub slot: Slot,
     /// When it was submitted.
-    pub submitted: Instant,
+    pub submitted: Stamp,
     /// Bytes moved, possibly fewer than asked for, or what failed.
     pub result: Result<usize, TransferError>,
 }
@@ -107,9 +107,10 @@ pub struct Landed<T> {
 /// A path with its slots, on the thread that uses it.
 pub struct Driver<'a, T> {
     path: Box<dyn TransferPath>,
+    clock: StampClock,
     idle: Vec<Slot>,
     /// By slot number: what is in flight, since when, and from which byte of its file.
-    flying: Vec<Option<(T, Instant, u64)>>,
+    flying: Vec<Option<(T, Stamp, u64)>>,
     done: Vec<Completion>,
     counted: Counted,
     /// What was counted before the transfers that only prepare; nobody sees those.
@@ -128,6 +129,7 @@ impl<'a, T> Driver<'a, T> {
         let numbers = idle.iter().map(Slot::index).max().map_or(0, |max| max + 1);
         Self {
             path,
+            clock: StampClock::of_process(),
             flying: (0..numbers).map(|_| None).collect(),
             done: Vec::with_capacity(idle.len()),
             idle,
@@ -188,6 +190,12 @@ impl<'a, T> Driver<'a, T> {
         self.path.evidence()
     }
 
+    /// Now, on the clock that says when transfers were submitted.
+    #[inline]
+    pub fn now(&self) -> Stamp {
+        self.clock.now()
+    }
+
     /// Whether a slot is idle.
     #[inline]
     pub fn has_room(&self) -> bool {
@@ -224,7 +232,7 @@ impl<'a, T> Driver<'a, T> {
     #[inline]
     pub fn submit(&mut self, slot: Slot, place: Place, tag: T) -> Result<(), TransferError> {
         let index = slot.index();
-        self.flying[index] = Some((tag, Instant::now(), place.offset));
+        self.flying[index] = Some((tag, self.clock.now(), place.offset));
         match self.path.submit(Transfer { place, slot }) {
             Ok(()) => {
                 self.counted.in_flight += 1;

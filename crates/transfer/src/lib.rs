@@ -23,6 +23,7 @@ pub mod probe;
 pub mod region;
 pub mod signals;
 pub mod slot;
+pub mod stamp;
 pub mod storage;
 pub mod telemetry;
 pub mod thread;
@@ -37,3 +38,4 @@ pub use paths::{
 };
 pub use region::{Backing, HostBuffer, Region};
 pub use slot::Slot;
+pub use stamp::{Stamp, StampClock};

@@ -401,7 +401,7 @@ impl<'a> Mover<'a> {
             result,
         } = landed;
         self.latency
-            .record_ns(submitted.elapsed().as_nanos() as u64);
+            .record_ns(self.driver.now().nanos_since(submitted));
         let (rank, piece) = (flight.rank, flight.piece);
         let moved = match result {
             Ok(moved) => moved as u64,

@@ -12,7 +12,7 @@ use stormlp_model::evidence::Evidence;
 use stormlp_model::operation::Direction;
 use stormlp_model::pattern::{Mismatch, Pattern};
 use stormlp_transfer::crew::Start;
-use stormlp_transfer::{Driver, FileId, Landed, Place, Slot, TransferError};
+use stormlp_transfer::{Driver, FileId, Landed, Place, Slot, Stamp, TransferError};
 
 use super::offsets::{OffsetSpec, Offsets, Visit};
 use super::recorder::Recorder;
@@ -131,21 +131,22 @@ impl<'a> Worker<'a> {
             self.rehearse();
         }
         start.wait();
-        let started = Instant::now() + self.work.warmup;
-        let deadline = self.work.duration.map(|duration| started + duration);
+        let (started, begun) = (Instant::now() + self.work.warmup, self.driver.now());
+        let begun = begun + self.work.warmup;
+        let deadline = self.work.duration.map(|duration| begun + duration);
         self.launch_all();
-        let mut last = started;
+        let mut last = begun;
         while self.driver.in_flight() > 0 {
             if let Err(error) = self.driver.wait(1) {
                 // What is in flight comes back to nobody.
                 self.fail(broken(error));
                 break;
             }
-            let now = Instant::now();
+            let now = self.driver.now();
             last = now;
             let go_on = deadline.is_none_or(|deadline| now < deadline) && !self.ends.are_near();
             while let Some(landed) = self.driver.next_landed() {
-                let slot = self.take_up(landed, now, started);
+                let slot = self.take_up(landed, now, begun);
                 if go_on && self.failure.is_none() {
                     self.launch(slot);
                 } else {
@@ -153,13 +154,14 @@ impl<'a> Worker<'a> {
                 }
             }
         }
+        let mut ended = started + last.since(begun);
         let sync = self.sync.take().map(|file| {
             let before = Instant::now();
             if let Err(error) = file.sync_all() {
                 self.fail(WorkerFailure::Sync { error });
             }
-            last = Instant::now();
-            last - before
+            ended = Instant::now();
+            ended - before
         });
         // To ask cuFile about its routes, and to give back memory and files, takes others' time.
         start.wait_for_the_others();
@@ -168,7 +170,7 @@ impl<'a> Worker<'a> {
             evidence: self.driver.evidence(),
             recorder: self.recorder,
             started,
-            ended: last.max(started),
+            ended: ended.max(started),
             failure: self.failure,
             verified_bytes: self.verified_bytes,
         }
@@ -282,7 +284,7 @@ impl<'a> Worker<'a> {
 
     /// Writes down a transfer that is over and gives its slot back.
     #[inline]
-    fn take_up(&mut self, landed: Landed<Visit>, now: Instant, started: Instant) -> Slot {
+    fn take_up(&mut self, landed: Landed<Visit>, now: Stamp, begun: Stamp) -> Slot {
         let Landed {
             tag: visit,
             slot,
@@ -292,8 +294,8 @@ impl<'a> Worker<'a> {
         match result {
             Ok(moved) if moved as u64 == visit.len => {
                 // Saturates to zero for what was submitted after `now` was read.
-                let latency_ns = now.saturating_duration_since(submitted).as_nanos() as u64;
-                if now >= started {
+                let latency_ns = now.nanos_since(submitted);
+                if now >= begun {
                     self.recorder.record(latency_ns, visit.len);
                 }
                 if self.work.verify {

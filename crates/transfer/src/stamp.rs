@@ -1,0 +1,107 @@
+//! When transfers begin and end: by the CPU's own counter where the kernel trusts it, too.
+//!
+//! A transfer of a few microseconds is stamped twice. Asking the kernel's clock takes longer than
+//! all else the driver does for it, so the counter that this clock is made of is read directly, its
+//! frequency measured against the kernel's clock once.
+
+use std::fs;
+use std::ops::Add;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Where the kernel says what its own clock is made of.
+const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// A moment on a [`StampClock`], in nanoseconds from a beginning of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp(u64);
+
+impl Stamp {
+    /// Nanoseconds since an earlier moment; zero where that is not earlier.
+    #[inline]
+    pub fn nanos_since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// The same as a duration.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.nanos_since(earlier))
+    }
+}
+
+impl Add<Duration> for Stamp {
+    type Output = Self;
+
+    fn add(self, duration: Duration) -> Self {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(nanos))
+    }
+}
+
+/// What stamps are read from: the same clock for all of a process.
+#[derive(Debug, Clone)]
+pub struct StampClock(Source);
+
+#[derive(Debug, Clone)]
+enum Source {
+    Counter(quanta::Clock),
+    Kernel(Instant),
+}
+
+impl StampClock {
+    /// The process's clock. The first who asks may wait up to 0.2 s for its frequency.
+    pub fn of_process() -> Self {
+        static CLOCK: OnceLock<StampClock> = OnceLock::new();
+        let source = || match is_trusted() {
+            true => Source::Counter(quanta::Clock::new()),
+            false => Source::Kernel(Instant::now()),
+        };
+        CLOCK.get_or_init(|| Self(source())).clone()
+    }
+
+    /// Now.
+    #[inline]
+    pub fn now(&self) -> Stamp {
+        Stamp(match &self.0 {
+            Source::Counter(clock) => clock.delta_as_nanos(0, clock.raw()),
+            Source::Kernel(beginning) => beginning.elapsed().as_nanos() as u64,
+        })
+    }
+}
+
+/// Whether the kernel's own clock is the counter: then it is the same on all CPUs, and never stops.
+fn is_trusted() -> bool {
+    fs::read_to_string(CLOCK_SOURCE)
+        .is_ok_and(|name| matches!(name.trim(), "tsc" | "arch_sys_counter"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn either_source_goes_as_the_kernels_clock_does() {
+        let kernel = StampClock(Source::Kernel(Instant::now()));
+        for clock in [kernel, StampClock::of_process()] {
+            // What it measures lies between what the kernel's clock says a little within and a
+            // little around it, however busy the machine is.
+            let around = Instant::now();
+            let begun = clock.now();
+            let within = Instant::now();
+            std::thread::sleep(Duration::from_millis(20));
+            let within = within.elapsed();
+            let measured = clock.now().since(begun);
+            let around = around.elapsed();
+            assert!(measured >= within.mul_f64(0.99), "{measured:?} {within:?}");
+            assert!(measured <= around.mul_f64(1.01), "{measured:?} {around:?}");
+        }
+    }
+
+    #[test]
+    fn stamps_add_up_and_never_go_below_zero() {
+        let stamp = Stamp(5);
+        assert_eq!((stamp + Duration::from_nanos(7)).nanos_since(stamp), 7);
+        assert_eq!(stamp.nanos_since(Stamp(9)), 0);
+        assert_eq!(stamp + Duration::MAX, Stamp(u64::MAX));
+    }
+}
