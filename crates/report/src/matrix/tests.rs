@@ -279,7 +279,10 @@ fn a_cell_cut_short_is_marked_in_every_format() {
 #[test]
 fn an_engine_asked_for_is_named_without_more() {
     let mut report = report(&plain(), both);
-    report.plan.cells[0].transport.engine_asked = stormlp_model::transport::EngineChoice::Uring;
+    for cell in &mut report.plan.cells {
+        cell.transport.engine_asked = stormlp_model::transport::EngineChoice::Uring;
+        cell.transport.engine = EngineKind::Uring;
+    }
     let text = table(&report);
     assert!(text.contains(", engine uring\n"), "{text}");
 }
