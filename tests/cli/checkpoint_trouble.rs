@@ -323,6 +323,19 @@ fn ranks_that_were_asked_for_are_not_changed() {
 }
 
 #[test]
+fn all_faults_of_a_workload_file_are_listed() {
+    let folder = folder();
+    let text = TINY.replace("  name: tiny", "  name: tiny\n  colour: red\n  taste: sour");
+    fs::write(folder.path().join("tiny.yaml"), text).unwrap();
+    refuses(
+        folder.path(),
+        &["--dir", "d"],
+        3,
+        "2 things are wrong:\n  - tiny.yaml:3:3: unknown key `model.colour`",
+    );
+}
+
+#[test]
 fn a_directory_that_cannot_be_one_is_refused() {
     let folder = folder();
     refuses(folder.path(), &["--dir", "tiny.yaml"], 4, "is no folder");

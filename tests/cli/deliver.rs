@@ -120,6 +120,11 @@ fn reports_are_listed_where_they_were_saved_and_scaled_ones_are_marked() {
     let listed = stdout(run(folder, "report").success());
     assert!(listed.starts_with("1 report in results"), "{listed}");
     assert!(listed.contains("SCALED 0."), "{listed}");
+    fs::create_dir_all(folder.join("damaged/one")).unwrap();
+    let damaged = "{\"format_version\":2,\"kind\":\"gds\"}";
+    fs::write(folder.join("damaged/one/report.json"), damaged).unwrap();
+    let listed = stdout(run(folder, "report damaged --format csv").success());
+    assert_eq!(listed.matches("missing field").count(), 1, "{listed}");
     let mut unset = stormlp();
     unset.current_dir(folder).env("STORMLP_RESULTS_DIR", "");
     let said = stderr(unset.arg("report").assert().code(4));

@@ -245,6 +245,29 @@ fn a_dataset_is_written_through_no_link() {
 }
 
 #[test]
+fn a_folder_of_a_dataset_that_is_a_link_is_told_with_what_mends_it() {
+    let refused = |place: &Place, words: &str| {
+        let told = stderr(place.run(words).code(4));
+        assert!(told.contains("a link is on the way"), "{told}");
+        assert!(told.contains("help: remove the link"), "{told}");
+        assert!(!told.contains("--resume"), "{told}");
+    };
+    let place = Place::new();
+    fs::create_dir(place.path("data")).unwrap();
+    symlink("../other", place.path("data/train")).unwrap();
+    fs::rename(place.path("other/precious"), place.path("precious")).unwrap();
+    refused(&place, DATAGEN);
+    assert_eq!(fs::read_dir(place.path("other")).unwrap().count(), 0);
+
+    let place = Place::new();
+    place.run(DATAGEN).success();
+    fs::rename(place.path("data/train"), place.path("moved")).unwrap();
+    symlink("../moved", place.path("data/train")).unwrap();
+    refused(&place, &format!("{DATAGEN} --overwrite"));
+    assert_eq!(fs::read_dir(place.path("moved")).unwrap().count(), 4);
+}
+
+#[test]
 fn a_dataset_in_which_files_were_replaced_is_not_removed_or_mended_over_them() {
     let place = Place::new();
     place.run(DATAGEN).success();
@@ -284,6 +307,18 @@ fn a_copied_dataset_is_known_by_its_checksums() {
     let told = stdout(place.run("clean copy").success());
     assert!(told.contains("removed 4 files"), "{told}");
     assert!(!place.path("copy").exists());
+}
+
+#[test]
+fn clean_says_what_bears_the_name_of_a_manifest() {
+    let place = Place::new();
+    fs::create_dir(place.path("data")).unwrap();
+    pipe(&place.path("data/.stormlp-manifest.json"));
+    let told = stderr(place.run("clean data").code(4));
+    assert!(
+        told.contains(".stormlp-manifest.json is a pipe, a socket or a device and no manifest"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -441,8 +476,14 @@ fn a_report_that_was_edited_has_no_power_over_a_resumed_run() {
     };
     // Numbers of cells, of crews, of files that are not there.
     for (at, said) in [
-        ("/cells/0/cell", "its cell 99 is none of this matrix"),
-        ("/cells/0/threads", "its cell 0 is none of this matrix"),
+        (
+            "/cells/0/cell",
+            "is damaged: its cell 99 is none of its matrix",
+        ),
+        (
+            "/cells/0/threads",
+            "is damaged: its cell 0 is none of its matrix",
+        ),
         ("/plan/cells/0/crew", "its cell 0 has another `crew`"),
         ("/plan/crews/0/workers/0/file", "its `crews` is another"),
         ("/plan/seed", "its `seed` is another"),
@@ -450,10 +491,11 @@ fn a_report_that_was_edited_has_no_power_over_a_resumed_run() {
         edited(&|report| *report.pointer_mut(at).unwrap() = 99.into());
         let told = stderr(place.run(&resume).code(3));
         assert!(told.contains(said), "{at}: {told}");
-        assert!(
-            told.contains("give the options that it was begun with"),
-            "{told}"
-        );
+        let help = match said.contains("is damaged") {
+            true => "run without --resume",
+            false => "give the options that it was begun with",
+        };
+        assert!(told.contains(help), "{told}");
     }
     // Paths and actions.
     let precious = place.path("other/precious");

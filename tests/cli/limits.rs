@@ -47,6 +47,70 @@ fn a_limit_on_the_size_of_files_is_told() {
 }
 
 #[test]
+fn a_dataset_of_files_above_the_limit_is_refused_before_anything_is_made_or_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let datagen = format!("datagen unet3d --files 2 --data-dir data {SMALL}");
+    let refused = |words: &str| {
+        let line = format!("ulimit -f 100; exec \"$0\" {words}");
+        let output = shell(folder.path(), &line);
+        let told = told(&output);
+        assert_eq!(output.status.code(), Some(4), "{words}: {told}");
+        assert!(told.contains("this process may write files of"), "{told}");
+        assert!(
+            told.contains("help: raise the limit on the size of files (ulimit -f)"),
+            "{told}"
+        );
+        assert!(!told.contains("--resume"), "{told}");
+    };
+    refused(&datagen);
+    refused(&format!(
+        "train unet3d --generate --files 35 --data-dir data {SMALL}"
+    ));
+    let data = folder.path().join("data");
+    assert!(!data.exists());
+
+    let made = shell(folder.path(), &format!("exec \"$0\" {datagen}"));
+    assert_eq!(made.status.code(), Some(0), "{}", told(&made));
+    refused(&format!("{datagen} --overwrite"));
+    assert_eq!(fs::read_dir(data.join("train")).unwrap().count(), 2);
+}
+
+#[test]
+fn more_threads_than_open_files_are_refused_before_files_are_laid_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let gds = "gds --dir data --path cpu --engine psync --threads 32 --file-size 1M --passes 1";
+    let output = shell(folder.path(), &format!("ulimit -n 20; exec \"$0\" {gds}"));
+    let told = told(&output);
+    assert_eq!(output.status.code(), Some(4), "{told}");
+    assert!(told.contains("this process may have 20"), "{told}");
+    assert!(told.contains("ulimit -n 40"), "{told}");
+    assert!(!folder.path().join("data").exists());
+}
+
+#[test]
+fn a_link_that_leads_to_no_folder_is_told_as_one() {
+    let folder = folder_with_a_model();
+    std::os::unix::fs::symlink("loop", folder.path().join("loop")).unwrap();
+    std::os::unix::fs::symlink("nowhere", folder.path().join("dead")).unwrap();
+    for words in [
+        "gds --path cpu --threads 1 --file-size 1M --passes 1 --dir".to_string(),
+        format!("datagen unet3d --files 2 {SMALL} --data-dir"),
+        "checkpoint tiny.yaml --ranks 8 --dir".to_string(),
+        "checkpoint tiny.yaml --scale 0.3 --dir".to_string(),
+    ] {
+        for (dir, link) in [("loop", "loop"), ("loop/x", "loop"), ("dead/x", "dead")] {
+            let output = shell(folder.path(), &format!("exec \"$0\" {words} {dir}"));
+            let told = told(&output);
+            assert_eq!(output.status.code(), Some(4), "{words} {dir}: {told}");
+            let what = format!("{link} is a link that leads to no folder");
+            assert!(told.contains(&what), "{words} {dir}: {told}");
+            assert!(told.contains("help: remove the link"), "{words}: {told}");
+            assert!(!told.contains("SCALED"), "{told}");
+        }
+    }
+}
+
+#[test]
 fn names_that_no_file_can_have_are_refused_and_nothing_is_made() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("tiny.yaml"), crate::checkpoint::TINY).unwrap();

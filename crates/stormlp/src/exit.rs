@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use stormlp_model::printable::printable;
 use stormlp_model::problem::{ProblemKind, Problems};
 use stormlp_model::report::FailureCause;
+use stormlp_model::workload_file::WorkloadError;
 
 use crate::output;
 
@@ -145,7 +146,7 @@ impl std::error::Error for Page {}
 
 /// The error and its causes, outermost first. Most messages name their cause themselves; it is not
 /// said again.
-fn told(error: &anyhow::Error) -> String {
+pub(crate) fn told(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
         let has_lines = cause.is::<Problems>() || cause.is::<Page>();
@@ -174,6 +175,13 @@ impl From<Problems> for Failure {
             help: problems.help().map(ToString::to_string),
             error: problems.into(),
         }
+    }
+}
+
+/// A workload's file makes no plan.
+impl From<WorkloadError> for Failure {
+    fn from(error: WorkloadError) -> Self {
+        Problems::from(error).into()
     }
 }
 

@@ -75,7 +75,23 @@ pub enum TransferError {
     },
 }
 
+/// A link where none is followed, or one that leads to no folder: trying again does not mend it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct LinkInTheWay(pub(crate) String);
+
 impl TransferError {
+    /// Whether a link was in the way.
+    pub fn is_link(&self) -> bool {
+        matches!(self.inner(), Self::File { source, .. }
+            if source.get_ref().is_some_and(|error| error.is::<LinkInTheWay>()))
+    }
+
+    /// Whether the file would have become larger than the process or the file system allows.
+    pub fn is_too_large(&self) -> bool {
+        self.errno() == Some(libc::EFBIG)
+    }
+
     /// Whether the system refused it for want of a permission.
     pub fn is_permission_denied(&self) -> bool {
         matches!(self.inner(), Self::File { source, .. }

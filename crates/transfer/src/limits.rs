@@ -25,6 +25,11 @@ pub fn refuse_large_files() {
     }
 }
 
+/// The largest file that this process may write; `u64::MAX` is unlimited.
+pub fn largest_file_bytes() -> u64 {
+    getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

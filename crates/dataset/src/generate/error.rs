@@ -78,6 +78,19 @@ pub enum GenerateError {
         /// What is needed in all, by the mean size of a file.
         about_bytes: u64,
     },
+    /// A file would be larger than this process may write.
+    #[error(
+        "{} needs {}, and this process may write files of {} at most",
+        path.display(), ByteSize(*needed_bytes), ByteSize(*limit_bytes)
+    )]
+    FileLimit {
+        /// The first such file.
+        path: PathBuf,
+        /// What it needs.
+        needed_bytes: u64,
+        /// What the process may write.
+        limit_bytes: u64,
+    },
     /// The buffers of so many threads do not fit in memory.
     #[error(
         "{threads} threads need about {}, and this process may use {}",
@@ -135,8 +148,23 @@ fn and_others(more: usize) -> String {
 }
 
 impl GenerateError {
-    pub(super) fn setup(error: &TransferError) -> Self {
-        Self::Setup(error.to_string())
+    pub(super) fn setup(error: TransferError) -> Self {
+        match error.is_link() {
+            true => Self::File(error),
+            false => Self::Setup(error.to_string()),
+        }
+    }
+
+    /// Whether a link was in the way, in the dataset folder or in its place.
+    #[must_use]
+    pub fn is_link(&self) -> bool {
+        self.transfer().is_some_and(TransferError::is_link)
+    }
+
+    /// Whether a file was larger than the process or the file system allows.
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        self.transfer().is_some_and(TransferError::is_too_large)
     }
 
     /// Whether the storage was full.
@@ -144,8 +172,15 @@ impl GenerateError {
     pub fn is_full(&self) -> bool {
         match self {
             Self::Space { .. } | Self::TooLarge { .. } => true,
-            Self::File(error) | Self::Manifest(ManifestError::File(error)) => error.is_full(),
-            _ => false,
+            _ => self.transfer().is_some_and(TransferError::is_full),
+        }
+    }
+
+    /// What failed on a file, its list or a folder.
+    fn transfer(&self) -> Option<&TransferError> {
+        match self {
+            Self::File(error) | Self::Manifest(ManifestError::File(error)) => Some(error),
+            _ => None,
         }
     }
 }

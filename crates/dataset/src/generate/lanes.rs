@@ -36,6 +36,24 @@ pub(super) fn check_memory(threads: usize, usable_bytes: u64) -> Result<(), Gene
     }
 }
 
+/// Refuses files that are larger than this process may write, before anything is made.
+pub(super) fn check_file_sizes(plan: &GeneratePlan, limit_bytes: u64) -> Result<(), GenerateError> {
+    if limit_bytes == u64::MAX {
+        // Where files are many, looking at the size of each takes a while.
+        return Ok(());
+    }
+    let mut sizes =
+        (0..plan.dataset.files()).map(|index| (index, plan.dataset.expected_bytes(index)));
+    match sizes.find(|(_, bytes)| *bytes > limit_bytes) {
+        None => Ok(()),
+        Some((index, needed_bytes)) => Err(GenerateError::FileLimit {
+            path: plan.folder.join(plan.dataset.path(index)),
+            needed_bytes,
+            limit_bytes,
+        }),
+    }
+}
+
 /// Refuses an engine that was asked for and that the kernel does not give, before anything is made.
 pub(super) fn check_engine(engine: Option<EngineKind>) -> Result<(), GenerateError> {
     match engine {
@@ -110,7 +128,7 @@ impl Way {
             page_aligned: false,
         };
         let path = storage.path(spec);
-        path.map_err(|error| GenerateError::setup(&error))
+        path.map_err(GenerateError::setup)
     }
 }
 
@@ -123,18 +141,17 @@ fn has_direct(storage: &dyn Storage, folder: &Path) -> Result<bool, GenerateErro
     match opened {
         Ok(_) => Ok(true),
         Err(error) if is_direct_refused(&error) => Ok(false),
-        Err(error) => Err(GenerateError::setup(&error)),
+        Err(error) => Err(GenerateError::setup(error)),
     }
 }
 
 /// The buffers of all threads, which the paths of either kind need alike.
 pub(super) fn buffers(threads: usize) -> Result<Vec<PathBuffers>, GenerateError> {
-    let mut region =
-        Region::new(threads * DEPTH * CHUNK_BYTES).map_err(|error| GenerateError::setup(&error))?;
+    let mut region = Region::new(threads * DEPTH * CHUNK_BYTES).map_err(GenerateError::setup)?;
     let mut allocate = |_| {
         let memory = (&HostStandIn as &dyn Accelerator, MemoryKind::Host);
         PathBuffers::allocate(PathKind::Cpu, DEPTH, CHUNK_BYTES, memory, &mut region)
     };
     let buffers: Result<_, TransferError> = (0..threads).map(&mut allocate).collect();
-    buffers.map_err(|error| GenerateError::setup(&error))
+    buffers.map_err(GenerateError::setup)
 }

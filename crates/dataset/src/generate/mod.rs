@@ -182,7 +182,7 @@ pub fn check_room(
 /// When its file system cannot be asked.
 pub fn room(storage: &dyn Storage, folder: &Path) -> Result<Space, GenerateError> {
     let space = storage.space(&storage.nearest(folder));
-    space.map_err(|error| GenerateError::setup(&error))
+    space.map_err(GenerateError::setup)
 }
 
 /// Threads when none are asked for: two for each CPU, since a thread waits for storage at the

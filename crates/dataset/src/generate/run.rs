@@ -8,6 +8,7 @@ use std::time::Instant;
 use stormlp_model::event::{Event, Observer, Unit};
 use stormlp_model::stop::StopToken;
 use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_transfer::limits::largest_file_bytes;
 use stormlp_transfer::probe::usable_memory_bytes;
 use stormlp_transfer::telemetry::CpuTimes;
 use stormlp_transfer::{Driver, DriverSet, PathBuffers};
@@ -38,13 +39,14 @@ pub fn run(
     let storage = &*plan.storage;
     lanes::check_engine(plan.engine)?;
     lanes::check_memory(plan.thread_count(), usable_memory_bytes())?;
+    lanes::check_file_sizes(plan, largest_file_bytes())?;
     storage.hold(&plan.folder);
     if !storage.is_folder(&plan.folder) {
         // A dataset that cannot fit leaves no trace, not even its folder.
         survey::check_space(plan, &Survey::of_nothing(plan))?;
     }
     let made = storage.make_folder(&plan.folder);
-    made.map_err(|error| GenerateError::setup(&error))?;
+    made.map_err(GenerateError::setup)?;
     let _lock = storage.lock(&plan.folder)?;
     let head = plan.manifest_head();
     let survey = survey::survey(plan, &head)?;

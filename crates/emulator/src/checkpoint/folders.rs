@@ -12,8 +12,8 @@ use stormlp_model::checkpoint::{
 use stormlp_model::facts::{Availability, FoundFile, keeps_inode_numbers};
 use stormlp_model::location::Location;
 use stormlp_transfer::storage::{
-    Access, Durability, Entry, FolderLock, Kind, LOCK_NAME, Left, Storage, is_direct_refused,
-    temporary_name,
+    Access, Durability, Entry, FolderLock, Kind, LOCK_NAME, Left, Storage, dead_link,
+    is_direct_refused, temporary_name,
 };
 use stormlp_transfer::{TransferError, probe};
 
@@ -57,7 +57,12 @@ fn folder_facts(
 ) -> Result<FolderFacts, TransferError> {
     let nearest = storage.nearest(location.folder());
     let found = storage.found(&nearest)?;
-    let writable = if found.kind != Kind::Folder {
+    let writable = if let Some(link) = dead_link(location.folder()) {
+        Availability::unavailable(
+            format!("{} is a link that leads to no folder", link.display()),
+            "remove the link, or use another --dir",
+        )
+    } else if found.kind != Kind::Folder {
         Availability::unavailable(
             format!("{} is no folder", nearest.display()),
             "use --dir with a folder",

@@ -13,6 +13,7 @@ mod fit;
 pub mod gdsio;
 mod inventory;
 mod manifest;
+mod open_files;
 mod plan;
 mod plan_warnings;
 mod preset;
@@ -40,4 +41,4 @@ pub use report::{
 pub use request::{JobRequest, MatrixRequest, SharedFile, Target};
 pub use resolve::{ASSUMED_BYTES_PER_SECOND, resolve};
 pub use result_warnings::result_warnings;
-pub use resume::take_measured;
+pub use resume::{NotTaken, take_measured};

@@ -6,7 +6,7 @@ use super::files::{self, FileTable, largest_io_bytes};
 use super::inventory::TargetInventory;
 use super::plan::{CellPlan, Crew, MatrixPlan, WorkerPlan};
 use super::request::{JobRequest, MatrixRequest, SharedFile, Target};
-use super::{cells, plan_warnings};
+use super::{cells, open_files, plan_warnings};
 use crate::facts::HostFacts;
 use crate::path::EngineKind;
 use crate::placement::{self, CpuList, HostNode, Placement};
@@ -61,6 +61,7 @@ pub fn resolve(
     );
     let region_bytes = cells::region_bytes(&cells, &crews, |_| true);
     check_memory(region_bytes, &table, most, facts, &mut problems);
+    open_files::check(&cells, &crews, table.folders.len(), facts, &mut problems);
     if !problems.is_empty() {
         return Err(problems);
     }

@@ -22,19 +22,29 @@ const MAY_DIFFER: [&str; 9] = [
 /// The same of a cell.
 const CELL_MAY_DIFFER: [&str; 2] = ["availability", "estimated_seconds"];
 
+/// Why nothing is taken of a saved report.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NotTaken {
+    /// In what it is of another matrix.
+    Another(String),
+    /// In what it contradicts itself.
+    Damaged(String),
+}
+
 /// What `saved` has measured of `plan`.
 ///
 /// # Errors
-/// In what its plan is another, or which of its cells is none of the plan.
-pub fn take_measured(plan: &MatrixPlan, saved: MatrixReport) -> Result<MatrixResults, String> {
+/// In what its plan is another, or which of its cells is none of its own plan.
+pub fn take_measured(plan: &MatrixPlan, saved: MatrixReport) -> Result<MatrixResults, NotTaken> {
     if let Some(difference) = difference(plan, &saved.plan) {
-        return Err(difference);
+        return Err(NotTaken::Another(difference));
     }
     let mut results = MatrixResults::default();
     for cell in saved.results.cells {
         let planned = plan.cells.get(cell.cell);
         if !planned.is_some_and(|planned| is_of(&cell, planned)) {
-            return Err(format!("its cell {} is none of this matrix", cell.cell));
+            let what = format!("its cell {} is none of its matrix", cell.cell);
+            return Err(NotTaken::Damaged(what));
         }
         // One without numbers is measured again.
         if cell.status != CellStatus::Ok || cell.measurement.is_some() {

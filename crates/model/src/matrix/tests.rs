@@ -435,6 +435,25 @@ fn buffers_beyond_the_memory_are_refused() {
     assert!(found.to_string().contains("32 GiB"), "{found}");
 }
 
+#[test]
+fn more_threads_than_open_files_are_refused_with_the_limit_they_need() {
+    let mut facts = laptop();
+    let mut request = plain();
+    request.paths = PathChoice::Named(vec![PathKind::Cpu]);
+    request.threads = vec![4, 32];
+    let resolved = |facts: &HostFacts| resolve(&request, facts, &folder(100 * GIB));
+    facts.open_files_limit = 20;
+    let found = resolved(&facts).unwrap_err();
+    assert_eq!(found.kind(), ProblemKind::Machine);
+    assert!(
+        found.to_string().contains("32 threads need 72 open files"),
+        "{found}"
+    );
+    assert!(found[0].help.contains("ulimit -n 72"), "{found}");
+    facts.open_files_limit = 72;
+    assert!(resolved(&facts).is_ok());
+}
+
 proptest! {
     #[test]
     fn plans_never_leave_their_files_and_resolving_never_panics(

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::problem::Problems;
+
 /// One thing wrong with a workload file or a `--params`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
@@ -32,22 +34,34 @@ impl WorkloadError {
             faults: messages.into_iter().map(fault).collect(),
         }
     }
+
+    /// Each fault with its place.
+    fn lines(&self) -> impl Iterator<Item = String> {
+        self.faults.iter().map(|fault| {
+            let place = match fault.place {
+                Some((line, column)) => format!(":{line}:{column}"),
+                None => String::new(),
+            };
+            format!("{}{place}: {}", self.source_name, fault.message)
+        })
+    }
+}
+
+impl From<WorkloadError> for Problems {
+    fn from(error: WorkloadError) -> Self {
+        let mut problems = Self::default();
+        for line in error.lines() {
+            problems.plan(line, "");
+        }
+        problems
+    }
 }
 
 impl std::error::Error for WorkloadError {}
 
 impl fmt::Display for WorkloadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, fault) in self.faults.iter().enumerate() {
-            if index > 0 {
-                writeln!(f)?;
-            }
-            write!(f, "{}", self.source_name)?;
-            if let Some((line, column)) = fault.place {
-                write!(f, ":{line}:{column}")?;
-            }
-            write!(f, ": {}", fault.message)?;
-        }
-        Ok(())
+        let lines: Vec<String> = self.lines().collect();
+        f.write_str(&lines.join("\n"))
     }
 }

@@ -47,8 +47,8 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     data_folders(&args.folder, 0, &mut folders);
     if folders.is_empty() {
         return Err(Failure::machine(anyhow::anyhow!(
-            "{} holds no manifest, so nothing says that stormlp made anything there",
-            args.folder.display()
+            "{}, so nothing says that stormlp made anything there",
+            without_list(&args.folder)
         ))
         .with_help("name a data folder: stormlp clean DIR"));
     }
@@ -95,6 +95,16 @@ fn data_folders(folder: &Path, depth: u32, found: &mut Vec<PathBuf>) {
     let below = Disk.list(folder).unwrap_or_default();
     for entry in below.iter().filter(|e| e.is_folder() && !e.facts.link) {
         data_folders(&folder.join(&entry.name), depth + 1, found);
+    }
+}
+
+/// Why a folder has no list: there is none, or something else bears the name of one.
+fn without_list(folder: &Path) -> String {
+    let lists = LISTS.into_iter().map(|name| folder.join(name));
+    let mut there = lists.filter_map(|path| Some((Disk.look(&path).ok()??, path)));
+    match there.next() {
+        Some((found, path)) => format!("{} is {} and no manifest", path.display(), found.what()),
+        None => format!("{} holds no manifest", folder.display()),
     }
 }
 

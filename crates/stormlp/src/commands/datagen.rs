@@ -234,11 +234,22 @@ fn bad_files(bad: usize, by_checksum: bool, session: &Session, plan: &GeneratePl
     })
 }
 
+/// What mends a link in the way of a dataset.
+pub(crate) const NO_LINK: &str =
+    "remove the link and have the data itself there, or choose another --data-dir";
+/// What mends a limit that a file of a dataset is too large for.
+pub(crate) const LARGER_FILES: &str = "raise the limit on the size of files (ulimit -f)";
+
 /// The exit code and the advice of an error.
 fn failure(error: GenerateError, session: &Session) -> Failure {
     let command = command_line(session);
     let full = error.is_full();
     match error {
+        error if error.is_link() => Failure::machine(error).with_help(NO_LINK),
+        error if error.is_too_large() => Failure::machine(error).with_help(format!(
+            "{LARGER_FILES}, then continue with `{command} --resume`"
+        )),
+        GenerateError::FileLimit { .. } => Failure::machine(error).with_help(LARGER_FILES),
         GenerateError::Occupied { resumable, .. } => {
             let help = if resumable {
                 format!(

@@ -13,7 +13,7 @@ use stormlp_report::records::Records;
 
 use super::deliver::{self, ColumnsArg, Format, ShowArgs};
 use super::saved;
-use crate::exit::Failure;
+use crate::exit::{Failure, told};
 use crate::output;
 use crate::session::Session;
 
@@ -137,7 +137,7 @@ fn summary(path: &Path) -> Value {
         }
         Err(failure) => json!({
             "status": "unreadable",
-            "headline": format!("{:#}", failure.error),
+            "headline": told(&failure.error),
             "file": path,
         }),
     }

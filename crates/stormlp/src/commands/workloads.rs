@@ -151,12 +151,12 @@ pub(crate) fn load(
         .is_some_and(|end| end == "yaml" || end == "yml");
     if !ends_in_yaml && !name.contains('/') {
         let entry = built_in(name, accelerator)?;
-        return entry.workload(params).map_err(Failure::no_plan);
+        return Ok(entry.workload(params)?);
     }
     let text = read_text(path, "workload file").map_err(|failure| {
         failure.with_help("`stormlp workloads show NAME` prints a workload to start from")
     })?;
-    let workload = Workload::parse(&text, name, params).map_err(Failure::no_plan)?;
+    let workload = Workload::parse(&text, name, params)?;
     if workload.workflow.train && !workload.describes_dataset {
         let error = anyhow::anyhow!(
             "{name} has no `dataset`: how many files of which format and size are read"

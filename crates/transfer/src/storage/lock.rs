@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, fstat, openat};
+use rustix::io::Errno;
 
 use super::reach;
 use crate::error::TransferError;
@@ -43,7 +44,7 @@ impl FolderLock {
             .map_err(|source| TransferError::file("make the lock", &path, source))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { _file: file }),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(LockError::Held {
+            Err(Errno::WOULDBLOCK) => Err(LockError::Held {
                 folder: folder.to_path_buf(),
             }),
             Err(errno) => Err(TransferError::file("lock", &path, errno.into()).into()),
@@ -56,10 +57,16 @@ fn lock_file(folder: &Path) -> io::Result<File> {
     let folder = reach::open_folder(folder)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let mode = Mode::from_raw_mode(0o666);
-    let file = openat(&folder, LOCK_NAME, flags | OFlags::CLOEXEC, mode).map_err(reach::told)?;
+    let no_file = || io::Error::other("it is no regular file; move it away");
+    let opened = openat(&folder, LOCK_NAME, flags | OFlags::CLOEXEC, mode);
+    let file = opened.map_err(|errno| match errno {
+        // A pipe that nobody reads from, or a socket.
+        Errno::NXIO => no_file(),
+        errno => reach::told(errno),
+    })?;
     match FileType::from_raw_mode(fstat(&file)?.st_mode) {
         FileType::RegularFile => Ok(file.into()),
-        _ => Err(io::Error::other("it is no regular file")),
+        _ => Err(no_file()),
     }
 }
 
@@ -76,6 +83,20 @@ mod tests {
         assert!(matches!(refused, LockError::Held { .. }), "{refused}");
         drop(first);
         assert!(FolderLock::take(folder.path()).is_ok());
+    }
+
+    #[test]
+    fn a_pipe_is_no_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join(LOCK_NAME);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let refused = FolderLock::take(folder.path()).unwrap_err();
+        assert!(
+            refused
+                .to_string()
+                .ends_with("it is no regular file; move it away"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub use disk::Disk;
 pub use failing::Failing;
 pub use gated::{Clock, Gate, Gated, Grant, Request};
 pub use lock::{FolderLock, LOCK_NAME, LockError};
+pub use reach::dead_link;
 pub use throttled::Throttled;
 
 /// What a file is opened for.

@@ -12,6 +12,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::parent;
+use crate::error::LinkInTheWay;
 
 /// What folders on the way to a file are opened with: enough to go on from them.
 const ON_THE_WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -185,22 +186,30 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
 
 /// Makes a folder that may lie anywhere.
 fn make_top(folder: &Path) -> io::Result<()> {
-    match std::fs::create_dir_all(folder) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_symlink() => Err(
-            io::Error::new(error.kind(), "it is a link that leads to no folder"),
-        ),
-        made => made,
-    }
+    std::fs::create_dir_all(folder).map_err(|error| match dead_link(folder) {
+        Some(link) => io::Error::other(LinkInTheWay(format!(
+            "{} is a link that leads to no folder",
+            link.display()
+        ))),
+        None => error,
+    })
+}
+
+/// The link that leads to no folder in the place of `folder` or of one above it.
+pub fn dead_link(folder: &Path) -> Option<&Path> {
+    let mut ancestors = folder.ancestors();
+    ancestors.find(|path| path.is_symlink() && !path.is_dir())
 }
 
 /// The error of a name beneath a held folder, in words that fit: the kernel's speak of many links
 /// where one was met.
 pub(super) fn told(errno: Errno) -> io::Error {
     match errno {
-        Errno::LOOP => io::Error::other(
+        Errno::LOOP => io::Error::other(LinkInTheWay(
             "a link is on the way, and none is followed in a folder that stormlp writes to; \
-             put the data itself there, or name the folder that the link leads to",
-        ),
+             put the data itself there, or name the folder that the link leads to"
+                .to_string(),
+        )),
         Errno::XDEV => io::Error::other("it leads out of its folder"),
         errno => errno.into(),
     }

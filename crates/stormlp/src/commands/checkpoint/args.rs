@@ -325,7 +325,7 @@ fn workload(model: &str) -> Result<CheckpointWorkload, Failure> {
     }
     let text = read_text(path, "workload file")?;
     parse(&text, model).map_err(|error| {
-        Failure::no_plan(error).with_help(
+        Failure::from(error).with_help(
             "the keys are MLPerf's and DLIO's: model, model.parallelism, model.transformer, \
              checkpoint",
         )

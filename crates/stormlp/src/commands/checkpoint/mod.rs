@@ -50,16 +50,13 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let saver = delivery.saver(&request.workload.name, session)?;
     deliver::make_mlperf_folder(args.mlperf_output.as_deref())?;
     let plan = planned(&request, &host, &tried(&request, session)?)?;
-    let report = carry_out(&plan, host, saver, session);
-    let ended = report.and_then(|(report, saver)| {
-        let for_mlperf = deliver::write_mlperf(args.mlperf_output.as_deref(), |taken| {
-            mlperf_files(&report, taken)
-        });
-        let ended = |saved: Option<&Path>| ending(&report, saved).and(for_mlperf);
-        delivery.finish(saver, &report, session, ended)
+    let (report, saver) = carry_out(&plan, host, saver, session)?;
+    let for_mlperf = deliver::write_mlperf(args.mlperf_output.as_deref(), |taken| {
+        mlperf_files(&report, taken)
     });
-    // What is said of a scaled run says so.
-    ended.map_err(|failure| match mark(&plan) {
+    let ended = |saved: Option<&Path>| ending(&report, saved).and(for_mlperf);
+    // What is said of what a scaled run measured says so.
+    (delivery.finish(saver, &report, session, ended)).map_err(|failure| match mark(&plan) {
         Some(mark) => failure.marked(&mark),
         None => failure,
     })

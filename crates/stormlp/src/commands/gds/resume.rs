@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use stormlp_model::facts::HostFacts;
-use stormlp_model::matrix::{MatrixPlan, MatrixReport, take_measured};
+use stormlp_model::matrix::{MatrixPlan, MatrixReport, NotTaken, take_measured};
 use stormlp_model::report::{AnyReport, Head, ReportKind};
 use stormlp_model::warning::{Warning, WarningKind};
 
@@ -61,11 +61,21 @@ impl Saved {
         let started_at = report.head.started_at.clone();
         let head = Head::new(ReportKind::Gds, session.command_line(), started_at, facts);
         let (command, warnings) = (report.head.command.clone(), report.warnings.clone());
-        let results = take_measured(&plan, report).map_err(|difference| {
-            let what = format!("{} is of another matrix: {difference}", path.display());
-            Failure::no_plan(anyhow::anyhow!("{what}")).with_help(format!(
-                "give the options that it was begun with beside --resume; it says `{command}`"
-            ))
+        let results = take_measured(&plan, report).map_err(|why| {
+            let (what, help) = match why {
+                NotTaken::Another(difference) => (
+                    format!("is of another matrix: {difference}"),
+                    format!(
+                        "give the options that it was begun with beside --resume; it says \
+                         `{command}`"
+                    ),
+                ),
+                NotTaken::Damaged(what) => (
+                    format!("is damaged: {what}"),
+                    "run without --resume, which starts a new matrix".to_string(),
+                ),
+            };
+            Failure::no_plan(anyhow::anyhow!("{} {what}", path.display())).with_help(help)
         })?;
         let mut resumed = MatrixReport::new(head, plan, results);
         resumed.warnings.clone_from(&resumed.plan.warnings);

@@ -10,7 +10,7 @@ use stormlp_model::matrix::{
 };
 use stormlp_model::pattern::{Pattern, stream_of};
 use stormlp_transfer::probe;
-use stormlp_transfer::storage::{Access, Disk, Kind, Storage as _};
+use stormlp_transfer::storage::{Access, Disk, Kind, Storage as _, dead_link};
 
 /// What `O_DIRECT` asks of offsets where the file system does not say: a sector.
 const USUAL_ALIGNMENT_BYTES: u64 = 512;
@@ -57,20 +57,24 @@ fn folder(path: &Path) -> FolderFacts {
         true => manifest(path),
         false => (None, None),
     };
-    let writable = match (there.is_dir(), &direct) {
+    let writable = match (dead_link(path), there.is_dir(), &direct) {
+        (Some(link), ..) => Availability::unavailable(
+            format!("{} is a link that leads to no folder", link.display()),
+            "remove the link, or use another --dir",
+        ),
         // A mistyped mount point must not fill the disk beneath it.
         _ if !exists && !has_parent(path) => Availability::unavailable(
             format!("neither {} nor the folder above it exists", path.display()),
             "correct the name, or make the folder first with `mkdir -p`",
         ),
-        (false, _) => Availability::unavailable(
+        (None, false, _) => Availability::unavailable(
             format!("{} is not a folder", there.display()),
             "use another --dir",
         ),
-        (true, Fact::Unknown(reason)) => {
+        (None, true, Fact::Unknown(reason)) => {
             Availability::unavailable(reason.as_str(), "use a folder that you may write to")
         }
-        (true, Fact::Known(_)) => Availability::Available,
+        (None, true, Fact::Known(_)) => Availability::Available,
     };
     let (direct, direct_alignment_bytes) = direct_facts(direct);
     let Entries {

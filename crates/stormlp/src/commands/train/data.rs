@@ -25,6 +25,7 @@ use stormlp_transfer::storage::{Disk, Storage as _};
 
 use super::args::DataArgs;
 use super::starter;
+use crate::commands::datagen::{LARGER_FILES, NO_LINK};
 use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
@@ -534,6 +535,11 @@ fn generation(error: GenerateError, session: &Session) -> Failure {
     let again = format!("`{}` goes on with it", session.command_line());
     let full = error.is_full();
     match error {
+        error if error.is_link() => Failure::machine(error).with_help(NO_LINK),
+        error if error.is_too_large() => {
+            Failure::machine(error).with_help(format!("{LARGER_FILES}; {again}"))
+        }
+        GenerateError::FileLimit { .. } => Failure::machine(error).with_help(LARGER_FILES),
         GenerateError::Stopped { .. } => Failure::stopped(error).with_help(again),
         GenerateError::Space { .. } | GenerateError::TooLarge { .. } => Failure::machine(error)
             .with_help("free some space, choose another --data-dir, or use fewer --files"),
