@@ -37,6 +37,11 @@ impl Loop {
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("image");
         fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
+        Self::over(image, folder)
+    }
+
+    /// One more over a file or device, with a folder of its own.
+    fn over(image: PathBuf, folder: TempDir) -> Option<Self> {
         let device = ran("losetup", &["--find", "--show", image.to_str().unwrap()]);
         let Some(device) = device else {
             eprintln!("skipped: no loop device can be made here");
@@ -119,6 +124,72 @@ fn a_mounted_file_system_is_never_written_over() {
     );
     assert!(told.contains("no option overrides this"), "{told}");
     assert_eq!(fs::read(device.place().join("precious")).unwrap(), b"data");
+}
+
+#[test]
+fn a_loop_device_is_in_use_with_what_it_shows() {
+    let Some(mut device) = Loop::new() else {
+        return;
+    };
+    let another = |image: &str| Loop::over(PathBuf::from(image), tempfile::tempdir().unwrap());
+    // Over the same file, and over the first device.
+    let Some(beside) = another(device.image.to_str().unwrap()) else {
+        return;
+    };
+    let all = format!("{DESTROY} --overwrite-signature ext4");
+    let told = stderr(beside.write(DESTROY).code(4));
+    let named = device.device.trim_start_matches("/dev/");
+    let shows = format!("{named} shows the same file, ");
+    assert!(told.contains(&shows), "{told}");
+    assert!(told.contains("no option overrides this"), "{told}");
+    if !device.format() || !device.mount() {
+        return;
+    }
+    fs::write(device.place().join("precious"), "data").unwrap();
+    stderr(beside.write(&all).code(4));
+    let line = format!("gdsio -x 1 -I 1 -i 64K -s 1M -f {} {all}", beside.device);
+    let mut gdsio = crate::stormlp();
+    gdsio.args(line.split_whitespace());
+    stderr(gdsio.current_dir(beside.folder.path()).assert().code(4));
+    drop(beside);
+    let Some(above) = another(&device.device) else {
+        return;
+    };
+    let told = stderr(above.write(&all).code(4));
+    assert!(told.contains("is mounted at"), "{told}");
+    assert_eq!(fs::read(device.place().join("precious")).unwrap(), b"data");
+}
+
+#[test]
+fn a_read_only_device_is_refused_before_the_run() {
+    let Some(device) = Loop::new() else {
+        return;
+    };
+    if ran("blockdev", &["--setro", &device.device]).is_none() {
+        eprintln!("skipped: there is no blockdev");
+        return;
+    }
+    let told = stderr(device.write(DESTROY).code(4));
+    let refusal = format!("{} cannot be written: it is read-only", device.device);
+    assert!(told.contains(&refusal), "{told}");
+    assert!(told.contains("blockdev --setrw"), "{told}");
+    assert!(!device.folder.path().join("stormlp-results").exists());
+    let line = format!(
+        "gdsio -x 1 -I 1 -i 64K -s 1M -f {} {DESTROY}",
+        device.device
+    );
+    let mut gdsio = crate::stormlp();
+    gdsio.args(line.split_whitespace());
+    let told = stderr(gdsio.current_dir(device.folder.path()).assert().code(4));
+    assert!(told.contains(&refusal), "{told}");
+    // It may be read.
+    let words = format!(
+        "--path cpu --io-size 64K --threads 1 --passes 1 --file {}",
+        device.device
+    );
+    gds(device.folder.path(), &words).assert().success();
+    ran("blockdev", &["--setrw", &device.device]);
+    device.write(DESTROY).success();
 }
 
 #[test]

@@ -32,11 +32,10 @@ struct Relative {
 
 /// Everything that stands against writing over the device at `path`.
 pub(crate) fn claims(root: &Root, path: &Path) -> DeviceClaims {
-    let number = match fs::metadata(path) {
-        Ok(metadata) => metadata.rdev(),
+    let number = match number(path) {
+        Ok(number) => number,
         Err(error) => return unexamined(plain(&error)),
     };
-    let number = format!("{}:{}", libc::major(number), libc::minor(number));
     let mut found = of_number(root, &number);
     if found.unexamined.is_some() {
         return found;
@@ -57,6 +56,18 @@ fn unexamined(reason: String) -> DeviceClaims {
         unexamined: Some(reason),
         ..DeviceClaims::default()
     }
+}
+
+/// Whether the kernel refuses every write to the device of this number, whatever it is opened for.
+pub(crate) fn is_read_only(root: &Root, number: &str) -> bool {
+    let flag = Path::new("/sys/dev/block").join(number).join("ro");
+    root.number::<u8>(flag) == Fact::Known(1)
+}
+
+/// The number of the device at `path`, as the kernel's files write it.
+pub(crate) fn number(path: &Path) -> io::Result<String> {
+    let number = fs::metadata(path)?.rdev();
+    Ok(format!("{}:{}", libc::major(number), libc::minor(number)))
 }
 
 /// Who uses a regular file as a device.
@@ -103,25 +114,34 @@ fn is_held(path: &Path) -> bool {
 
 /// The users of the device of this number that the kernel's files name.
 fn of_number(root: &Root, number: &str) -> DeviceClaims {
+    let found = mounts::mounts(root).and_then(|mounts| users(root, number, &mounts, &[]));
+    match found {
+        Fact::Known(users) => DeviceClaims {
+            users,
+            ..DeviceClaims::default()
+        },
+        Fact::Unknown(reason) => unexamined(reason),
+    }
+}
+
+/// The users of a device; not the loop devices in `above`, through which it is looked at.
+fn users(root: &Root, number: &str, mounts: &[Mount], above: &[&str]) -> Fact<Vec<String>> {
     let family = match family(root, number) {
         Fact::Known(family) => family,
-        Fact::Unknown(reason) => return unexamined(reason),
+        Fact::Unknown(reason) => return Fact::Unknown(reason),
     };
-    let mounts = match mounts::mounts(root) {
-        Fact::Known(mounts) => mounts,
-        Fact::Unknown(reason) => return unexamined(reason),
-    };
-    let mut users = Vec::new();
+    let mut all = Vec::new();
     for one in &family {
-        users.extend(mounted(root, one, &mounts));
-        users.extend(swapped(root, one));
-        users.extend(held(root, one));
-        users.extend(looped(root, one));
+        all.extend(mounted(root, one, mounts));
+        all.extend(swapped(root, one));
+        all.extend(held(root, one));
+        all.extend(looped(root, one, above));
+        match shown(root, one, mounts, above) {
+            Fact::Known(users) => all.extend(users),
+            unknown => return unknown,
+        }
     }
-    DeviceClaims {
-        users,
-        ..DeviceClaims::default()
-    }
+    Fact::Known(all)
 }
 
 /// The device itself, its partitions, and the disk that it is a partition of.
@@ -234,11 +254,40 @@ fn held(root: &Root, one: &Relative) -> Vec<String> {
 }
 
 /// Loop devices that show it under another name, which claims nothing.
-fn looped(root: &Root, one: &Relative) -> Vec<String> {
+fn looped(root: &Root, one: &Relative, above: &[&str]) -> Vec<String> {
     (loops(root).into_iter())
-        .filter(|(_, backing)| is(root, one, backing))
+        .filter(|(name, backing)| !above.contains(&name.as_str()) && is(root, one, backing))
         .map(|(name, _)| format!("{} is behind {name}", one.name))
         .collect()
+}
+
+/// Who else uses what a loop device shows: other loop devices over the same file, or the users of
+/// the device below it. None of them claims anything of the loop device itself.
+fn shown(root: &Root, one: &Relative, mounts: &[Mount], above: &[&str]) -> Fact<Vec<String>> {
+    let loops = loops(root);
+    let own = loops.iter().find(|(name, _)| *name == one.name);
+    let Some((name, backing)) = own.filter(|(name, _)| !above.contains(&name.as_str())) else {
+        return Fact::Known(Vec::new());
+    };
+    if let Some(number) = number_of(root, backing) {
+        return users(root, &number, mounts, &[above, &[name.as_str()]].concat());
+    }
+    let shows_it = |(other, file): &&(String, String)| {
+        // Of a file that was removed nothing but its name is told.
+        let same = file == backing || is_same_file(&root.path(file), &root.path(backing));
+        other != name && same
+    };
+    let words = |(other, _): &(String, String)| format!("{other} shows the same file, {backing}");
+    Fact::Known(loops.iter().filter(shows_it).map(words).collect())
+}
+
+/// The number of the device whose node a path of the machine is; `None` for a file.
+fn number_of(root: &Root, path: &str) -> Option<String> {
+    let node = root.canonical(path);
+    let name = node.as_deref().unwrap_or(Path::new(path));
+    let name = name.strip_prefix("/dev").ok()?.to_str()?.replace('/', "!");
+    let number = root.text(Path::new(BLOCKS).join(name).join("dev"));
+    number.known().cloned()
 }
 
 /// The loop devices and what each shows.
@@ -385,6 +434,75 @@ mod tests {
         }
         assert_eq!(users("/images/swap"), ["it is swap space"]);
         assert!(users("/images/other").is_empty());
+    }
+
+    /// With a loop device that shows `backing`.
+    fn with_loop(tree: Tree, index: u32, backing: &str) -> Tree {
+        let folder = format!("sys/devices/virtual/block/loop{index}");
+        tree.file(&format!("{folder}/loop/backing_file"), backing)
+            .file(&format!("{folder}/dev"), format!("7:{index}"))
+            .file(&format!("{folder}/size"), "8")
+            .link(&format!("sys/dev/block/7:{index}"), &format!("/{folder}"))
+            .link(
+                &format!("sys/class/block/loop{index}"),
+                &format!("/{folder}"),
+            )
+    }
+
+    #[test]
+    fn a_second_loop_device_over_a_file_is_a_user_of_it() {
+        let mut tree = machine("", "").file("images/disk.img", "x");
+        let removed = "/images/gone (deleted)";
+        let backings = [
+            "/images/disk.img",
+            "/images/linked",
+            removed,
+            removed,
+            "/images/other",
+        ];
+        for (index, backing) in (1..).zip(backings) {
+            tree = with_loop(tree, index, backing);
+        }
+        let root = tree.root();
+        fs::hard_link(root.path("/images/disk.img"), root.path("/images/linked")).unwrap();
+        assert_eq!(
+            users(&tree, "7:1"),
+            ["loop2 shows the same file, /images/disk.img"]
+        );
+        assert_eq!(
+            users(&tree, "7:2"),
+            ["loop1 shows the same file, /images/linked"]
+        );
+        assert_eq!(
+            users(&tree, "7:3"),
+            ["loop4 shows the same file, /images/gone (deleted)"]
+        );
+        assert!(users(&tree, "7:5").is_empty());
+    }
+
+    #[test]
+    fn the_users_of_the_device_below_a_loop_device_are_its_own() {
+        let tree = machine("36 1 8:17 / /data rw - xfs /dev/sdb1 rw", "")
+            .link("sys/class/block/sdb", &format!("/{DISK}"))
+            .link("sys/class/block/sdb2", &format!("/{DISK}/sdb2"));
+        let tree = with_loop(with_loop(tree, 1, "/dev/sdb"), 2, "/dev/loop1");
+        let tree = with_loop(with_loop(tree, 3, "/dev/sdb2"), 4, "/dev/loop1");
+        assert_eq!(
+            users(&tree, "7:2"),
+            [
+                "loop1 is behind loop4",
+                "sdb1 is mounted at /data (xfs)",
+                "sdb2 is behind loop3"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_device_is_read_only_where_the_kernel_says_so() {
+        let tree = machine("", "").file(&format!("{DISK}/ro"), "1\n");
+        let tree = tree.file(&format!("{DISK}/sdb1/ro"), "0\n");
+        let read_only = ["8:16", "8:17", "8:18"].map(|number| is_read_only(&tree.root(), number));
+        assert_eq!(read_only, [true, false, false]);
     }
 
     #[test]

@@ -171,6 +171,13 @@ pub fn file_claims(path: &Path) -> DeviceClaims {
     claims::of_file(&Root::system(), path)
 }
 
+/// Whether the kernel refuses every write to the block device at `path`, which may be opened for
+/// writing all the same.
+pub fn device_is_read_only(path: &Path) -> bool {
+    let number = claims::number(path);
+    number.is_ok_and(|number| claims::is_read_only(&Root::system(), &number))
+}
+
 /// Who uses the block device at `path`, and what lies on it: what stands against writing over it.
 pub fn device_claims(path: &Path) -> DeviceClaims {
     storage::claims(&Root::system(), path)

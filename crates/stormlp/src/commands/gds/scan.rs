@@ -183,7 +183,7 @@ fn file(path: &Path) -> FileFacts {
         _ => (
             probe::direct_io(path),
             opens(path, Access::Read),
-            opens(path, Access::ReadWrite),
+            writable(path, kind),
         ),
     };
     let (direct, direct_alignment_bytes) = direct_facts(direct);
@@ -260,6 +260,20 @@ fn parent_exists(path: &Path) -> Availability {
             "make the folder, or correct the name",
         ),
     }
+}
+
+/// Whether it can be written: a device that is read-only may be opened for that all the same.
+fn writable(path: &Path, kind: FileKind) -> Availability {
+    if kind == FileKind::BlockDevice && probe::device_is_read_only(path) {
+        return Availability::unavailable(
+            "it is read-only",
+            format!(
+                "lift that with `blockdev --setrw {}` if the device allows it, or name another",
+                path.display()
+            ),
+        );
+    }
+    opens(path, Access::ReadWrite)
 }
 
 fn opens(path: &Path, access: Access) -> Availability {
