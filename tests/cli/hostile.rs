@@ -199,7 +199,20 @@ fn what_is_no_report_is_not_read_without_end() {
         let told = stderr(place.run(&format!("report {name}")).code(4));
         assert!(told.contains("is no regular file, so no report"), "{told}");
     }
-    let told = stderr(place.run("gdsio /dev/zero").code(3));
+    for name in ["/dev/zero", pipe_path.to_str().unwrap()] {
+        for (command, what) in [
+            ("gdsio", "job file"),
+            ("train", "workload file"),
+            ("checkpoint", "workload file"),
+        ] {
+            let told = stderr(place.run(&format!("{command} {name}")).code(4));
+            let refusal = format!("is no regular file, so no {what}");
+            assert!(told.contains(&refusal), "{command}: {told}");
+        }
+    }
+    let large = fs::File::create(place.path("large")).unwrap();
+    large.set_len((16 << 20) + 1).unwrap();
+    let told = stderr(place.run("gdsio large").code(3));
     assert!(told.contains("it is larger than 16 MiB"), "{told}");
 }
 

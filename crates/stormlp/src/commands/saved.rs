@@ -1,6 +1,5 @@
 //! Saved reports, read back.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -79,10 +78,6 @@ pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
     }
     // Before the report: a run that ends now writes the report first, then removes its journal.
     let journal = deliver::journal_cells(path);
-    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        let error = anyhow::anyhow!("{} is no regular file, so no report", path.display());
-        return Err(Failure::machine(error).with_help(LISTING));
-    }
     let text = read_bounded(path, "report", MOST_REPORT_BYTES)
         .map_err(|failure| failure.with_help(LISTING))?;
     let mut report = AnyReport::from_json(&text)

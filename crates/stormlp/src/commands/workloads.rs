@@ -1,6 +1,6 @@
 //! `stormlp workloads`: the built-in training workloads, and how a workload is found by name.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -114,11 +114,16 @@ pub(crate) fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
     read_bounded(path, what, MOST_FILE_BYTES)
 }
 
-/// The text of a file of at most so many bytes.
+/// The text of a regular file of at most so many bytes: to open a pipe is to wait for whoever writes
+/// to it.
 ///
 /// # Errors
 /// With exit code 4 when it cannot be read, 3 when it is too large.
 pub(crate) fn read_bounded(path: &Path, what: &str, most_bytes: u64) -> Result<String, Failure> {
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        let error = anyhow::anyhow!("{} is no regular file, so no {what}", path.display());
+        return Err(Failure::machine(error));
+    }
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(most_bytes + 1).read_to_string(&mut text))
