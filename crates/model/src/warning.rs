@@ -51,6 +51,8 @@ pub enum WarningKind {
     NotDurable,
     /// Checkpoints of an earlier run were replaced, or left out of a restore.
     EarlierCheckpoints,
+    /// A file that was to be removed is not what stormlp made there, and stayed.
+    NotRemoved,
     /// A setting that has no effect here.
     NoEffect,
     /// Storage was throttled or made to fail on purpose.

@@ -13,6 +13,8 @@ use stormlp_model::matrix::{
 };
 use stormlp_model::pattern::stream_of;
 use stormlp_model::stop::StopToken;
+use stormlp_model::units::counted;
+use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::TransferError;
 use stormlp_transfer::page_cache::Residency;
 use stormlp_transfer::storage::{Access, Durability, FolderLock, Left, Storage};
@@ -219,22 +221,46 @@ pub(crate) fn make_files(
     Ok(laid_out? == LaidOut::All)
 }
 
-/// Removes the files that were made, when the plan says so.
-pub(crate) fn remove_files(plan: &MatrixPlan, folders: &mut Folders) -> Result<(), MatrixError> {
+/// Removes the files that were made, when the plan says so. What somebody put in the place of one
+/// stays and is told of; its folder still lists it, so that later runs and `clean` know of it.
+pub(crate) fn remove_files(
+    plan: &MatrixPlan,
+    folders: &mut Folders,
+) -> Result<Option<Warning>, MatrixError> {
     if plan.keep {
-        return Ok(());
+        return Ok(None);
     }
     let ours = |file: &&FilePlan| file.made_here && !file.block_device;
-    let files: Vec<&FilePlan> = plan.files.iter().filter(ours).collect();
-    for file in &files {
-        // What somebody put in its place stays.
+    let (mut gone, mut left) = (Vec::new(), Vec::new());
+    for file in plan.files.iter().filter(ours) {
         let made = folders.made(file);
-        let left = folders.storage.left(&file.path, Some(file.bytes), made)?;
-        if matches!(left, Left::Same(_)) {
-            folders.storage.remove(&file.path)?;
+        let path = &file.path;
+        match folders.storage.left(path, Some(file.bytes), made)? {
+            Left::Nothing => {}
+            Left::Same(_) => drop(folders.storage.remove(path)?),
+            Left::Other(what) => {
+                left.push(format!("{} is {what}", path.display()));
+                continue;
+            }
         }
+        gone.push(file);
     }
-    folders.note(plan, &files, None)
+    folders.note(plan, &gone, None)?;
+    Ok(not_removed(&left))
+}
+
+/// Says what was left, each with what it is.
+fn not_removed(left: &[String]) -> Option<Warning> {
+    let (first, others) = left.split_first()?;
+    let others = match others.len() {
+        0 => String::new(),
+        count => format!(" (and so with {})", counted(count as u64, "other file")),
+    };
+    Some(Warning::new(
+        WarningKind::NotRemoved,
+        format!("{first}, which stormlp did not make there{others}: it was not removed"),
+        "move it away if it is yours, or remove it",
+    ))
 }
 
 /// What of several files is in the page cache; `None` where the kernel does not tell.

@@ -127,7 +127,9 @@ pub fn run(
         }
     }
     if needs_files {
-        remove_files(&plan, &mut folders)?;
+        if let Some(warning) = remove_files(&plan, &mut folders)? {
+            report.warn(warning);
+        }
     }
     let ending = match stop.is_stopped() {
         true => Ending::Stopped,
