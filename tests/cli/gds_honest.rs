@@ -178,6 +178,32 @@ fn a_file_with_holes_is_named_and_wins_no_comparison() {
 }
 
 #[test]
+fn a_test_file_with_holes_is_named_and_what_removes_them() {
+    let folder = folder();
+    let words = "--dir data --threads 1 --file-size 8M --passes 1 --path cpu,buffered";
+    let text = stdout(gds(folder.path(), words).assert().success());
+    assert!(!text.contains("holes"), "{text}");
+    let file = folder.path().join("data/stormlp.0");
+    // The same file as before, of which the second half is lost.
+    let opened = std::fs::File::options().write(true).open(&file).unwrap();
+    opened.set_len(4 << 20).unwrap();
+    opened.set_len(8 << 20).unwrap();
+    let text = stdout(gds(folder.path(), words).assert().success());
+    assert!(
+        text.contains("50 % of data/stormlp.0 lies in holes or was never written"),
+        "{text}"
+    );
+    assert!(
+        text.contains("remove it, so that it is laid out anew"),
+        "{text}"
+    );
+    assert!(!text.contains("times faster"), "{text}");
+    std::fs::remove_file(&file).unwrap();
+    let text = stdout(gds(folder.path(), words).assert().success());
+    assert!(!text.contains("holes"), "{text}");
+}
+
+#[test]
 fn a_mix_is_named_by_its_shares() {
     let folder = folder();
     let words = "--path cpu --op randread --read-percent 70 --threads 1 --file-size 1M --passes 1";

@@ -65,6 +65,7 @@ fn inventory(folder: &Path) -> TargetInventory {
             manifest,
             manifest_problem: None,
             files,
+            hole_bytes: Default::default(),
             copies: Vec::new(),
             others: Vec::new(),
         }],

@@ -51,6 +51,7 @@ fn matrix(folder: &std::path::Path) -> MatrixReport {
         manifest: None,
         manifest_problem: None,
         files: Vec::new(),
+        hole_bytes: Default::default(),
         copies: Vec::new(),
         others: Vec::new(),
     };

@@ -196,6 +196,14 @@ impl FolderJob<'_> {
         (self.found_bytes(name) == Some(entry.bytes)).then_some(entry)
     }
 
+    /// What is made anew has no holes.
+    fn hole_bytes(&self, name: &str, action: FileAction) -> u64 {
+        match action {
+            FileAction::Use => self.facts.hole_bytes.get(name).copied().unwrap_or(0),
+            FileAction::Allocate | FileAction::Fill => 0,
+        }
+    }
+
     fn all_there(&self) -> bool {
         (0..self.threads).all(|thread| self.found_bytes(&self.name(thread)).is_some())
     }
@@ -342,7 +350,7 @@ impl FolderJob<'_> {
             made_here,
             block_device: false,
             file_system: self.facts.file_system.clone(),
-            hole_bytes: 0,
+            hole_bytes: self.hole_bytes(&name, action),
         });
         Some(table.files.len() - 1)
     }

@@ -1,5 +1,6 @@
 //! What is there before a matrix runs: the folders and files it names, as a scan found them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -58,6 +59,8 @@ pub struct FolderFacts {
     pub manifest_problem: Option<String>,
     /// The regular files in it.
     pub files: Vec<FoundFile>,
+    /// How many bytes of those that the manifest lists lie in holes, by their names.
+    pub hole_bytes: BTreeMap<String, u64>,
     /// The names of those that have the size that the manifest says and are not the files that were
     /// made: copies of them, which may be read, or files of somebody's own.
     pub copies: Vec<String>,

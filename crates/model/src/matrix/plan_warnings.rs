@@ -95,7 +95,7 @@ fn pattern_work(request: &MatrixRequest, runnable: &[&CellPlan]) -> Option<Warni
     ))
 }
 
-/// Files that were named and hold less than their size says, and are read as they are.
+/// Files that hold less than their size says, and are read as they are.
 fn holes(table: &FileTable, runnable: &[&CellPlan]) -> Option<Warning> {
     let sparse: Vec<&FilePlan> = table.files.iter().filter(|f| f.hole_bytes > 0).collect();
     let file = sparse.iter().max_by_key(|file| file.hole_bytes)?;
@@ -115,7 +115,10 @@ fn holes(table: &FileTable, runnable: &[&CellPlan]) -> Option<Warning> {
                  for that, so reads look faster than storage is",
                 file.path.display()
             ),
-            "name a file that was written from end to end",
+            match file.folder {
+                Some(_) => "remove it, so that it is laid out anew",
+                None => "name a file that was written from end to end",
+            },
         )
     })
 }

@@ -69,6 +69,7 @@ fn folder(free_bytes: u64) -> TargetInventory {
             manifest: None,
             manifest_problem: None,
             files: Vec::new(),
+            hole_bytes: Default::default(),
             copies: Vec::new(),
             others: Vec::new(),
         }],

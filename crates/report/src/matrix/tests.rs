@@ -52,6 +52,7 @@ fn inventory() -> TargetInventory {
             manifest: None,
             manifest_problem: None,
             files: Vec::new(),
+            hole_bytes: Default::default(),
             copies: Vec::new(),
             others: Vec::new(),
         }],

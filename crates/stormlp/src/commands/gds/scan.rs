@@ -1,5 +1,6 @@
 //! What is there before a matrix runs: a look at the folders and files of a request.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use stormlp_model::facts::{Availability, FoundFile};
@@ -79,6 +80,7 @@ fn folder(path: &Path) -> FolderFacts {
     let (direct, direct_alignment_bytes) = direct_facts(direct);
     let Entries {
         files,
+        hole_bytes,
         copies,
         others,
     } = entries(path, manifest.as_ref());
@@ -94,6 +96,7 @@ fn folder(path: &Path) -> FolderFacts {
         manifest,
         manifest_problem,
         files,
+        hole_bytes,
         copies,
         others,
     }
@@ -129,6 +132,7 @@ fn manifest(folder: &Path) -> (Option<DataManifest>, Option<String>) {
 #[derive(Default)]
 struct Entries {
     files: Vec<FoundFile>,
+    hole_bytes: BTreeMap<String, u64>,
     copies: Vec<String>,
     others: Vec<OtherFile>,
 }
@@ -159,6 +163,11 @@ fn entries(folder: &Path, made: Option<&DataManifest>) -> Entries {
             }
             Some(_) => all.copies.push(name.clone()),
             None => {}
+        }
+        // Others are never read. What the kernel does not tell is taken for data.
+        if listed.is_some() {
+            let holes = Disk.hole_bytes(&folder.join(&name), bytes);
+            all.hole_bytes.insert(name.clone(), holes.unwrap_or(0));
         }
         all.files.push(FoundFile { name, bytes });
     }
