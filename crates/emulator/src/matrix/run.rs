@@ -126,10 +126,8 @@ pub fn run(
             return Ok(report);
         }
     }
-    if needs_files {
-        if let Some(warning) = remove_files(&plan, &mut folders)? {
-            report.warn(warning);
-        }
+    if needs_files && let Some(warning) = remove_files(&plan, &mut folders)? {
+        report.warn(warning);
     }
     let ending = match stop.is_stopped() {
         true => Ending::Stopped,
