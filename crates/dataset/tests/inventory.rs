@@ -14,7 +14,7 @@ use stormlp_dataset::manifest::{JOURNAL_NAME, MANIFEST_NAME};
 use stormlp_dataset::sizes::{SizeDraw, SizeRule};
 use stormlp_model::event::Silent;
 use stormlp_model::stop::StopToken;
-use stormlp_transfer::storage::Disk;
+use stormlp_transfer::storage::{Disk, Storage as _};
 
 fn recipe(format: FormatKind) -> Recipe {
     Recipe {
@@ -76,6 +76,28 @@ fn a_dataset_is_good_with_and_without_its_manifest() {
         fs::remove_file(folder.path().join(MANIFEST_NAME)).unwrap();
         assert_eq!(findings(folder.path(), recipe(format)), []);
     }
+}
+
+#[test]
+fn a_look_at_cold_files_leaves_them_cold() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    make(folder.path(), recipe(FormatKind::Npz));
+    let train = folder.path().join("train");
+    let entries = Disk.list(&train).unwrap();
+    let files: Vec<_> = entries.iter().map(|e| train.join(&e.name)).collect();
+    let cached = || -> u64 {
+        let of = |path: &std::path::PathBuf| Disk.residency(path).unwrap().cached_bytes;
+        files.iter().map(of).sum()
+    };
+    for path in &files {
+        Disk.drop_cached(path).unwrap();
+    }
+    if cached() > 0 {
+        eprintln!("skipped: files stay in memory here");
+        return;
+    }
+    assert_eq!(findings(folder.path(), recipe(FormatKind::Npz)), []);
+    assert_eq!(cached(), 0);
 }
 
 #[test]

@@ -421,5 +421,13 @@ pub fn inspect(
         let mut sizes = open(&format!("{}{SIZES_SUFFIX}", file.name))?;
         return read_index(&file.name, file.bytes, &mut offsets, &mut sizes);
     }
-    dataset.format().inspect(&file.name, &mut open(&file.name)?)
+    let path = folder.join(&file.name);
+    let was_cold = (storage.residency(&path)).is_ok_and(|found| found.cached_bytes == 0);
+    let layout = dataset.format().inspect(&file.name, &mut open(&file.name)?);
+    if was_cold {
+        // Pages that stayed would change how the kernel reads this file ahead, to its very end.
+        // Storage that cannot drop them says so where cold data is asked for.
+        let _ = storage.drop_cached(&path);
+    }
+    layout
 }
