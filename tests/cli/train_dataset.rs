@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::train::{SMALL, folder, train};
+use crate::train::{SMALL, folder, report, train};
 use crate::train_trouble::{check, dataset, files_of};
 use crate::{stderr, stdout};
 
@@ -207,5 +207,79 @@ fn a_dataset_with_holes_or_behind_a_link_says_so() {
     assert!(
         text.contains("of the files in train/ lies in holes"),
         "{text}"
+    );
+}
+
+/// Trains for an epoch of `format` in a folder of that name, which is made if it is not there.
+fn words_of(format: &str, samples: u64) -> String {
+    format!(
+        "unet3d --profile v2 --data-dir {format} --generate --files 21 --epochs 1 \
+         --compute-time 1ms --params dataset.record_length_bytes=100000 \
+         dataset.record_length_bytes_stdev=0 metric.au=0.001 dataset.format={format} \
+         dataset.num_samples_per_file={samples}"
+    )
+}
+
+#[test]
+fn hdf5_is_read_as_h5py_reads_it() {
+    let folder = folder();
+    let words = words_of("hdf5", 3);
+    let made = report(folder.path(), &words);
+    assert_eq!(made["plan"]["reads"]["kind"], "h5py");
+    // 316 x 316 bytes, and what h5py reads before them.
+    let bytes = 21 * 3 * (99_856 + 2512);
+    assert_eq!(made["bytes_read"], bytes);
+    // Files without a manifest are DLIO's.
+    fs::remove_file(folder.path().join("hdf5/.stormlp-manifest.json")).unwrap();
+    assert_eq!(report(folder.path(), &words)["bytes_read"], bytes);
+    check(folder.path(), &words_of("hdf5", 4), 3, &["3 samples"]);
+    let native = report(folder.path(), &words.replace("v2", "native"));
+    assert_eq!(native["bytes_read"], 21 * 3 * 99_856);
+    // One in chunks: the class of its layout is another.
+    let file = &files_of(&folder.path().join("hdf5"))[0];
+    let mut changed = fs::read(file).unwrap();
+    changed[0x3a1] = 2;
+    fs::write(file, changed).unwrap();
+    let named = file.file_name().unwrap().to_str().unwrap();
+    check(
+        folder.path(),
+        &words,
+        5,
+        &[named, "dataset.enable_chunking"],
+    );
+}
+
+#[test]
+fn a_table_is_read_as_pandas_reads_it() {
+    let folder = folder();
+    let words = words_of("csv", 1);
+    let report = report(folder.path(), &words);
+    assert_eq!(report["plan"]["reads"]["kind"], "pandas_csv");
+    let files = files_of(&folder.path().join("csv"));
+    let bytes: u64 = files
+        .iter()
+        .map(|file| fs::metadata(file).unwrap().len())
+        .sum();
+    assert_eq!(report["bytes_read"], bytes);
+    let text = stdout(
+        train(folder.path(), &format!("{words} --dry-run"))
+            .assert()
+            .success(),
+    );
+    assert!(
+        text.contains("as pandas reads a table: 256 KiB at a time"),
+        "{text}"
+    );
+}
+
+#[test]
+fn files_that_dlio_maps_and_does_not_read_are_refused() {
+    let folder = folder();
+    let words = "unet3d --params dataset.format=mmap_indexed_binary";
+    check(
+        folder.path(),
+        words,
+        3,
+        &["touches no byte of a sample", "indexed_binary"],
     );
 }

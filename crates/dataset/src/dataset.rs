@@ -3,6 +3,8 @@
 use strum::IntoStaticStr;
 
 use crate::content::{Content, FileContent};
+use crate::format::csv::Csv;
+use crate::format::hdf5::Hdf5;
 use crate::format::indexed_binary::IndexedBinary;
 use crate::format::jpeg::Jpeg;
 use crate::format::npy::Npy;
@@ -30,6 +32,10 @@ pub enum FormatKind {
     Png,
     /// Concatenated samples with an index.
     IndexedBinary,
+    /// Samples of an HDF5 file in one piece.
+    Hdf5,
+    /// Rows of numbers.
+    Csv,
     /// Row groups of columns.
     Parquet {
         /// The columns; none is one list of bytes as long as the record.
@@ -398,6 +404,8 @@ fn build_format(
         FormatKind::Jpeg => (Box::new(Jpeg), sizes),
         FormatKind::Png => (Box::new(Png), sizes),
         FormatKind::IndexedBinary => (Box::new(IndexedBinary), sizes),
+        FormatKind::Hdf5 => (Box::new(Hdf5), sizes),
+        FormatKind::Csv => (Box::new(Csv), sizes),
         FormatKind::Parquet {
             columns,
             row_group_rows,

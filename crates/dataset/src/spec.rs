@@ -79,6 +79,8 @@ fn format(spec: &DatasetSpec) -> FormatKind {
         DataFormat::Jpeg => FormatKind::Jpeg,
         DataFormat::Png => FormatKind::Png,
         DataFormat::IndexedBinary => FormatKind::IndexedBinary,
+        DataFormat::Hdf5 => FormatKind::Hdf5,
+        DataFormat::Csv => FormatKind::Csv,
         DataFormat::Parquet => FormatKind::Parquet {
             columns: spec.parquet.columns.clone(),
             row_group_rows: spec.parquet.row_group_size,

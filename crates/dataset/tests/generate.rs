@@ -89,6 +89,8 @@ fn every_format_is_made_with_the_sizes_it_foretold() {
         (FormatKind::Jpeg, 1),
         (FormatKind::Png, 1),
         (FormatKind::IndexedBinary, 3),
+        (FormatKind::Hdf5, 3),
+        (FormatKind::Csv, 3),
         (parquet, 5),
     ] {
         let folder = tempfile::tempdir().unwrap();

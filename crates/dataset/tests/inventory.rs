@@ -65,6 +65,8 @@ fn a_dataset_is_good_with_and_without_its_manifest() {
         FormatKind::Npy,
         FormatKind::Tfrecord,
         FormatKind::IndexedBinary,
+        FormatKind::Hdf5,
+        FormatKind::Csv,
         FormatKind::Parquet {
             columns: Vec::new(),
             row_group_rows: 1,

@@ -4,8 +4,10 @@
 //! file that lies there. Who moves the bytes, and how, is somebody else's business.
 
 mod bytes;
+pub mod csv;
 mod error;
 mod framed;
+pub mod hdf5;
 pub mod indexed_binary;
 pub mod jpeg;
 pub mod npy;

@@ -384,7 +384,9 @@ fn mean_size(inventory: &FoundDataset, dataset: &Dataset, share: f64) -> Option<
     let found = inventory.train.bytes() as f64 * share / samples;
     let wanted = dataset.mean_sample_bytes();
     let stray = found / wanted - 1.0;
-    (stray.abs() > MAX_MEAN_STRAY).then(|| {
+    // The text of a table is several times as long as the samples.
+    let is_text = dataset.recipe().format == FormatKind::Csv;
+    (!is_text && stray.abs() > MAX_MEAN_STRAY).then(|| {
         Finding::note(
             FindingKind::SampleSize,
             format!(
@@ -429,5 +431,10 @@ pub fn inspect(
         // Storage that cannot drop them says so where cold data is asked for.
         let _ = storage.drop_cached(&path);
     }
-    layout
+    let mut layout = layout?;
+    if dataset.recipe().format == FormatKind::Csv {
+        // Only all of the text tells how many rows it has: the workload is believed.
+        layout.samples = dataset.recipe().samples_per_file;
+    }
+    Ok(layout)
 }

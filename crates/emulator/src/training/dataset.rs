@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use stormlp_dataset::format::hdf5;
 use stormlp_dataset::format::indexed_binary::{OFFSETS_SUFFIX, SIZES_SUFFIX, read_index};
 use stormlp_dataset::format::parquet::read_footer;
 use stormlp_dataset::format::{FormatError, OpenFile, Span, Spans};
@@ -12,7 +13,7 @@ use stormlp_transfer::storage::Storage;
 
 use super::error::TrainError;
 use super::machine::{Cursor, Landed, ReadRequest, Unit};
-use super::requests::Requests;
+use super::requests::{self, Requests};
 use super::source::{self, DataFile, Extents, ReadPlan, Reads, Source};
 
 /// An epoch's order: which file a loader's next read is of.
@@ -36,6 +37,13 @@ pub enum Pattern {
     },
     /// One sample of a file with an index beside it.
     Indexed,
+    /// One sample of an HDF5 file.
+    Hdf5 {
+        /// Samples in each file.
+        samples: u64,
+        /// Whether all else is read that h5py reads of the file.
+        as_h5py: bool,
+    },
     /// Record files, in reads of so many bytes.
     Records {
         /// Bytes of one read.
@@ -107,6 +115,9 @@ impl DatasetSource {
         let mut framing = None;
         let extents = match &self.pattern {
             Pattern::Indexed => Extents::One(self.framing.sample(&self.files[file], position)?),
+            Pattern::Hdf5 { samples, as_h5py } => {
+                hdf5_sample(&self.files[file], *samples, position, *as_h5py)?
+            }
             Pattern::NullSamples { sample_bytes } => Extents::One(Span {
                 offset: position.saturating_mul(*sample_bytes),
                 bytes: *sample_bytes,
@@ -212,6 +223,30 @@ fn null_records(
         ended: read_to == file_bytes,
     };
     known(file, Extents::One(extent), landed, None)
+}
+
+/// The reads of a sample of an HDF5 file, whose size tells where it lies.
+fn hdf5_sample(
+    file: &DataFile,
+    samples: u64,
+    position: u64,
+    as_h5py: bool,
+) -> Result<Extents, TrainError> {
+    let records = hdf5::records(file.bytes, samples).ok_or_else(|| {
+        TrainError::Corrupt(FormatError::Unexpected {
+            file: file.path.display().to_string(),
+            offset: 0,
+            expected: format!("{samples} samples of one size and their labels"),
+            found: format!("{} bytes", file.bytes),
+        })
+    })?;
+    let bytes = records.bytes / samples;
+    let offset = records.offset + position * bytes;
+    let sample = Span { offset, bytes };
+    Ok(match as_h5py {
+        true => Extents::Many(requests::h5py(sample, records.end())),
+        false => Extents::One(sample),
+    })
 }
 
 /// Stretches with those that touch each other as one: a row group whose columns are all read is
@@ -380,6 +415,27 @@ mod tests {
         let span = |offset, bytes| Span { offset, bytes };
         let columns = [span(4, 10), span(14, 6), span(30, 5), span(35, 1)];
         assert_eq!(joined(&columns), [span(4, 16), span(30, 6)]);
+    }
+
+    #[test]
+    fn a_sample_of_hdf5_lies_where_the_size_of_the_file_says() {
+        let file = |bytes| DataFile {
+            path: "a.hdf5".into(),
+            bytes,
+        };
+        let sample = hdf5_sample(&file(642_080), 4, 2, false).unwrap();
+        let span = Span {
+            offset: 322_048,
+            bytes: 160_000,
+        };
+        assert_eq!(sample, Extents::One(span));
+        let read = hdf5_sample(&file(642_080), 4, 2, true).unwrap();
+        assert_eq!((read.nth(8), read.nth(9)), (Some(span), None));
+        let error = hdf5_sample(&file(642_081), 4, 2, true).unwrap_err();
+        assert!(
+            error.to_string().contains("4 samples of one size"),
+            "{error}"
+        );
     }
 
     proptest! {

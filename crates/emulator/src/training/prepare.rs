@@ -316,8 +316,16 @@ fn pattern(plan: &TrainPlan, workers: u64) -> Pattern {
                 workers,
             }
         }
-        ReadPattern::IndexedSample if null => Pattern::NullSamples {
+        ReadPattern::IndexedSample | ReadPattern::H5py if null => Pattern::NullSamples {
             sample_bytes: data.sample_bytes as u64,
+        },
+        ReadPattern::IndexedSample if data.format == DataFormat::Hdf5 => Pattern::Hdf5 {
+            samples: data.samples_per_file,
+            as_h5py: false,
+        },
+        ReadPattern::H5py => Pattern::Hdf5 {
+            samples: data.samples_per_file,
+            as_h5py: true,
         },
         ReadPattern::IndexedSample => Pattern::Indexed,
         pattern => Pattern::File {
@@ -338,6 +346,7 @@ fn requests(pattern: &ReadPattern) -> Requests {
         ReadPattern::NumpyArray => Requests::NUMPY_ARRAY,
         ReadPattern::PillowJpeg => Requests::PILLOW_JPEG,
         ReadPattern::PillowPng => Requests::PILLOW_PNG,
+        ReadPattern::PandasCsv => Requests::PANDAS_CSV,
         _ => Requests::WHOLE,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Storage that is limited by requests or by latency, and the kernel's read-ahead, see how large
 //! each read is and where it begins, not only how many bytes there are. The sequences were taken
-//! from system-call traces of numpy 2.4 and Pillow under Python 3.11. Python's buffered files read
+//! from system-call traces of numpy 2.4, Pillow, pandas 3.1 and h5py 3.14 under Python 3.11. Python's buffered files read
 //! whole multiples of their buffer past it, and then fill it once more.
 
 use stormlp_dataset::format::Span;
@@ -13,6 +13,35 @@ const BUFFER_BYTES: u64 = 4 << 10;
 const NUMPY_PIECE_BYTES: u64 = 256 << 10;
 /// Pillow decodes in pieces of this size.
 const PILLOW_PIECE_BYTES: u64 = 64 << 10;
+
+/// Pandas takes a table in pieces of this size.
+const PANDAS_PIECE_BYTES: u64 = 256 << 10;
+/// HDF5 reads at least so much of an array that lies in one piece.
+const HDF5_SIEVE_BYTES: u64 = 64 << 10;
+/// What h5py reads before it knows where `records` lies: the superblock in three reads, the root
+/// group, its names, its tree, its entries, the array's description. Offsets and lengths.
+const H5PY_HEAD: [(u64, u64); 8] = [
+    (0, 8),
+    (0, 48),
+    (48, 48),
+    (96, 512),
+    (680, 512),
+    (136, 544),
+    (1072, 328),
+    (800, 512),
+];
+
+/// The reads of `h5py.File(f)["records"][i]`, whose `sample` lies in an array that ends at
+/// `array_end`.
+pub(super) fn h5py(sample: Span, array_end: u64) -> Vec<Span> {
+    let head = H5PY_HEAD.map(|(offset, bytes)| Span { offset, bytes });
+    let most = array_end.saturating_sub(sample.offset);
+    let last = Span {
+        bytes: sample.bytes.max(HDF5_SIEVE_BYTES.min(most)),
+        ..sample
+    };
+    head.into_iter().chain([last]).collect()
+}
 
 /// How a library reads one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +144,17 @@ impl Requests {
         },
     };
 
+    /// `pandas.read_csv`: from start to end.
+    pub const PANDAS_CSV: Self = Self {
+        head: &[],
+        body: Body {
+            start: 0,
+            first_bytes: PANDAS_PIECE_BYTES,
+            piece_bytes: PANDAS_PIECE_BYTES,
+            fills_buffer: false,
+        },
+    };
+
     /// The `nth` read of a file of `file_bytes`, without bytes where the file is too short for it;
     /// `None` after the last.
     pub fn nth(&self, nth: usize, file_bytes: u64) -> Option<Span> {
@@ -166,12 +206,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const ALL: [Requests; 5] = [
+    const ALL: [Requests; 6] = [
         Requests::WHOLE,
         Requests::NUMPY_LOAD,
         Requests::NUMPY_ARRAY,
         Requests::PILLOW_JPEG,
         Requests::PILLOW_PNG,
+        Requests::PANDAS_CSV,
     ];
 
     fn reads(requests: Requests, file_bytes: u64) -> Vec<(u64, u64)> {
@@ -234,6 +275,46 @@ mod tests {
         }
         traced.extend([(266_240, 57_344), (323_584, 45)]);
         assert_eq!(reads(Requests::PILLOW_PNG, 323_629), traced);
+    }
+
+    /// `pandas.read_csv("a.csv")`, traced.
+    #[test]
+    fn pandas_reads_as_traced() {
+        let traced = [
+            (0, 262_144),
+            (262_144, 262_144),
+            (524_288, 262_144),
+            (786_432, 63_819),
+        ];
+        assert_eq!(reads(Requests::PANDAS_CSV, 850_251), traced);
+    }
+
+    /// `h5py.File("a.hdf5")["records"][i]`, traced: a file of 4 samples of 160,000 bytes, one of
+    /// 1000 of 400 bytes, one of 4 of 40,000 and one of 1 of 100.
+    #[test]
+    fn h5py_reads_as_traced() {
+        let head = [
+            (0, 8),
+            (0, 48),
+            (48, 48),
+            (96, 512),
+            (680, 512),
+            (136, 544),
+            (1072, 328),
+            (800, 512),
+        ];
+        for (samples, bytes, position, traced) in [
+            (4, 160_000, 2, (322_048, 160_000)),
+            (1000, 400, 500, (202_048, 65_536)),
+            (4, 40_000, 1, (42_048, 65_536)),
+            (4, 10_000, 2, (22_048, 20_000)),
+            (1, 100, 0, (2048, 100)),
+        ] {
+            let offset = 2048 + position * bytes;
+            let reads = h5py(Span { offset, bytes }, 2048 + samples * bytes);
+            let reads = reads.iter().map(|read| (read.offset, read.bytes));
+            assert!(reads.eq(head.into_iter().chain([traced])), "{traced:?}");
+        }
     }
 
     proptest! {

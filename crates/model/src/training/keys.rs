@@ -18,6 +18,7 @@ const OBJECT: &str = "it is about object storage; stormlp reads files";
 const OUTPUT: &str = "reports go where --results-dir and --mlperf-output say";
 const PROFILER: &str = "device and CPU figures are in every report";
 const UNREAD: &str = "DLIO's own files have it, but DLIO does not read it";
+const HDF5: &str = "HDF5 files are read and made without chunks; others are refused";
 const AUTO: &str = "stormlp always lists the folder";
 
 /// The keys; DLIO before 1.0 called the reader `data_reader`, and Hydra puts all below `workload`.
@@ -118,9 +119,9 @@ const ALL: &[Key<Workload>] = &[
         "npz files are stored whatever it says, parquet is written uncompressed",
     ),
     Ignored("dataset.compression_level", "DLIO's npz files are stored"),
-    Ignored("dataset.enable_chunking", "it is about HDF5"),
-    Ignored("dataset.chunk_size", "it is about HDF5"),
-    Ignored("dataset.hdf5", "it is about HDF5"),
+    Ignored("dataset.enable_chunking", HDF5),
+    Ignored("dataset.chunk_size", HDF5),
+    Ignored("dataset.hdf5", HDF5),
     Ignored("dataset.keep_files", "`stormlp clean` removes datasets"),
     Ignored("dataset.skip_listing", AUTO),
     Ignored("dataset.listing_validation_interval", AUTO),

@@ -113,8 +113,8 @@ pub struct DataPlan {
     pub samples_per_file: u64,
     /// Configured bytes of a sample (`record_length_bytes`), which MiB/s are computed from.
     pub sample_bytes: f64,
-    /// Bytes of a sample that training reads: fewer than `sample_bytes` when only some columns
-    /// are read.
+    /// Bytes that training reads for a sample: fewer than `sample_bytes` when only some columns
+    /// are read, a whole file of text with csv.
     pub read_sample_bytes: f64,
     /// Bytes of the training files as found; with null storage what they would be.
     pub bytes: u64,
@@ -150,7 +150,7 @@ impl DataPlan {
     pub fn read_bytes(&self, pattern: &ReadPattern) -> f64 {
         match pattern {
             ReadPattern::RowGroups => self.read_sample_bytes * self.row_group_rows as f64,
-            ReadPattern::IndexedSample => self.sample_bytes,
+            ReadPattern::IndexedSample | ReadPattern::H5py => self.sample_bytes,
             _ => self.mean_file_bytes(),
         }
     }
@@ -260,8 +260,13 @@ pub enum ReadPattern {
     PillowJpeg,
     /// A PNG file as Pillow decodes it: 4 KiB, then pairs of 60 KiB and 4 KiB.
     PillowPng,
-    /// One sample of an indexed file: `size` bytes at its offset, the file kept open.
+    /// One sample of an indexed or HDF5 file: `size` bytes at its offset.
     IndexedSample,
+    /// An HDF5 file as h5py reads one sample: what describes it in eight reads of 8 to 544 bytes,
+    /// then the sample in one, 64 KiB at least. The file is not parsed.
+    H5py,
+    /// A table as pandas reads it: 256 KiB at a time. The text is not parsed.
+    PandasCsv,
     /// Record files from start to end in reads of `transfer_size` bytes.
     Records {
         /// Bytes of one read.
@@ -274,8 +279,11 @@ pub enum ReadPattern {
 impl ReadPattern {
     /// Whether one read takes all of a sample, however large it is.
     pub fn is_one_read(&self) -> bool {
-        use ReadPattern::{IndexedSample, NumpyArray, RowGroups, WholeFile};
-        matches!(self, WholeFile | NumpyArray | IndexedSample | RowGroups)
+        use ReadPattern::{H5py, IndexedSample, NumpyArray, RowGroups, WholeFile};
+        matches!(
+            self,
+            WholeFile | NumpyArray | IndexedSample | H5py | RowGroups
+        )
     }
 }
 

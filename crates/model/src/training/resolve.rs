@@ -422,9 +422,12 @@ impl Resolver<'_> {
 
     fn reads(&mut self, profile: Profile, format: DataFormat, path: PathKind) -> ReadPattern {
         match format {
-            DataFormat::Npz | DataFormat::Npy | DataFormat::Jpeg | DataFormat::Png => {
-                file_reads(profile, format, path)
-            }
+            DataFormat::Npz
+            | DataFormat::Npy
+            | DataFormat::Jpeg
+            | DataFormat::Png
+            | DataFormat::Hdf5
+            | DataFormat::Csv => file_reads(profile, format, path),
             DataFormat::IndexedBinary => ReadPattern::IndexedSample,
             DataFormat::Parquet => ReadPattern::RowGroups,
             DataFormat::Tfrecord => {
@@ -527,9 +530,17 @@ impl Resolver<'_> {
 /// How an edition reads the files of `format` that are one sample or a few, each read as a whole.
 fn file_reads(profile: Profile, format: DataFormat, path: PathKind) -> ReadPattern {
     match (profile, format) {
+        (Profile::V1 | Profile::V2, DataFormat::Hdf5) if path.uses_page_cache() => {
+            ReadPattern::H5py
+        }
+        // Nothing else of the file is wanted; only v3.0's reader takes all of it.
+        (Profile::V1 | Profile::V2 | Profile::Native, DataFormat::Hdf5) => {
+            ReadPattern::IndexedSample
+        }
         // Direct readers take the whole file in one call and parse it in memory.
         _ if !path.uses_page_cache() => ReadPattern::WholeFile,
         (Profile::Native, _) => ReadPattern::Pieces,
+        (_, DataFormat::Csv) => ReadPattern::PandasCsv,
         (Profile::V3, _) => ReadPattern::WholeFile,
         (Profile::V1 | Profile::V2, DataFormat::Npz) => ReadPattern::NumpyLoad,
         (Profile::V1 | Profile::V2, DataFormat::Npy) => ReadPattern::NumpyArray,

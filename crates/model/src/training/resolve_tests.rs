@@ -123,6 +123,29 @@ fn files_are_read_as_each_editions_libraries_read_them() {
 }
 
 #[test]
+fn hdf5_and_tables_are_read_as_each_editions_libraries_read_them() {
+    use crate::training::workload::DataFormat::{Csv, Hdf5};
+    let of = |profile, path| [Hdf5, Csv].map(|format| file_reads(profile, format, path));
+    let (sample, whole) = (ReadPattern::IndexedSample, ReadPattern::WholeFile);
+    let (h5py, pandas) = (ReadPattern::H5py, ReadPattern::PandasCsv);
+    assert_eq!(
+        of(Profile::V1, PathKind::Buffered),
+        [h5py.clone(), pandas.clone()]
+    );
+    assert_eq!(of(Profile::V2, PathKind::PageCache), [h5py, pandas.clone()]);
+    assert_eq!(of(Profile::V3, PathKind::Buffered), [whole.clone(), pandas]);
+    assert_eq!(
+        of(Profile::V3, PathKind::Cpu),
+        [whole.clone(), whole.clone()]
+    );
+    assert_eq!(of(Profile::V2, PathKind::Cpu), [sample.clone(), whole]);
+    assert_eq!(
+        of(Profile::Native, PathKind::Buffered),
+        [sample, ReadPattern::Pieces]
+    );
+}
+
+#[test]
 fn only_v3s_block_waits_for_one_more_fetch() {
     let ends = Profile::VARIANTS.iter().map(|profile| profile.block_end());
     let barrier = BlockEnd::AfterLastBarrier;

@@ -62,7 +62,7 @@ pub struct Workflow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[derive(Display, EnumString, IntoStaticStr, VariantArray, VariantNames)]
-#[strum(serialize_all = "snake_case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+#[strum(serialize_all = "snake_case", parse_err_ty = String, parse_err_fn = not_read)]
 pub enum DataFormat {
     /// Zip of numpy arrays, stored.
     Npz,
@@ -76,12 +76,26 @@ pub enum DataFormat {
     Png,
     /// Concatenated samples with offset and size files.
     IndexedBinary,
+    /// HDF5 with the samples in one unchunked array.
+    Hdf5,
+    /// A table of numbers as text, a sample in each row.
+    Csv,
     /// Column store with row groups.
     Parquet,
 }
 
 impl Named for DataFormat {
     const WHAT: &'static str = "a format that stormlp reads";
+}
+
+/// Why a format is not read.
+fn not_read(name: &str) -> String {
+    if name == "mmap_indexed_binary" {
+        return "`mmap_indexed_binary` is not emulated: DLIO maps these files and touches no byte of \
+                a sample; use indexed_binary, which reads them"
+            .to_string();
+    }
+    unknown::<DataFormat>(name)
 }
 
 impl DataFormat {

@@ -150,6 +150,13 @@ fn reads(plan: &TrainPlan) -> String {
         ReadPattern::PillowPng => {
             "as Pillow reads a PNG file: 60 KiB and 4 KiB in turn".to_string()
         }
+        ReadPattern::H5py => one_read(
+            "as h5py reads: the head in eight reads, then one sample; the file is not parsed",
+            plan,
+        ),
+        ReadPattern::PandasCsv => {
+            "as pandas reads a table: 256 KiB at a time; the text is not parsed".to_string()
+        }
         ReadPattern::IndexedSample => one_read("one sample at its offset", plan),
         ReadPattern::Records { transfer_size } => {
             format!(

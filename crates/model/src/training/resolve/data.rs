@@ -74,6 +74,10 @@ impl Resolver<'_> {
             },
         };
         data.take_sizes(self.inventory);
+        if spec.format == DataFormat::Csv {
+            // Numbers as text, all of it for every sample.
+            data.read_sample_bytes = data.mean_file_bytes();
+        }
         data
     }
 

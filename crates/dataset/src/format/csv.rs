@@ -1,0 +1,195 @@
+//! `csv` as DLIO v2.0 has pandas write it: a header of column numbers, then a row for each sample,
+//! its number first and then one number for each of its bytes.
+//!
+//! The numbers are drawn from 0 to 254, as DLIO's are. How many digits each has follows from its
+//! column, in the shares that an even draw has, so that the size of a file is known beforehand.
+
+use super::framed::{self, Piece, Pieces};
+use super::{
+    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, one_sample,
+    total_payload,
+};
+use crate::content::{BLOCK_BYTES, FileContent};
+
+/// Tables of numbers.
+#[derive(Debug, Clone, Copy)]
+pub struct Csv;
+
+/// The digits of so many columns in turn: of 255 numbers 155 have three, 90 two and 10 one. Each
+/// with the first number of so many digits, and how many there are.
+const DIGITS: [Digits; 3] = [
+    Digits {
+        first: 100,
+        count: 155,
+        digits: 3,
+    },
+    Digits {
+        first: 10,
+        count: 90,
+        digits: 2,
+    },
+    Digits {
+        first: 0,
+        count: 10,
+        digits: 1,
+    },
+];
+/// Columns after which the digits begin anew.
+const TURN: u64 = 255;
+
+/// Numbers with so many digits.
+struct Digits {
+    first: u64,
+    count: u64,
+    digits: u64,
+}
+
+/// The number of column `column` that `random` stands for.
+fn number(column: u64, random: u8) -> u64 {
+    let mut place = column % TURN;
+    for Digits { first, count, .. } in &DIGITS {
+        match place.checked_sub(*count) {
+            None => return first + u64::from(random) % count,
+            Some(rest) => place = rest,
+        }
+    }
+    0
+}
+
+/// Digits of the numbers of the first `columns` columns of a row.
+fn digits_of_row(columns: u64) -> u128 {
+    let of = |columns: u64| {
+        let mut rest = columns;
+        DIGITS.iter().fold(0, |sum, Digits { count, digits, .. }| {
+            let own = rest.min(*count);
+            rest -= own;
+            sum + digits * own
+        })
+    };
+    u128::from(columns / TURN) * u128::from(of(TURN)) + u128::from(of(columns % TURN))
+}
+
+/// Digits of all numbers below `end`.
+fn digits_below(end: u64) -> u128 {
+    let powers = std::iter::successors(Some(10u64), |power| power.checked_mul(10));
+    let more = powers.take_while(|power| *power < end);
+    u128::from(end) + more.map(|power| u128::from(end - power)).sum::<u128>()
+}
+
+impl Format for Csv {
+    fn file_bytes(&self, file: &FileSpec) -> Option<u64> {
+        total_payload(file).ok()?;
+        let columns = file.shape.bytes();
+        // Each number of a line has a comma before it, each line an end.
+        let header = digits_below(columns) + u128::from(columns) + 1;
+        let row = digits_of_row(columns) + u128::from(columns) + 1;
+        let rows = digits_below(file.samples) + u128::from(file.samples) * row;
+        u64::try_from(header + rows).ok()
+    }
+
+    fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
+        total_payload(file)?;
+        let mut table = Table {
+            columns: file.shape.bytes(),
+            rows: file.samples,
+            content: file.content,
+            row: None,
+            column: 0,
+            block: 0,
+        };
+        framed::write(&mut table, file.content, sink)
+    }
+
+    /// How many rows there are only all of the text tells.
+    fn inspect(&self, name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {
+        one_sample(name, source)
+    }
+}
+
+/// What comes next of a table.
+struct Table {
+    columns: u64,
+    rows: u64,
+    content: FileContent,
+    /// `None` in the header.
+    row: Option<u64>,
+    column: u64,
+    /// The next block of content.
+    block: u64,
+}
+
+impl Pieces for Table {
+    /// So many numbers as there are bytes in a block of content.
+    fn next_piece(&mut self) -> Option<Piece> {
+        if self.row == Some(self.rows) {
+            return None;
+        }
+        let mut random = [0; BLOCK_BYTES];
+        let mut text = String::new();
+        if let Some(row) = self.row {
+            self.content.fill(self.block, &mut random);
+            self.block += 1;
+            if self.column == 0 {
+                text = row.to_string();
+            }
+        }
+        let columns = self.column..self.columns;
+        for (column, random) in columns.zip(random) {
+            let number = match self.row {
+                None => column,
+                Some(_) => number(column, random),
+            };
+            text.push(',');
+            text.push_str(&number.to_string());
+            self.column = column + 1;
+        }
+        if self.column == self.columns {
+            text.push('\n');
+            self.column = 0;
+            self.row = Some(self.row.map_or(0, |row| row + 1));
+        }
+        Some(Piece::Literal(text.into_bytes()))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::testing::{encode, spec};
+    use super::{Csv, Format, digits_below};
+
+    #[test]
+    fn a_table_is_what_pandas_writes() {
+        let (bytes, _) = encode(&Csv, &spec(2, &[3, 4]), 4096);
+        let text = String::from_utf8(bytes).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], ",0,1,2,3,4,5,6,7,8,9,10,11");
+        assert_eq!(lines.len(), 3);
+        for (row, line) in lines[1..].iter().enumerate() {
+            let numbers: Vec<u64> = line.split(',').map(|word| word.parse().unwrap()).collect();
+            assert_eq!((numbers[0], numbers.len()), (row as u64, 13));
+            assert!(numbers[1..].iter().all(|number| *number < 255), "{line}");
+        }
+        assert_ne!(lines[1][1..], lines[2][1..]);
+    }
+
+    #[test]
+    fn digits_are_counted_without_counting() {
+        let mut digits = 0;
+        for end in 0..2000u64 {
+            assert_eq!(digits_below(end), digits);
+            digits += end.to_string().len() as u128;
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_tables_size_is_known_beforehand(rows in 1u64..15, columns in 1u64..10_000) {
+            let file = spec(rows, &[1, columns]);
+            let (bytes, _) = encode(&Csv, &file, 8192);
+            prop_assert_eq!(Csv.file_bytes(&file), Some(bytes.len() as u64));
+        }
+    }
+}
