@@ -140,15 +140,11 @@ impl Storage for Disk {
     }
 
     fn sync_folder(&self, folder: &Path) -> Result<(), TransferError> {
-        let (opened, _) = reach::open(folder, OFlags::RDONLY | OFlags::DIRECTORY)
-            .map_err(|errno| TransferError::file("open", folder, reach::told(errno)))?;
-        self.sync(&opened.into(), folder)
+        self.sync(&open_folder(folder)?.into(), folder)
     }
 
     fn sync_all(&self, folder: &Path) -> Result<(), TransferError> {
-        let (opened, _) = reach::open(folder, OFlags::RDONLY | OFlags::DIRECTORY)
-            .map_err(|errno| TransferError::file("open", folder, reach::told(errno)))?;
-        rustix::fs::syncfs(&opened)
+        rustix::fs::syncfs(open_folder(folder)?)
             .map_err(|errno| TransferError::file("sync the file system of", folder, errno.into()))
     }
 
@@ -291,6 +287,13 @@ fn capacity(folder: BorrowedFd<'_>, name: &Path) -> u64 {
     rustix::fs::openat(folder, name, flags, Mode::empty())
         .and_then(|device| rustix::fs::seek(device, rustix::fs::SeekFrom::End(0)))
         .unwrap_or(0)
+}
+
+/// Opens a folder to sync it, or what it is on.
+fn open_folder(folder: &Path) -> Result<OwnedFd, TransferError> {
+    reach::open(folder, OFlags::RDONLY | OFlags::DIRECTORY)
+        .map(|(opened, _)| opened)
+        .map_err(|errno| TransferError::file("open", folder, reach::told(errno)))
 }
 
 /// Removes a name, never what it may be a link to.

@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -31,9 +31,14 @@ struct Held {
     as_named: PathBuf,
     absolute: PathBuf,
     /// Once it is there.
-    folder: Option<Arc<OwnedFd>>,
+    folder: Option<Arc<Opened>>,
+}
+
+/// A held folder that is open.
+struct Opened {
+    folder: Arc<OwnedFd>,
     /// The folders beneath it where files were last reached, by their path from here.
-    kept: Vec<(PathBuf, Arc<OwnedFd>)>,
+    kept: Mutex<Vec<(PathBuf, Arc<OwnedFd>)>>,
 }
 
 impl Held {
@@ -51,8 +56,7 @@ pub(super) fn hold(folder: &Path) {
         held.push(Held {
             as_named: folder.to_path_buf(),
             absolute: std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf()),
-            folder: open_folder(folder).ok().map(Arc::new),
-            kept: Vec::new(),
+            folder: Opened::at(folder).ok(),
         });
     }
 }
@@ -60,21 +64,20 @@ pub(super) fn hold(folder: &Path) {
 /// Forgets what a folder was, since it was removed or has another name now: there may be a new one.
 /// What is no folder is no matter.
 pub(super) fn forget(folder: &Path) {
-    let is_kept = |held: &Held| match held.rest(folder) {
-        Some(rest) => rest == Path::new("") || held.kept.iter().any(|(at, _)| at.starts_with(rest)),
-        None => false,
-    };
+    let is_open = |held: &Held| held.as_named == folder && held.folder.is_some();
     let known = HELD.read().unwrap_or_else(PoisonError::into_inner);
-    if !known.iter().any(is_kept) {
+    for one in known.iter() {
+        if let (Some(rest), Some(opened)) = (one.rest(folder), &one.folder) {
+            opened.lock().retain(|(at, _)| !at.starts_with(rest));
+        }
+    }
+    if !known.iter().any(is_open) {
         return;
     }
     drop(known);
     let mut held = HELD.write().unwrap_or_else(PoisonError::into_inner);
-    for one in held.iter_mut().filter(|one| is_kept(one)) {
-        one.kept.clear();
-        if one.as_named == folder {
-            one.folder = None;
-        }
+    for one in held.iter_mut().filter(|one| is_open(one)) {
+        one.folder = None;
     }
 }
 
@@ -109,15 +112,8 @@ impl Spot {
         };
         let name = rest.file_name().ok_or(Errno::XDEV)?;
         let folder = match parent(rest) {
-            above if above == Path::new(".") => held,
-            above => match kept(path, above) {
-                Some(folder) => folder,
-                None => keep(
-                    path,
-                    above,
-                    open_beneath(&held, above, ON_THE_WAY, Mode::empty())?,
-                ),
-            },
+            above if above == Path::new(".") => Arc::clone(&held.folder),
+            above => held.beneath(above)?,
         };
         Ok(Self {
             folder: Start::Held(folder),
@@ -146,7 +142,10 @@ impl Spot {
 pub(super) fn open(path: &Path, flags: OFlags) -> Result<(OwnedFd, bool), Errno> {
     let flags = flags | OFlags::CLOEXEC;
     match beneath(path)? {
-        Some((held, rest)) => Ok((open_beneath(&held, rest, flags, Mode::empty())?, true)),
+        Some((held, rest)) => Ok((
+            open_beneath(&held.folder, rest, flags, Mode::empty())?,
+            true,
+        )),
         None => Ok((rustix::fs::open(path, flags, Mode::empty())?, false)),
     }
 }
@@ -174,7 +173,7 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     };
     let mut at: Option<OwnedFd> = None;
     for part in rest.components() {
-        let from = at.as_ref().map_or(held.as_fd(), AsFd::as_fd);
+        let from = at.as_ref().map_or(held.folder.as_fd(), AsFd::as_fd);
         match rustix::fs::mkdirat(from, part.as_os_str(), Mode::from_raw_mode(0o777)) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(told(errno)),
@@ -217,7 +216,7 @@ pub(super) fn told(errno: Errno) -> io::Error {
 
 /// The innermost held folder around `path`, and what of the path lies beneath it. `None` where no
 /// folder around it is held, and for a held folder itself.
-fn beneath(path: &Path) -> Result<Option<(Arc<OwnedFd>, &Path)>, Errno> {
+fn beneath(path: &Path) -> Result<Option<(Arc<Opened>, &Path)>, Errno> {
     let found = {
         let held = HELD.read().unwrap_or_else(PoisonError::into_inner);
         let one = innermost(held.iter(), path);
@@ -231,7 +230,7 @@ fn beneath(path: &Path) -> Result<Option<(Arc<OwnedFd>, &Path)>, Errno> {
         (Some(folder), _, rest) => Ok(Some((folder, rest))),
         // It was not there when it was held.
         (None, named, rest) => {
-            let folder = Arc::new(open_folder(&named)?);
+            let folder = Opened::at(&named)?;
             let mut held = HELD.write().unwrap_or_else(PoisonError::into_inner);
             if let Some(one) = held.iter_mut().find(|one| one.as_named == named) {
                 one.folder = Some(Arc::clone(&folder));
@@ -248,29 +247,36 @@ fn innermost<'a>(held: impl Iterator<Item = &'a Held>, path: &Path) -> Option<&'
         .map(|(one, _)| one)
 }
 
-/// The folder `above` in the held one around `path`, where it is still open.
-fn kept(path: &Path, above: &Path) -> Option<Arc<OwnedFd>> {
-    let held = HELD.read().unwrap_or_else(PoisonError::into_inner);
-    let mut kept = innermost(held.iter(), path)?.kept.iter();
-    kept.find(|(at, _)| at == above)
-        .map(|(_, folder)| Arc::clone(folder))
-}
-
-/// Keeps the folder `above` open for the next file there.
-fn keep(path: &Path, above: &Path, folder: OwnedFd) -> Arc<OwnedFd> {
-    let folder = Arc::new(folder);
-    let mut held = HELD.write().unwrap_or_else(PoisonError::into_inner);
-    let named = innermost(held.iter(), path).map(|one| one.as_named.clone());
-    if let Some(one) = held
-        .iter_mut()
-        .find(|one| Some(&one.as_named) == named.as_ref())
-    {
-        if one.kept.len() == KEPT_FOLDERS {
-            one.kept.remove(0);
-        }
-        one.kept.push((above.to_path_buf(), Arc::clone(&folder)));
+impl Opened {
+    fn at(folder: &Path) -> Result<Arc<Self>, Errno> {
+        Ok(Arc::new(Self {
+            folder: Arc::new(open_folder(folder)?),
+            kept: Mutex::default(),
+        }))
     }
-    folder
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(PathBuf, Arc<OwnedFd>)>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The folder `above` beneath this one, which stays open for the next file there.
+    fn beneath(&self, above: &Path) -> Result<Arc<OwnedFd>, Errno> {
+        if let Some((_, folder)) = self.lock().iter().find(|(at, _)| at == above) {
+            return Ok(Arc::clone(folder));
+        }
+        let folder = Arc::new(open_beneath(
+            &self.folder,
+            above,
+            ON_THE_WAY,
+            Mode::empty(),
+        )?);
+        let mut kept = self.lock();
+        if kept.len() == KEPT_FOLDERS {
+            kept.remove(0);
+        }
+        kept.push((above.to_path_buf(), Arc::clone(&folder)));
+        Ok(folder)
+    }
 }
 
 /// Opens what lies beneath a folder without following a link.
