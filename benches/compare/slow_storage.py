@@ -22,12 +22,13 @@ def disk(folder):
 
 
 def device_counters(folder):
-    """Reads completed and bytes read of the disk behind a folder; None where there is none."""
+    """Reads completed, bytes read and reads merged into others of the disk behind a folder; None
+    where there is none."""
     try:
         fields = open(os.path.join(disk(folder), "stat")).read().split()
     except OSError:
         return None
-    return int(fields[0]), int(fields[2]) * 512
+    return int(fields[0]), int(fields[2]) * 512, int(fields[1])
 
 
 @contextlib.contextmanager
@@ -88,7 +89,7 @@ def delayed(folder, delay_ms, python):
                 sys.exit(f"slow_fs.py ended:\n{open(log).read()}")
             time.sleep(0.05)
         try:
-            yield mount_point, lambda _: struct.unpack("=QQ", open(counters, "rb").read())
+            yield mount_point, lambda _: (*struct.unpack("=QQ", open(counters, "rb").read()), 0)
         finally:
             subprocess.run(["fusermount3", "-u", "-z", mount_point], check=True)
             server.wait()
