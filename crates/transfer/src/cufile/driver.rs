@@ -281,6 +281,13 @@ impl Properties {
         self.raw.status_flags != 0
     }
 
+    /// Whether it names a kind of storage whose direct route need not be nvidia-fs: file systems
+    /// over networks have routes of their own, which that driver does not count.
+    pub(crate) fn has_targets_past_nvidia_fs(&self) -> bool {
+        const THROUGH_NVIDIA_FS: [&str; 5] = ["nvme", "nvmeof", "scsi", "scaleflux", "nvmesh"];
+        named_bits(self.raw.status_flags, &TARGETS).any(|name| !THROUGH_NVIDIA_FS.contains(&name))
+    }
+
     /// Bytes of the buffer through which it moves what has no direct route.
     pub fn per_buffer_cache_bytes(&self) -> u64 {
         u64::from(self.raw.per_buffer_cache_kib) << 10
@@ -370,6 +377,7 @@ mod tests {
         };
         let properties = Properties { raw };
         assert!(properties.allows_compat_mode());
+        assert!(properties.has_targets_past_nvidia_fs(), "scatefs");
         assert_eq!(
             properties.describe(),
             [
@@ -382,6 +390,7 @@ mod tests {
         let none = Properties {
             raw: sys::CUfileDrvProps_t::default(),
         };
+        assert!(!none.has_targets_past_nvidia_fs());
         assert_eq!(none.describe()[0], "nvidia-fs not loaded");
         assert_eq!(none.describe()[1], "direct targets: none");
     }

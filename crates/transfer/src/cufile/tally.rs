@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use derive_more::{Add, AddAssign, Sum};
 
 use super::driver::Driver;
+use super::kernel::NvidiaFs;
+use super::stats::Counters;
 
-/// Transfers that are over, and their bytes.
+/// Transfers, and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Add, AddAssign, Sum)]
 pub(crate) struct Moved {
     pub(crate) operations: u64,
@@ -24,15 +26,23 @@ impl Moved {
     }
 }
 
-/// One path's counts, which its thread alone writes, on cache lines of their own.
+/// A running total, which one thread alone writes.
 #[derive(Debug, Default)]
-#[repr(align(128))]
-struct Counts {
+struct Total {
     operations: AtomicU64,
     bytes: AtomicU64,
 }
 
-impl Counts {
+impl Total {
+    #[inline]
+    fn add(&self, bytes: usize) {
+        let add = |count: &AtomicU64, more| {
+            count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        };
+        add(&self.operations, 1);
+        add(&self.bytes, bytes as u64);
+    }
+
     fn read(&self) -> Moved {
         Moved {
             operations: self.operations.load(Ordering::Relaxed),
@@ -41,12 +51,42 @@ impl Counts {
     }
 }
 
+/// One path's counts, on cache lines of their own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Counts {
+    /// What was handed in, whatever came of it.
+    begun: Total,
+    /// What went well.
+    moved: Total,
+}
+
+/// Where the counts stood before the first of some paths that are there at one time. One for all
+/// of them: each path's own would hold what the others had moved by then, or not.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Before {
+    pub(crate) nvfs: NvidiaFs,
+    pub(crate) counters: Counters,
+    begun: Moved,
+    moved: Moved,
+}
+
 /// The counts of all paths of a driver.
 #[derive(Debug, Default)]
-pub(super) struct Tallies(Mutex<(Moved, Vec<Arc<Counts>>)>);
+pub(super) struct Tallies(Mutex<Books>);
+
+#[derive(Debug, Default)]
+struct Books {
+    paths: Vec<Arc<Counts>>,
+    /// What the paths that are gone had begun and moved.
+    begun: Moved,
+    moved: Moved,
+    /// Before the first of those that are there.
+    before: Option<Before>,
+}
 
 impl Tallies {
-    fn lock(&self) -> MutexGuard<'_, (Moved, Vec<Arc<Counts>>)> {
+    fn lock(&self) -> MutexGuard<'_, Books> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -56,45 +96,80 @@ impl Tallies {
 pub(crate) struct Tally {
     counts: Arc<Counts>,
     driver: Arc<Driver>,
+    before: Before,
 }
 
 impl Tally {
     /// A count that starts at nothing.
     pub(crate) fn new(driver: Arc<Driver>) -> Self {
         let counts = Arc::default();
-        driver.tallies().lock().1.push(Arc::clone(&counts));
-        Self { counts, driver }
-    }
-
-    /// Counts a transfer that moved `bytes`.
-    #[inline]
-    pub(crate) fn add(&self, bytes: usize) {
-        let add = |count: &AtomicU64, more| {
-            count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        let mut books = driver.tallies().lock();
+        let before = match books.before {
+            Some(before) if !books.paths.is_empty() => before,
+            // Nothing of this process is in flight, and nobody else gets here until this is read.
+            _ => Before {
+                nvfs: NvidiaFs::now(),
+                counters: driver.counters().unwrap_or_default(),
+                begun: books.begun,
+                moved: books.moved,
+            },
         };
-        add(&self.counts.operations, 1);
-        add(&self.counts.bytes, bytes as u64);
+        books.before = Some(before);
+        books.paths.push(Arc::clone(&counts));
+        drop(books);
+        Self {
+            counts,
+            driver,
+            before,
+        }
     }
 
-    /// How many transfers this path has counted.
+    /// Counts a transfer of `bytes` that is handed in.
+    #[inline]
+    pub(crate) fn begin(&self, bytes: usize) {
+        self.counts.begun.add(bytes);
+    }
+
+    /// Counts a transfer that moved `bytes`; one that moved none did not happen.
+    #[inline]
+    pub(crate) fn end(&self, bytes: usize) {
+        if bytes > 0 {
+            self.counts.moved.add(bytes);
+        }
+    }
+
+    /// How many transfers of this path have gone well.
     pub(crate) fn operations(&self) -> u64 {
-        self.counts.read().operations
+        self.counts.moved.read().operations
     }
 
-    /// What all paths of the process have moved, those that are gone included.
-    pub(crate) fn of_all(&self) -> Moved {
-        let tallies = self.driver.tallies().lock();
-        let now: Moved = tallies.1.iter().map(|counts| counts.read()).sum();
-        tallies.0 + now
+    /// Where the counts stood before this path and those beside it.
+    pub(crate) fn before(&self) -> &Before {
+        &self.before
+    }
+
+    /// What all paths of the process have moved since then, those that are gone included.
+    pub(crate) fn moved(&self) -> Moved {
+        let books = self.driver.tallies().lock();
+        let now: Moved = books.paths.iter().map(|counts| counts.moved.read()).sum();
+        (books.moved + now).since(self.before.moved)
+    }
+
+    /// What they have begun since then.
+    pub(crate) fn begun(&self) -> Moved {
+        let books = self.driver.tallies().lock();
+        let now: Moved = books.paths.iter().map(|counts| counts.begun.read()).sum();
+        (books.begun + now).since(self.before.begun)
     }
 }
 
 impl Drop for Tally {
     fn drop(&mut self) {
-        let mut tallies = self.driver.tallies().lock();
-        tallies.0 += self.counts.read();
-        tallies
-            .1
+        let mut books = self.driver.tallies().lock();
+        books.begun += self.counts.begun.read();
+        books.moved += self.counts.moved.read();
+        books
+            .paths
             .retain(|counts| !Arc::ptr_eq(counts, &self.counts));
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct GdsBatchPath {
     flying: Flying,
     /// Slots of transfers that have not been handed in.
     kept: Vec<usize>,
+    /// Transfers that are over, of a batch that is taken up as a whole and is not.
+    early: Vec<Completion>,
     /// Whether a batch is handed in and taken up as a whole.
     whole: bool,
 }
@@ -48,6 +50,7 @@ impl GdsBatchPath {
             batch: Batch::new(std::sync::Arc::clone(&common.driver), capacity.max(1), wait)?,
             flying: Flying::new(capacity),
             kept: Vec::with_capacity(capacity),
+            early: Vec::with_capacity(capacity),
             whole,
             common,
         })
@@ -114,11 +117,14 @@ impl TransferPath for GdsBatchPath {
                 true => self.batch.in_flight(),
                 false => missing,
             };
-            let (flying, common) = (&mut self.flying, &mut self.common);
+            let (flying, common, early) = (&mut self.flying, &mut self.common, &mut self.early);
             self.batch.wait(wanted, |(mark, result)| {
                 let over = flying.take(mark);
-                done.extend(over.map(|over| common.finish(over, result)));
+                early.extend(over.map(|over| common.finish(over, result)));
             })?;
+            if !self.whole || self.batch.in_flight() == 0 {
+                done.append(early);
+            }
             let nothing_left = self.batch.in_flight() == 0 && self.kept.is_empty();
             if done.len() - before >= min || nothing_left {
                 return Ok(());

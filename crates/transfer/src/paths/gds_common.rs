@@ -11,8 +11,8 @@ use super::gds_route::{self, Operations, Seen};
 use super::{Completion, DirectWatch, FileId, PathSpec, Place, Rejected, Transfer};
 use crate::accelerator::{Accelerator, AcceleratorBuffer};
 use crate::cufile::{
-    Count, Counters, CuFileError, Driver, FileHandle, Moved, NvidiaFs, Registration, Settings,
-    Statistics, Tally,
+    Count, Counters, CuFileError, Driver, FileHandle, NvidiaFs, Registration, Settings, Statistics,
+    Tally,
 };
 use crate::error::TransferError;
 use crate::slot::{Slot, SlotMemory};
@@ -33,11 +33,8 @@ pub(super) struct GdsCommon {
     tally: Tally,
     /// While it is here, cuFile counts.
     count: Option<Count>,
-    /// Whether counting ended before the measured part.
-    stopped_in_time: bool,
-    counted_before: Counters,
-    moved_before: Moved,
-    nvfs_before: NvidiaFs,
+    /// Whether all that was counted came before the measured part.
+    counted_beforehand: bool,
 }
 
 impl GdsCommon {
@@ -66,7 +63,7 @@ impl GdsCommon {
                 buffer
             }));
         }
-        let (count, tally) = (driver.count(), Tally::new(Arc::clone(&driver)));
+        let count = driver.count();
         Ok(Self {
             kind: spec.kind,
             files: Vec::with_capacity(spec.max_files),
@@ -74,12 +71,9 @@ impl GdsCommon {
             registered: spec.register_buffers,
             on_host,
             direct: DirectWatch::default(),
-            counted_before: driver.counters().unwrap_or_default(),
-            moved_before: tally.of_all(),
-            nvfs_before: NvidiaFs::now(),
-            stopped_in_time: false,
+            counted_beforehand: false,
             count: Some(count),
-            tally,
+            tally: Tally::new(Arc::clone(&driver)),
             driver,
         })
     }
@@ -142,6 +136,7 @@ impl GdsCommon {
         } else if self.file(transfer.place.file).is_none() {
             Err(rejected(transfer, "its file is not attached"))
         } else {
+            self.tally.begin(transfer.place.len);
             Ok(transfer)
         }
     }
@@ -158,11 +153,12 @@ impl GdsCommon {
         transfer: Transfer,
         result: Result<usize, CuFileError>,
     ) -> Completion {
+        // What failed took no route.
+        self.tally.end(*result.as_ref().unwrap_or(&0));
         let result = match result {
             Ok(moved) if moved < transfer.place.len => self.go_on(&transfer, moved),
             other => other,
         };
-        self.tally.add(*result.as_ref().unwrap_or(&0));
         if self.count.is_some() && self.tally.operations() >= COUNTED_AT_FIRST {
             self.count = None;
         }
@@ -182,6 +178,7 @@ impl GdsCommon {
                 break;
             }
             let left = place.len - moved;
+            self.tally.begin(left);
             // SAFETY: the slot owns its memory and its transfer is over, so nobody else touches
             // it; `accept` has checked that it holds `len` bytes from the start on; the device's
             // context is current on this thread.
@@ -190,6 +187,7 @@ impl GdsCommon {
             if more == 0 {
                 return Err(no_progress(place, moved));
             }
+            self.tally.end(more);
             moved += more;
         }
         Ok(moved)
@@ -198,7 +196,8 @@ impl GdsCommon {
     /// Ends the counting by which the evidence tells the route: nothing is in flight, and what
     /// comes now is measured.
     pub(super) fn stop_counting(&mut self) {
-        self.stopped_in_time = self.count.take().is_some();
+        self.count = None;
+        self.counted_beforehand = true;
     }
 
     /// When cuFile counted what the evidence tells.
@@ -206,20 +205,21 @@ impl GdsCommon {
         match (counters, self.driver.settings().statistics) {
             (None, _) => Counted::Never,
             (Some(_), Statistics::Throughout(_)) => Counted::Throughout,
-            (Some(_), Statistics::WhileAsked) if self.stopped_in_time => Counted::Beforehand,
-            (Some(_), Statistics::WhileAsked) if self.count.is_none() => Counted::AtFirst,
-            (Some(_), Statistics::WhileAsked) => Counted::Throughout,
+            (Some(_), Statistics::WhileAsked) if self.counted_beforehand => Counted::Beforehand,
+            (Some(_), Statistics::WhileAsked) => Counted::AtFirst,
         }
     }
 
-    /// What ran since the path was built. cuFile counts for the whole process, so the paths of
-    /// other threads are in the counts too.
+    /// What ran since this path and those beside it were built. cuFile counts for the whole
+    /// process, so the paths of other threads are in the counts too.
     pub(super) fn evidence(&self) -> Evidence {
-        // Before the kernel's counts, which then hold all of it.
-        let moved = self.tally.of_all().since(self.moved_before);
-        let nvfs = NvidiaFs::now().since(self.nvfs_before);
+        let before = self.tally.before();
+        // The kernel's counts lie between what was over by then and what had begun.
+        let moved = self.tally.moved();
+        let nvfs = NvidiaFs::now().since(before.nvfs);
+        let begun = self.tally.begun();
         let counters = self.driver.counters();
-        let counters = counters.map(|now| now.since(&self.counted_before));
+        let counters = counters.map(|now| now.since(&before.counters));
         let counted = self.counted(counters.as_ref());
         let properties = self.driver.properties().ok();
         let compat_mode_allowed = self.driver.compat_mode_allowed();
@@ -233,8 +233,11 @@ impl GdsCommon {
             can_count: self.driver.api().counts_routes(),
             nvfs,
             moved,
+            begun,
             no_p2pdma: self.driver.no_p2pdma(),
             has_direct_targets: properties.is_none_or(|known| known.has_direct_targets()),
+            has_targets_of_their_own: properties
+                .is_none_or(|known| known.has_targets_past_nvidia_fs()),
         });
         let (direct_io, _) = self.direct.verdict(self.kind);
         let mut words = properties.map_or_else(Vec::new, |properties| properties.describe());

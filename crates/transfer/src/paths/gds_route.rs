@@ -54,10 +54,14 @@ pub(super) struct Seen<'a> {
     pub(super) nvfs: NvidiaFs,
     /// What the paths of this process moved, as they count it themselves.
     pub(super) moved: Moved,
+    /// What they had begun, transfers that failed or are in flight included.
+    pub(super) begun: Moved,
     /// Why none of it went over peer-to-peer DMA, where that is certain.
     pub(super) no_p2pdma: Option<&'a str>,
     /// Whether cuFile names storage that it has a direct route to.
     pub(super) has_direct_targets: bool,
+    /// Whether it names storage with a route that nvidia-fs does not count.
+    pub(super) has_targets_of_their_own: bool,
 }
 
 /// How the bytes went.
@@ -69,6 +73,8 @@ pub(super) enum Route {
     Posix,
     /// Some by the one, some by the other.
     Mixed,
+    /// Some by POSIX calls, and whether any other by a direct route cannot be told.
+    NotAllDirect,
     /// It cannot be told.
     Unknown,
 }
@@ -79,7 +85,7 @@ impl Route {
         match self {
             Self::Direct => Some(kind),
             Self::Posix => Some(PathKind::GdsCompat),
-            Self::Mixed | Self::Unknown => None,
+            Self::Mixed | Self::NotAllDirect | Self::Unknown => None,
         }
     }
 }
@@ -101,6 +107,7 @@ impl Verdict {
             Route::Direct => "direct",
             Route::Posix => "cuFile's POSIX compatibility mode",
             Route::Mixed => "part direct, part compatibility mode",
+            Route::NotAllDirect => "in part at least cuFile's POSIX compatibility mode",
             Route::Unknown => "the route is not proven",
         };
         Self {
@@ -115,6 +122,7 @@ impl Verdict {
 /// The route that `seen` shows.
 pub(super) fn judge(seen: &Seen<'_>) -> Verdict {
     by_counters(seen)
+        .or_else(|| nothing_moved(seen))
         .or_else(|| by_memory(seen))
         .or_else(|| by_nvidia_fs(seen))
         .or_else(|| by_setting(seen))
@@ -144,6 +152,18 @@ fn by_counters(seen: &Seen<'_>) -> Option<Verdict> {
     Some(Verdict::new(route, RouteProof::Counters, why))
 }
 
+/// No bytes were moved, so they took no route.
+fn nothing_moved(seen: &Seen<'_>) -> Option<Verdict> {
+    (seen.moved.operations == 0).then(|| Verdict {
+        to_prove: Some("see why no transfer went well, and run it again".to_string()),
+        ..Verdict::new(
+            Route::Unknown,
+            RouteProof::None,
+            "no transfer went well".to_string(),
+        )
+    })
+}
+
 /// Host memory, which has one route only.
 fn by_memory(seen: &Seen<'_>) -> Option<Verdict> {
     seen.on_host.then(|| {
@@ -157,35 +177,45 @@ fn by_nvidia_fs(seen: &Seen<'_>) -> Option<Verdict> {
     let NvidiaFs::Counting(counts) = seen.nvfs else {
         return None;
     };
-    let Moved { operations, .. } = seen.moved;
-    if operations == 0 {
-        return None;
-    }
+    let ours = seen.moved.operations;
     let found = format!(
-        "nvidia-fs counted {} reads and writes on this host while {operations} transfers ran",
+        "nvidia-fs counted {} reads and writes on this host while {ours} transfers ran",
         counts.operations
     );
-    if covers(counts, seen.moved) {
-        return Some(Verdict::new(Route::Direct, RouteProof::NvidiaFs, found));
+    if are_these(counts, seen) {
+        let why = format!("{found}, and their bytes are as many");
+        return Some(Verdict::new(Route::Direct, RouteProof::NvidiaFs, why));
     }
     // Another direct route may have carried the rest, or a fallback would have been an error.
     let why_not = seen.no_p2pdma?;
-    if seen.compat_mode_allowed == Some(false) {
+    if seen.compat_mode_allowed == Some(false) || seen.has_targets_of_their_own {
         return None;
     }
     let route = match counts.operations {
         0 => Route::Posix,
-        _ => Route::Mixed,
+        some if some < ours => Route::NotAllDirect,
+        // Others' transfers are among them, and perhaps all of these.
+        _ => return None,
     };
     let why = format!("{found}, and {why_not}");
     Some(Verdict::new(route, RouteProof::NvidiaFs, why))
 }
 
-/// Whether the driver counted at least as much as was moved. It splits large transfers, so their
-/// bytes are held against each other too; it tells whole MiB, of reads and of writes.
-fn covers(counts: NvfsCounts, moved: Moved) -> bool {
-    let bytes = counts.mebibytes.map(|mib| mib.saturating_add(2) << 20);
-    counts.operations >= moved.operations && bytes.is_none_or(|bytes| bytes >= moved.bytes)
+/// Whether what the driver counted for the host can only be the transfers in question, or as many
+/// of as many bytes: with others' among them it would be more. What was in flight as it was asked
+/// may be in it or not, as may be what failed.
+fn are_these(counts: NvfsCounts, seen: &Seen<'_>) -> bool {
+    // Without bytes a number may be anybody's.
+    let Some(mebibytes) = counts.mebibytes else {
+        return false;
+    };
+    // Large transfers are split, into parts of a MiB or more.
+    let most = seen.begun.operations + (seen.begun.bytes >> 20);
+    let operations = seen.moved.operations..=most;
+    // It tells whole MiB, of reads and of writes: the difference is off by less than one of each.
+    let bytes = mebibytes.saturating_sub(2) << 20 <= seen.begun.bytes
+        && mebibytes.saturating_add(2) << 20 >= seen.moved.bytes;
+    operations.contains(&counts.operations) && bytes
 }
 
 /// Compatibility mode was forbidden.
@@ -218,12 +248,18 @@ fn unproven(seen: &Seen<'_>) -> Verdict {
         (None, true) => "cuFile was told to count no routes",
         (None, false) => "this libcufile counts no routes (1.15 or later does)",
     };
+    let ours = seen.moved.operations;
+    let has_others = seen.nvfs.operations().is_some_and(|all| all > ours);
     let kernel = match seen.nvfs {
         NvidiaFs::Absent => "nvidia-fs is not loaded".to_string(),
         NvidiaFs::NotCounting => "nvidia-fs counts no reads and writes".to_string(),
         NvidiaFs::Counting(counts) => format!(
-            "nvidia-fs counted {} of {} transfers",
-            counts.operations, seen.moved.operations
+            "nvidia-fs counted {} reads and writes on this host while {ours} transfers ran{}",
+            counts.operations,
+            match has_others {
+                true => ", others' among them",
+                false => "",
+            }
         ),
     };
     let why = format!("{counters}, {kernel}, and compatibility mode was allowed");
@@ -234,6 +270,9 @@ fn unproven(seen: &Seen<'_>) -> Verdict {
             format!("leave out --cufile-stats, and routes are counted; or {forbid}")
         }
         NvidiaFs::NotCounting => format!("have nvidia-fs count (`{TO_ENABLE}`); or {forbid}"),
+        NvidiaFs::Counting(_) if has_others => {
+            format!("stop what else uses GPUDirect Storage on this host; or {forbid}")
+        }
         NvidiaFs::Absent | NvidiaFs::Counting(_) => forbid.to_string(),
     };
     Verdict {

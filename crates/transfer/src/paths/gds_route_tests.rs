@@ -2,6 +2,12 @@
 
 use super::*;
 
+/// As many transfers of a MiB.
+const HUNDRED: Moved = Moved {
+    operations: 100,
+    bytes: 100 << 20,
+};
+
 /// A GPU's transfers of which nothing is known.
 fn nothing() -> Seen<'static> {
     Seen {
@@ -11,12 +17,11 @@ fn nothing() -> Seen<'static> {
         counted: Counted::Never,
         can_count: false,
         nvfs: NvidiaFs::Absent,
-        moved: Moved {
-            operations: 100,
-            bytes: 100 << 20,
-        },
+        moved: HUNDRED,
+        begun: HUNDRED,
         no_p2pdma: None,
         has_direct_targets: true,
+        has_targets_of_their_own: false,
     }
 }
 
@@ -78,18 +83,89 @@ fn a_direct_path_without_counts_is_not_proven_and_no_fallback() {
 }
 
 #[test]
-fn nvidia_fs_proves_what_it_counted_all_of() {
+fn nvidia_fs_proves_what_it_counted_all_of_and_nothing_else() {
     let of = |nvfs| found(Seen { nvfs, ..nothing() });
     let proven = (Route::Direct, RouteProof::NvidiaFs);
     assert_eq!(of(kernel(100, Some(100))), proven);
     assert_eq!(of(kernel(140, Some(99))), proven, "whole MiB are cut off");
-    assert_eq!(of(kernel(100, None)), proven);
-    // Large transfers are split: the number alone says nothing.
     let unproven = (Route::Unknown, RouteProof::None);
+    // Large transfers are split: the number alone says nothing.
+    assert_eq!(of(kernel(100, None)), unproven);
     assert_eq!(of(kernel(400, Some(50))), unproven);
     assert_eq!(of(kernel(99, Some(100))), unproven);
     // Peer-to-peer DMA may have carried them.
     assert_eq!(of(kernel(0, Some(0))), unproven);
+    // Another program moved bytes meanwhile, which may be all that was counted.
+    assert_eq!(of(kernel(150, Some(150))), unproven);
+    let others = judge(&Seen {
+        nvfs: kernel(150, Some(150)),
+        ..nothing()
+    });
+    assert!(
+        others.summary.contains("others' among them"),
+        "{}",
+        others.summary
+    );
+    assert!(others.to_prove.unwrap().starts_with("stop what else"));
+}
+
+#[test]
+fn small_transfers_of_others_are_not_taken_for_these() {
+    let small = Moved {
+        operations: 8,
+        bytes: 8 << 12,
+    };
+    let of = |operations| {
+        found(Seen {
+            moved: small,
+            begun: small,
+            nvfs: kernel(operations, Some(0)),
+            ..nothing()
+        })
+    };
+    assert_eq!(of(8), (Route::Direct, RouteProof::NvidiaFs));
+    assert_eq!(of(100), (Route::Unknown, RouteProof::None));
+}
+
+#[test]
+fn what_is_in_flight_may_be_counted_or_not() {
+    let begun = Moved {
+        operations: 104,
+        bytes: 104 << 20,
+    };
+    for counted in [100, 102, 104] {
+        let seen = Seen {
+            begun,
+            nvfs: kernel(counted, Some(counted)),
+            ..nothing()
+        };
+        assert_eq!(found(seen).0, Route::Direct, "{counted}");
+    }
+}
+
+#[test]
+fn what_moved_nothing_took_no_route() {
+    let failed = Seen {
+        moved: Moved::default(),
+        compat_mode_allowed: Some(false),
+        no_p2pdma: Some("there is none"),
+        has_direct_targets: false,
+        ..nothing()
+    };
+    let on_host = Seen {
+        on_host: true,
+        ..failed
+    };
+    let counting = Seen {
+        nvfs: kernel(0, Some(0)),
+        ..failed
+    };
+    for seen in [failed, on_host, counting] {
+        let verdict = judge(&seen);
+        assert_eq!(verdict.route, Route::Unknown);
+        assert_eq!(verdict.proof, RouteProof::None);
+        assert!(verdict.summary.ends_with("no transfer went well"));
+    }
 }
 
 #[test]
@@ -105,7 +181,20 @@ fn nvidia_fs_refutes_where_there_is_no_other_route() {
     let allowed = Some(true);
     let by_nvfs = |route| (route, RouteProof::NvidiaFs);
     assert_eq!(of(kernel(0, Some(0)), allowed), by_nvfs(Route::Posix));
-    assert_eq!(of(kernel(40, Some(40)), allowed), by_nvfs(Route::Mixed));
+    assert_eq!(
+        of(kernel(40, Some(40)), allowed),
+        by_nvfs(Route::NotAllDirect)
+    );
+    // More than these, of others in any case: nothing is refuted.
+    let unproven = (Route::Unknown, RouteProof::None);
+    assert_eq!(of(kernel(150, Some(150)), allowed), unproven);
+    let network = Seen {
+        nvfs: kernel(0, Some(0)),
+        no_p2pdma: Some("there is none"),
+        has_targets_of_their_own: true,
+        ..nothing()
+    };
+    assert_eq!(found(network), unproven, "a route of its own");
     let forbidden = (Route::Direct, RouteProof::CompatForbidden);
     assert_eq!(of(kernel(0, Some(0)), Some(false)), forbidden);
 }

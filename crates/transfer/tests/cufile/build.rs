@@ -49,12 +49,20 @@ fn build_double(version: u32) -> Result<PathBuf, String> {
 /// The shim that makes up for a missing `/proc/modules`, or why there is none.
 pub(crate) fn shim() -> Result<PathBuf, String> {
     static SHIM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    SHIM.get_or_init(|| {
-        let library = workplace().join("proc_modules.so");
-        compile(&[], &["proc_modules.c"], &library)?;
-        Ok(library)
-    })
-    .clone()
+    SHIM.get_or_init(|| preloaded("proc_modules")).clone()
+}
+
+/// The shim that shows the statistics of an nvidia-fs, or why there is none.
+#[allow(dead_code, reason = "the tests of the whole program use it")]
+pub(crate) fn nvidia_fs() -> Result<PathBuf, String> {
+    static SHIM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    SHIM.get_or_init(|| preloaded("nvidia_fs")).clone()
+}
+
+fn preloaded(name: &str) -> Result<PathBuf, String> {
+    let library = workplace().join(format!("{name}.so"));
+    compile(&[], &[&format!("{name}.c")], &library)?;
+    Ok(library)
 }
 
 /// Compiles C sources to a shared object; the last step is a rename, since other test runs may

@@ -5,6 +5,7 @@ use std::ffi::c_char;
 use std::sync::Arc;
 
 use libloading::Library as Shared;
+use stormlp_model::evidence::Counted;
 use stormlp_model::operation::Direction;
 use stormlp_model::path::{MemoryKind, PathKind};
 use stormlp_transfer::cuda::CudaDevice;
@@ -23,6 +24,11 @@ pub(crate) fn all() -> Vec<Scenario> {
     vec![
         scene("calls_of_transfers_move_data_and_wait", only_data_and_waits),
         scene("calls_count_before_the_measured_part", counting_is_over),
+        scene(
+            "calls_count_beforehand_at_any_depth",
+            deeper_than_is_counted,
+        ),
+        scene("calls_take_up_whole_batches", whole_batches),
         scene("calls_promise_streams_what_holds", streams_are_promised),
     ]
 }
@@ -173,6 +179,45 @@ fn counting_is_over() {
         assert_eq!(path.evidence().cufile.unwrap().p2p_operations, counted);
         assert_eq!(counted, Some(BLOCKS));
     }
+}
+
+fn deeper_than_is_counted() {
+    let setup = Setup {
+        accelerator: Arc::new(CudaDevice::open(0).unwrap()),
+        memory: MemoryKind::Device,
+        ..Setup::on_host(PathKind::GdsBatch, 100)
+    };
+    std::fs::write("data", vec![1; 100 * BLOCK]).unwrap();
+    let mut path = setup.build().unwrap();
+    let file = path
+        .attach(open(PathKind::GdsBatch, "data".as_ref()))
+        .unwrap();
+    for (number, slot) in (0..).zip(path.take_slots()) {
+        let place = block(Direction::Read, file, number);
+        assert!(path.submit(Transfer { place, slot }).is_ok());
+    }
+    let mut done = Vec::new();
+    path.wait(100, &mut done).unwrap();
+    assert_eq!(done.len(), 100);
+    let before = path.evidence().cufile.unwrap().counted;
+    path.stop_counting();
+    let after = path.evidence().cufile.unwrap().counted;
+    assert_eq!((before, after), (Counted::AtFirst, Counted::Beforehand));
+}
+
+fn whole_batches() {
+    let (mut path, file, slots) = path_of(PathKind::GdsBatch);
+    for (number, slot) in (0..).zip(slots) {
+        let place = block(Direction::Read, file, number);
+        assert!(path.submit(Transfer { place, slot }).is_ok());
+    }
+    // Who only looks gets on, and sees all of a batch or nothing.
+    let mut done = Vec::new();
+    for _ in 0..100 {
+        path.wait(0, &mut done).unwrap();
+        assert!(matches!(done.len(), 0 | 4), "{} of 4", done.len());
+    }
+    assert_eq!(done.len(), 4);
 }
 
 fn streams_are_promised() {

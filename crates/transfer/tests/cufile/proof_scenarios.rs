@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use stormlp_model::evidence::{Counted, Evidence, RouteProof};
 use stormlp_model::path::{MemoryKind, PathKind};
+use stormlp_transfer::TransferPath;
 use stormlp_transfer::cuda::CudaDevice;
 use stormlp_transfer::cufile::{Driver, Settings, Statistics, forbid_compat_mode};
 
@@ -53,6 +54,12 @@ pub(crate) fn all() -> Vec<Scenario> {
         ),
         scene("proof_1_14_by_elimination", older(1140, ""), by_elimination),
         scene("proof_1_14_forbidden", older(1140, "direct"), forbidden),
+        scene(
+            "proof_is_one_for_all_paths",
+            Library::Double("direct"),
+            one_for_all_paths,
+        ),
+        scene("proof_nothing_moved", older(1110, ""), nothing_moved),
         scene(
             "proof_without_counting",
             Library::Double("direct"),
@@ -172,6 +179,51 @@ fn fallback_fails() {
     let over = crate::transfers::one(path.as_mut(), direction, file, 0, slot);
     let text = over.result.unwrap_err().to_string();
     assert!(text.contains("5008 IO_NOT_SUPPORTED"), "{text}");
+}
+
+/// Paths that are there at one time are judged by the same counts, whichever was built first.
+fn one_for_all_paths() {
+    let setup = Setup {
+        accelerator: Arc::new(CudaDevice::open(0).unwrap()),
+        memory: MemoryKind::Device,
+        ..Setup::on_host(PathKind::Gds, 2)
+    };
+    let moved_by = |name: &str| {
+        let mut path = setup.build().unwrap();
+        let file = path.attach(open(PathKind::Gds, name.as_ref())).unwrap();
+        write_and_verify(path.as_mut(), file, 5);
+        path
+    };
+    let counted = |path: &dyn TransferPath| path.evidence().cufile.unwrap().p2p_operations;
+    let (first, second) = (moved_by("first"), moved_by("second"));
+    assert_eq!(counted(first.as_ref()), Some(20));
+    assert_eq!(counted(second.as_ref()), Some(20));
+    drop((first, second));
+    assert_eq!(counted(moved_by("later").as_ref()), Some(10));
+}
+
+/// A failed transfer took no route, and one that is forbidden to fall back proves none.
+fn nothing_moved() {
+    forbid_compat_mode();
+    let _held = Driver::open(&strict()).unwrap();
+    let setup = Setup {
+        accelerator: Arc::new(CudaDevice::open(0).unwrap()),
+        memory: MemoryKind::Device,
+        ..Setup::on_host(PathKind::Gds, 1)
+    };
+    let mut path = setup.build().unwrap();
+    let file = path.attach(open(PathKind::Gds, "data".as_ref())).unwrap();
+    let slot = path.take_slots().pop().unwrap();
+    let direction = stormlp_model::operation::Direction::Write;
+    let over = crate::transfers::one(path.as_mut(), direction, file, 0, slot);
+    assert!(over.result.is_err());
+    let evidence = path.evidence();
+    assert_eq!(proof(&evidence), (None, RouteProof::None));
+    assert!(
+        evidence.summary.ends_with("no transfer went well"),
+        "{}",
+        evidence.summary
+    );
 }
 
 fn cannot_forbid() {

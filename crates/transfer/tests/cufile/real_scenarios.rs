@@ -136,9 +136,11 @@ fn round_trip(setup: &Setup, blocks: u64, direct: bool) -> Box<dyn TransferPath>
 fn gds_writes_and_reads() {
     round_trip(&Setup::on_host(PathKind::Gds, 1), 16, true);
     // A second path counts from zero again, on the same driver or a fresh one.
-    let first = round_trip(&Setup::on_host(PathKind::Gds, 3), 5, true);
+    round_trip(&Setup::on_host(PathKind::Gds, 3), 5, true);
+    let held = Driver::current().unwrap_or_else(|| Driver::open(&Settings::default()).unwrap());
     round_trip(&Setup::on_host(PathKind::Gds, 1), 4, true);
-    drop(first);
+    round_trip(&Setup::on_host(PathKind::Gds, 1), 3, true);
+    drop(held);
     assert!(Driver::current().is_none());
 }
 
