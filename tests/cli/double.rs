@@ -40,6 +40,17 @@ fn with_double_of(version: u32, command: &mut Command, fault: &str) -> Option<()
     Some(())
 }
 
+/// Has `command` see an nvidia-fs that counts, in `folder`.
+fn with_nvidia_fs(folder: &Path, command: &mut Command) -> Option<()> {
+    let statistics = folder.join("nvidia-fs");
+    let nothing =
+        "IO stats: Enabled\nReads : n=0 readMiB=0 bytes=0\nWrites : n=0 writeMiB=0 bytes=0\n";
+    fs::write(&statistics, nothing).unwrap();
+    command.env("DOUBLE_NVFS", statistics);
+    command.env("LD_PRELOAD", build::nvidia_fs().ok()?);
+    Some(())
+}
+
 /// The report that a run left in `folder`, and the log of cuFile beside it.
 fn left(folder: &Path) -> (Value, String) {
     let report = gds::saved(folder);
@@ -100,6 +111,7 @@ fn a_checkpoint_that_must_not_fall_back_fails_at_its_first_save() {
     let said = stderr(command.assert().code(5));
     // The library is told to refuse what it would fall back to.
     assert!(said.contains("5008 IO_NOT_SUPPORTED"), "{said}");
+    assert!(said.contains("without --require-gds"), "{said}");
     let folder = checkpoint::folder();
     let mut direct = checkpoint_by_gds(folder.path(), &["--require-gds"]);
     with_double(&mut direct, "direct");
@@ -139,6 +151,7 @@ fn training_that_fell_back_says_so_and_fails_where_it_must_not() {
     with_double(&mut command, "");
     let said = stderr(command.assert().code(5));
     assert!(said.contains("5008 IO_NOT_SUPPORTED"), "{said}");
+    assert!(said.contains("without --require-gds"), "{said}");
 }
 
 #[test]
@@ -158,9 +171,9 @@ fn gdsios_files_without_o_direct_go_to_cufile() {
     assert_eq!(report["plan"]["open_direct"], false);
 }
 
-/// A cell by cuFile's blocking calls, of two threads with 16 transfers each to a pass.
+/// A cell by cuFile's blocking calls, of two threads with 128 transfers each to a pass.
 fn gds_by_gds(folder: &Path, more: &str) -> Command {
-    let words = "--path gds --device cuda:0 --threads 2 --io-size 64K --file-size 1M";
+    let words = "--path gds --device cuda:0 --threads 2 --io-size 8K --file-size 1M";
     gds::gds(folder, &format!("{words} {more}"))
 }
 
@@ -229,7 +242,74 @@ fn a_longer_cell_makes_more_calls_that_move_data_and_no_others() {
         return;
     };
     assert_eq!(short.1, long.1);
-    // Eight transfers of each thread are rehearsed, and 16 make up a pass.
-    assert_eq!(short.0, ["cuFileRead 48"]);
-    assert_eq!(long.0, ["cuFileRead 144"]);
+    // Eight transfers of each thread are rehearsed, and 128 make up a pass.
+    assert_eq!(short.0, ["cuFileRead 272"]);
+    assert_eq!(long.0, ["cuFileRead 1040"]);
+}
+
+#[test]
+fn a_small_share_is_not_touched_before_it_is_measured() {
+    let folder = gds::folder();
+    let words = "--path gds --device cuda:0 --threads 2 --io-size 64K --file-size 1M --passes 1";
+    let mut command = gds::gds(folder.path(), words);
+    let Some(()) = with_double(&mut command, "direct") else {
+        return;
+    };
+    let told = folder.path().join("calls");
+    command.env("DOUBLE_CALLS", &told).assert().success();
+    let calls = fs::read_to_string(told).unwrap();
+    assert!(calls.lines().any(|line| line == "cuFileRead 32"), "{calls}");
+    let (report, _) = left(folder.path());
+    let cufile = &report["cells"][0]["evidence"]["cufile"];
+    assert_eq!(cufile["proof"], "counters");
+    assert_eq!(cufile["counted"], "at_first");
+}
+
+#[test]
+fn nvidia_fs_proves_and_refutes_where_the_library_counts_nothing() {
+    for (fault, more, effective) in [
+        ("direct", "--threads 4", "gds"),
+        ("direct", "--path gds-batch --queue-depth 100", "gds-batch"),
+        ("", "--threads 4", "gds-compat"),
+    ] {
+        let folder = gds::folder();
+        let words = "--device cuda:0 --io-size 16K --file-size 4M --passes 2";
+        let path = if more.contains("--path") {
+            ""
+        } else {
+            "--path gds"
+        };
+        let mut command = gds::gds(folder.path(), &format!("{words} {path} {more}"));
+        let seen = with_nvidia_fs(folder.path(), &mut command);
+        let Some(()) = seen.and(with_double_of(1110, &mut command, fault)) else {
+            return;
+        };
+        command.assert().success();
+        let (report, _) = left(folder.path());
+        let cell = &report["cells"][0];
+        let cufile = &cell["evidence"]["cufile"];
+        assert_eq!(
+            cell["effective_path"], effective,
+            "{fault} {more}: {cufile}"
+        );
+        assert_eq!(cufile["proof"], "nvidia_fs", "{fault} {more}: {cufile}");
+    }
+}
+
+#[test]
+fn a_write_that_was_refused_its_route_names_none() {
+    let folder = gds::folder();
+    let mut command = gds_by_gds(folder.path(), "--op write --passes 1 --require-gds");
+    let Some(()) = with_double(&mut command, "") else {
+        return;
+    };
+    let said = stderr(command.assert().code(5));
+    assert!(said.contains("5008 IO_NOT_SUPPORTED"), "{said}");
+    let (report, _) = left(folder.path());
+    let cell = &report["cells"][0];
+    assert!(cell["effective_path"].is_null(), "{cell}");
+    let evidence = &cell["evidence"];
+    assert!(evidence["effective_path"].is_null(), "{evidence}");
+    let summary = evidence["summary"].as_str().unwrap();
+    assert!(summary.ends_with("no transfer went well"), "{summary}");
 }

@@ -3,7 +3,7 @@
 //! Threads can fare differently: the locked-memory limit may allow some of them registered
 //! buffers and not others. What a crew claims must hold for all of them, so the weakest counts.
 
-use stormlp_model::evidence::{DirectIo, EngineFacts, Evidence};
+use stormlp_model::evidence::{Counted, DirectIo, EngineFacts, Evidence};
 use stormlp_model::path::PathKind;
 
 /// The evidence of the crew that asked for `path`; `None` without threads.
@@ -23,7 +23,7 @@ pub(crate) fn combine(path: PathKind, workers: &[&Evidence]) -> Option<Evidence>
 }
 
 /// The thread that saw the most: cuFile counts for the whole process, so whoever
-/// looked last saw all of it.
+/// looked last saw all of it. Among equals the one whose measured transfers were counted.
 fn fullest<'a>(workers: &[&'a Evidence]) -> Option<&'a Evidence> {
     let counted = |evidence: &&&Evidence| {
         evidence.cufile.as_ref().map_or(0, |counts| {
@@ -35,7 +35,12 @@ fn fullest<'a>(workers: &[&'a Evidence]) -> Option<&'a Evidence> {
             routes.into_iter().flatten().fold(0, u64::saturating_add)
         })
     };
-    workers.iter().rev().max_by_key(counted).copied()
+    let at_first = |evidence: &Evidence| {
+        let cufile = evidence.cufile.as_ref();
+        cufile.is_some_and(|cufile| cufile.counted == Counted::AtFirst)
+    };
+    let seen = |evidence: &&&Evidence| (counted(evidence), at_first(evidence));
+    workers.iter().rev().max_by_key(seen).copied()
 }
 
 /// What holds for every engine, and what some of them had to do without.
@@ -111,6 +116,23 @@ mod tests {
         let (some, all) = (fell_back(13, "some"), fell_back(16, "all"));
         let cell = combine(PathKind::Gds, &[&some, &all]).unwrap();
         assert_eq!(cell.summary, "all");
+    }
+
+    #[test]
+    fn what_was_counted_of_the_measured_part_by_any_is_told() {
+        let of = |counted| Evidence {
+            cufile: Some(CuFileEvidence {
+                p2p_operations: Some(16),
+                counted,
+                ..CuFileEvidence::default()
+            }),
+            ..evidence(&[])
+        };
+        let (before, first) = (of(Counted::Beforehand), of(Counted::AtFirst));
+        for workers in [[&before, &first], [&first, &before]] {
+            let cell = combine(PathKind::Gds, &workers).unwrap();
+            assert_eq!(cell.cufile.unwrap().counted, Counted::AtFirst);
+        }
     }
 
     #[test]

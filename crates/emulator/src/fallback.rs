@@ -40,6 +40,12 @@ pub(crate) fn settings(require_gds: bool) -> Settings {
     }
 }
 
+/// What to do about a transfer that failed since it had no direct route and `--require-gds` forbade
+/// the other.
+pub(crate) fn remedy(require_gds: bool, error: &TransferError) -> Option<&'static str> {
+    (require_gds && error.has_no_direct_route()).then_some(REMEDY)
+}
+
 /// What is to be said where another path ran than the one that was asked for, or none that is
 /// proven; a refused `O_DIRECT` is told as such.
 pub(crate) fn warning(asked: PathKind, evidence: &Evidence) -> Option<Warning> {
@@ -49,13 +55,15 @@ pub(crate) fn warning(asked: PathKind, evidence: &Evidence) -> Option<Warning> {
     }
 }
 
-/// What `--require-gds` has against what ran.
+/// What `--require-gds` has against what ran, with so many `transfers`: a run that was stopped before
+/// the first has broken nothing.
 pub(crate) fn broken_demand(
     require_gds: bool,
     asked: PathKind,
     evidence: &Evidence,
+    transfers: u64,
 ) -> Option<String> {
-    let fell_back = evidence.effective_path != Some(asked);
+    let fell_back = evidence.effective_path != Some(asked) && transfers > 0;
     (require_gds && asked.needs_cufile() && fell_back)
         .then(|| format!("{}, which --require-gds forbids", evidence.summary))
 }
@@ -81,14 +89,15 @@ mod tests {
         let fell = evidence(Some(PathKind::GdsCompat), DirectIo::Honoured);
         let told = warning(PathKind::Gds, &fell).map(|warning| warning.kind);
         assert_eq!(told, Some(WarningKind::PathFellBack));
-        assert!(broken_demand(true, PathKind::Gds, &fell).is_some());
-        assert_eq!(broken_demand(false, PathKind::Gds, &fell), None);
+        assert!(broken_demand(true, PathKind::Gds, &fell, 1).is_some());
+        assert_eq!(broken_demand(true, PathKind::Gds, &fell, 0), None);
+        assert_eq!(broken_demand(false, PathKind::Gds, &fell, 1), None);
         let direct = evidence(Some(PathKind::Gds), DirectIo::Honoured);
         assert_eq!(warning(PathKind::Gds, &direct), None);
-        assert_eq!(broken_demand(true, PathKind::Gds, &direct), None);
+        assert_eq!(broken_demand(true, PathKind::Gds, &direct, 1), None);
         // A route that could not be told is not the one that was demanded.
         let unknown = evidence(None, DirectIo::Honoured);
-        assert!(broken_demand(true, PathKind::Gds, &unknown).is_some());
+        assert!(broken_demand(true, PathKind::Gds, &unknown, 1).is_some());
     }
 
     #[test]

@@ -112,6 +112,18 @@ impl TransferError {
         }
     }
 
+    /// Whether cuFile had no direct route for the transfer, and was not to take another
+    /// (`IO_NOT_SUPPORTED`, `BATCH_NOCOMPAT_ERROR`).
+    pub fn has_no_direct_route(&self) -> bool {
+        matches!(
+            self.inner(),
+            Self::CuFile {
+                code: 5008 | 5049,
+                ..
+            }
+        )
+    }
+
     /// Whether there was no space left.
     pub fn is_full(&self) -> bool {
         self.errno() == Some(libc::ENOSPC)

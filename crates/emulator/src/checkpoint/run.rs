@@ -103,7 +103,7 @@ pub(super) fn run_over(
     run.sum_up();
     let mut report = run.report;
     report.ending = match ended {
-        Err(error) => failed(&error, plan.closed),
+        Err(error) => failed(&error, plan),
         Ok(()) if stop.is_stopped() => Ending::Stopped,
         Ok(()) => Ending::Complete,
     };
@@ -115,11 +115,15 @@ pub(super) fn run_over(
 }
 
 /// How a run ends that could not go on.
-fn failed(error: &CheckpointError, closed: bool) -> Ending {
+fn failed(error: &CheckpointError, plan: &CheckpointPlan) -> Ending {
+    let fell_back = match error {
+        CheckpointError::Transfer(error) => fallback::remedy(plan.require_gds, error),
+        _ => None,
+    };
     Ending::Failed {
         cause: error.cause(),
         message: error.to_string(),
-        remedy: error.remedy(closed).to_string(),
+        remedy: fell_back.unwrap_or(error.remedy(plan.closed)).to_string(),
     }
 }
 
@@ -215,7 +219,8 @@ impl Run<'_> {
         });
         if let Some(evidence) = measured.evidence.take() {
             let path = self.stage.plan.path();
-            let broken = fallback::broken_demand(self.stage.plan.require_gds, path, &evidence);
+            let (required, transfers) = (self.stage.plan.require_gds, measured.latency.len());
+            let broken = fallback::broken_demand(required, path, &evidence, transfers);
             if let Some(summary) = broken {
                 measured
                     .failure

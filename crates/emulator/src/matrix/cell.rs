@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stormlp_model::event::{Event, Observer};
-use stormlp_model::matrix::{CellPlan, Fill, MatrixPlan, Span, WorkerPlan};
+use stormlp_model::matrix::{CacheState, CellPlan, Fill, MatrixPlan, Span, WorkerPlan};
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
 use stormlp_model::pattern::{Pattern, stream_of};
@@ -16,10 +16,13 @@ use stormlp_transfer::accelerator::{self, Accelerator};
 use stormlp_transfer::crew::{self, Start, Watch};
 use stormlp_transfer::storage::{Access, Storage};
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters};
-use stormlp_transfer::{Driver, DriverSet, PathBuffers, PathSpec, Region, TransferError, thread};
+use stormlp_transfer::{
+    Driver, DriverSet, PathBuffers, PathSpec, Region, TransferError, cufile, thread,
+};
 
 use super::MatrixError;
 use super::offsets::{OffsetSpec, SizeRange};
+use super::prepare::{files_of, set_cache};
 use super::recorder::Recorder;
 use super::regions::Regions;
 use super::worker::{BufferFill, Outcome, Work, Worker};
@@ -88,8 +91,14 @@ impl Bench<'_> {
             supplies,
             &failed,
             |supplies, start| self.work(cell, supplies, &drivers, &failed, start),
-            |watch| self.watch(watch, &drivers, &devices),
+            |watch| {
+                // Nobody rehearses any more.
+                watch.gather();
+                let cooled = self.cool(cell).inspect_err(|_| failed.stop());
+                cooled.map(|()| self.watch(watch, &drivers, &devices))
+            },
         )?;
+        let watched = watched?;
         Ok(CellMeasurement {
             outcomes: outcomes.into_iter().collect::<Result<_, _>>()?,
             cpu: watched.cpu,
@@ -156,10 +165,8 @@ impl Bench<'_> {
             (false, Fill::Once) => BufferFill::Once,
             (false, Fill::Zero) => BufferFill::Zeroes,
         };
-        // What cuFile counts it counts before, unless the option has it count all the time.
-        let rehearses = cell.transport.path.needs_cufile() && plan.cufile_stats.is_none();
         Work {
-            rehearses,
+            rehearses: self.rehearses(cell),
             direction,
             read_percent: plan.read_percent,
             offsets: OffsetSpec {
@@ -184,6 +191,24 @@ impl Bench<'_> {
             warmup: Duration::from_secs_f64(plan.warmup_seconds),
             duration,
         }
+    }
+
+    /// Whether a few transfers go before the cell, so that cuFile counts their routes there: not
+    /// where it cannot, or is to count all the time.
+    fn rehearses(&self, cell: &CellPlan) -> bool {
+        let counts = |driver: Arc<cufile::Driver>| driver.api().counts_routes();
+        cell.transport.path.needs_cufile()
+            && self.plan.cufile_stats.is_none()
+            && cufile::Driver::current().is_some_and(counts)
+    }
+
+    /// Has the page cache forget what was rehearsed, and what the kernel read ahead then.
+    fn cool(&self, cell: &CellPlan) -> Result<(), TransferError> {
+        if self.plan.cache == CacheState::Cold && self.rehearses(cell) {
+            let files = files_of(self.plan, cell);
+            set_cache(self.storage, CacheState::Cold, &files, self.observer)?;
+        }
+        Ok(())
     }
 
     /// Whether every transfer of a worker is of whole 4 KiB blocks at multiples of 4 KiB.
@@ -247,11 +272,9 @@ impl Bench<'_> {
         Ok(Worker::new(driver, file, sync, work, ends, recorder).run(start))
     }
 
-    /// Starts the workers and watches them until all are done.
+    /// Starts the workers, all of which are ready, and watches them until all are done.
     fn watch(&self, watch: &Watch<'_>, drivers: &DriverSet, devices: &BlockDevices) -> Watched {
         let mut sampler = Sampler::new(INTERVAL);
-        // Nobody rehearses any more.
-        watch.gather();
         if self.plan.warmup_seconds == 0.0 {
             // Before the first transfer, so that no byte is missing.
             sampler.look(0, Counters::now(drivers.total(), devices));

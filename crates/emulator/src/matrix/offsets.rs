@@ -28,6 +28,25 @@ pub(crate) struct OffsetSpec {
     pub(crate) passes: Option<u64>,
 }
 
+/// A rehearsal touches at most this part of a share.
+const REHEARSED_PART: u64 = 64;
+
+impl OffsetSpec {
+    /// Where as many transfers like these do little harm to those that follow: in one block at the
+    /// end, again and again, since a cache may then hold what was touched. `None` where one block
+    /// is much of the share.
+    pub(crate) fn rehearsal(self, transfers: u64) -> Option<Self> {
+        let block = self.size.max_bytes.max(1);
+        let blocks = self.len / block;
+        (blocks >= REHEARSED_PART).then(|| Self {
+            start: self.start + (blocks - 1) * block,
+            len: block,
+            passes: Some(transfers),
+            ..self
+        })
+    }
+}
+
 /// One visit: where, and how many bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Visit {
@@ -177,6 +196,24 @@ mod tests {
             .map(|v| v.offset)
             .collect();
         assert_eq!(starts, [0, 4096, 0, 4096]);
+    }
+
+    #[test]
+    fn a_rehearsal_touches_one_block_of_many_or_nothing() {
+        for random in [false, true] {
+            let share = OffsetSpec {
+                start: 1 << 20,
+                random,
+                ..spec((64 << 12) + 100, 4096)
+            };
+            let visits = all(share.rehearsal(8).unwrap());
+            let last = Visit {
+                offset: (1 << 20) + (63 << 12),
+                len: 4096,
+            };
+            assert_eq!(visits, [last; 8]);
+        }
+        assert!(spec(63 << 12, 4096).rehearsal(8).is_none());
     }
 
     proptest! {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use stormlp_model::event::{Event, Observer};
 use stormlp_model::facts::{Identity, keeps_inode_numbers};
 use stormlp_model::matrix::{
-    CacheState, ContentState, DataManifest, FileAction, FilePlan, MANIFEST_NAME, ManifestFile,
-    MatrixPlan,
+    CacheState, CellPlan, ContentState, DataManifest, FileAction, FilePlan, MANIFEST_NAME,
+    ManifestFile, MatrixPlan,
 };
 use stormlp_model::pattern::stream_of;
 use stormlp_model::stop::StopToken;
@@ -270,6 +270,21 @@ pub(crate) fn residency<'a>(
 ) -> Option<Residency> {
     let mut paths = files.into_iter().map(|file| file.path.as_path());
     storage.cached(&mut paths).ok().flatten()
+}
+
+/// The distinct files of a cell.
+pub(crate) fn files_of<'a>(plan: &'a MatrixPlan, cell: &CellPlan) -> Vec<&'a FilePlan> {
+    let mut indices: Vec<usize> = plan.crews[cell.crew]
+        .workers
+        .iter()
+        .map(|worker| worker.file)
+        .collect();
+    indices.sort_unstable();
+    indices.dedup();
+    indices
+        .into_iter()
+        .map(|index| &plan.files[index])
+        .collect()
 }
 
 /// Brings the page cache into the state a cell is to find.

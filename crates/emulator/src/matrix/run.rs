@@ -23,7 +23,7 @@ use super::MatrixError;
 use super::ahead::Ahead;
 use super::cell::{Bench, CellMeasurement};
 use super::offsets::Visit;
-use super::prepare::{Folders, make_files, remove_files, residency, set_cache};
+use super::prepare::{Folders, files_of, make_files, remove_files, residency, set_cache};
 use super::recorder::Recorder;
 use super::regions::Regions;
 use super::warnings;
@@ -242,9 +242,6 @@ impl Matrix<'_> {
         let verification = verification(plan, cell, &measured.outcomes);
         let failure = first_failure(plan, cell, &measured.outcomes);
         let mut entry = CellReport::without_numbers(index, cell, "nothing was transferred");
-        entry.effective_path = evidence
-            .as_ref()
-            .and_then(|evidence| evidence.effective_path);
         if let Some(mut numbers) = numbers(plan, cell, measured) {
             numbers.page_cache_share = before.map(Residency::share);
             numbers.page_cache_share_after = after.map(Residency::share);
@@ -252,11 +249,14 @@ impl Matrix<'_> {
             numbers.buffers_backing = self.backing;
             (entry.status, entry.reason) = (CellStatus::Ok, None);
             if let Some(evidence) = &evidence {
+                entry.effective_path = evidence.effective_path;
                 entry.warnings = warnings::of_cell(plan, cell, evidence, &numbers);
             }
             entry.measurement = Some(numbers);
         }
-        if let Some(reason) = failure.or_else(|| broken_demand(plan, cell, evidence.as_ref())) {
+        let measured = entry.measurement.as_ref();
+        let broken = || broken_demand(plan, cell, evidence.as_ref()?, measured?.operations);
+        if let Some(reason) = failure.or_else(broken) {
             entry.status = CellStatus::Failed;
             entry.errno = reason.errno;
             entry.reason = Some(reason.text);
@@ -265,21 +265,6 @@ impl Matrix<'_> {
         entry.verification = verification;
         entry
     }
-}
-
-/// The distinct files of a cell.
-fn files_of<'a>(plan: &'a MatrixPlan, cell: &CellPlan) -> Vec<&'a FilePlan> {
-    let mut indices: Vec<usize> = plan.crews[cell.crew]
-        .workers
-        .iter()
-        .map(|worker| worker.file)
-        .collect();
-    indices.sort_unstable();
-    indices.dedup();
-    indices
-        .into_iter()
-        .map(|index| &plan.files[index])
-        .collect()
 }
 
 /// How residency was found, in the report's words.
@@ -318,14 +303,15 @@ fn failed(index: usize, cell: &CellPlan, error: &MatrixError) -> CellReport {
 fn broken_demand(
     plan: &MatrixPlan,
     cell: &CellPlan,
-    evidence: Option<&Evidence>,
+    evidence: &Evidence,
+    transfers: u64,
 ) -> Option<Reason> {
-    let evidence = evidence?;
     if plan.require_direct && evidence.direct_io == DirectIo::Refused {
         let text = "the file system refused O_DIRECT, which --require-direct forbids".to_string();
         return Some(Reason { text, errno: None });
     }
-    let text = fallback::broken_demand(plan.require_gds, cell.transport.path, evidence)?;
+    let path = cell.transport.path;
+    let text = fallback::broken_demand(plan.require_gds, path, evidence, transfers)?;
     Some(Reason { text, errno: None })
 }
 

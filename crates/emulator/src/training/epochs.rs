@@ -151,7 +151,8 @@ pub(super) fn run(
     };
     measured.series = runner.sampler.series();
     let broken = tally.evidence.as_ref().and_then(|evidence| {
-        fallback::broken_demand(plan.require_gds, plan.transport.path, evidence)
+        let path = plan.transport.path;
+        fallback::broken_demand(plan.require_gds, path, evidence, tally.reads)
     });
     if let (Some(message), Ending::Complete | Ending::Stopped) = (broken, &measured.ending) {
         measured.ending = Ending::Failed {

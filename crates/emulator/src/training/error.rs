@@ -11,6 +11,8 @@ use stormlp_model::units::ByteSize;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::Panicked;
 
+use crate::fallback;
+
 /// Why a run could not start or had to end.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
@@ -70,6 +72,12 @@ impl TrainError {
 
     /// What the user can do now.
     pub fn remedy(&self, plan: &TrainPlan) -> String {
+        if let Some(remedy) = self
+            .transfer()
+            .and_then(|e| fallback::remedy(plan.require_gds, e))
+        {
+            return remedy.to_string();
+        }
         match self.cause() {
             FailureCause::Dataset => format!(
                 "check the dataset with `stormlp datagen {} --data-dir {} --verify` and the \
@@ -93,6 +101,15 @@ impl TrainError {
             FailureCause::Internal => "please report it with the command line and what was \
                                        printed above"
                 .to_string(),
+        }
+    }
+
+    /// The transfer or path behind it.
+    fn transfer(&self) -> Option<&TransferError> {
+        match self {
+            Self::Read { source, .. } => Some(source),
+            Self::Checkpoint(error) | Self::Path(error) | Self::Device(error) => Some(error),
+            _ => None,
         }
     }
 

@@ -90,7 +90,7 @@ impl Api {
     }
 
     /// Whether the library can count transfers by their routes.
-    pub(crate) fn counts_routes(&self) -> bool {
+    pub fn counts_routes(&self) -> bool {
         self.stats.is_some()
     }
 
