@@ -326,12 +326,19 @@ pub fn check_node(node: u32, host: &HostFacts, problems: &mut Problems) {
             format!("NUMA node {node}: the kernel shows no nodes here"),
             "leave it out; --cpus binds to CPUs",
         ),
+        None if there.len() == 1 => problems.machine(
+            format!(
+                "there is no NUMA node {node}: this machine has node {} only",
+                there[0]
+            ),
+            "leave the node out: all CPUs and all memory are on that one",
+        ),
         None => problems.machine(
             format!(
-                "there is no NUMA node {node}: this machine has {}",
+                "there is no NUMA node {node}: this machine has the nodes {}",
                 there.join(", ")
             ),
-            "name one of these",
+            "name one of them",
         ),
         Some(found) if found.cpus.numbers().is_empty() => problems.machine(
             format!("this process may use no CPU of NUMA node {node}"),
@@ -341,10 +348,25 @@ pub fn check_node(node: u32, host: &HostFacts, problems: &mut Problems) {
     }
 }
 
+/// A node that was named where there is no other.
+fn vain(placement: &Placement) -> Option<Warning> {
+    let NumaChoice::Node(node) = placement.numa else {
+        return None;
+    };
+    Some(Warning::new(
+        WarningKind::NoEffect,
+        format!(
+            "--numa {node} binds nothing: this machine has that NUMA node only, so all threads and \
+             buffers are there"
+        ),
+        "leave it out; --cpus binds to CPUs",
+    ))
+}
+
 /// What is far from what: `threads` may be bound to a node, `device` and drives are on theirs.
 pub fn warnings(placement: &Placement, device: Option<DeviceId>, host: &HostFacts) -> Vec<Warning> {
     if host.numa_nodes.len() < 2 {
-        return Vec::new();
+        return vain(placement).into_iter().collect();
     }
     let far = |fact: String, advice: &str| Warning::new(WarningKind::FarPlacement, fact, advice);
     let (gpu, drives) = (gpu(device, host), drives(host));
@@ -476,6 +498,16 @@ mod tests {
         assert_eq!((placement.node, placement.cpus), (None, None));
         assert_eq!(placement.summary, "one NUMA node");
         assert!(warnings.is_empty() && problems.is_empty());
+        let named = |node| Threading {
+            numa: NumaChoice::Node(node),
+            ..Threading::default()
+        };
+        let (_, warnings, problems) = decided(&named(0), CUDA, &host);
+        assert!(problems.is_empty(), "{problems}");
+        assert_eq!(warnings[0].kind, WarningKind::NoEffect);
+        let (.., problems) = decided(&named(3), CUDA, &host);
+        let told = problems.to_string();
+        assert!(told.contains("this machine has node 0 only"), "{told}");
     }
 
     #[test]
