@@ -111,6 +111,12 @@ pub(crate) fn build(
     })
 }
 
+/// How often rings of this thread entered the kernel.
+#[cfg(test)]
+pub(crate) fn uring_entered() -> u64 {
+    uring::ENTERED.get()
+}
+
 /// Whether this build has the engine tokio-uring.
 pub(crate) fn has_tokio_uring() -> Availability {
     #[cfg(feature = "tokio-uring")]

@@ -22,6 +22,12 @@ const WAKE: u64 = u64::MAX;
 /// `IORING_ENTER_GETEVENTS` of `io_uring_enter(2)`.
 const GETEVENTS: u32 = 1;
 
+#[cfg(test)]
+thread_local! {
+    /// How often rings of this thread entered the kernel.
+    pub(crate) static ENTERED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 /// Operations on a ring of the thread's own. The number of a slot is the user data of the
 /// operation that holds it, so a completion finds its state without a search.
 pub(crate) struct UringEngine {
@@ -198,6 +204,8 @@ impl UringEngine {
     fn entered(&mut self, result: io::Result<usize>) -> Result<(), TransferError> {
         match result {
             Ok(submitted) => {
+                #[cfg(test)]
+                ENTERED.set(ENTERED.get() + 1);
                 self.queued = self.queued.saturating_sub(submitted);
                 Ok(())
             }
@@ -309,7 +317,10 @@ impl Engine for UringEngine {
         let index = slot.index();
         self.in_flight[index] = Some(slot);
         self.flying += 1;
+        // With all of them in flight the owner can only wait, and that hands over what is queued.
+        let all_fly = self.flying == self.in_flight.len();
         if self.queued >= self.submit_batch
+            && !all_fly
             && let Err(error) = self.enter(0)
         {
             // The kernel took none of the batch and the ring is broken; the operation stays in

@@ -17,6 +17,15 @@ const ENGINES: [EngineKind; 3] = [EngineKind::Uring, EngineKind::TokioUring, Eng
 const BLOCK: usize = 4096;
 
 fn path(kind: PathKind, engine: EngineKind, depth: usize) -> Option<Box<dyn TransferPath>> {
+    path_in_batches(kind, engine, depth, 2)
+}
+
+fn path_in_batches(
+    kind: PathKind,
+    engine: EngineKind,
+    depth: usize,
+    submit_batch: usize,
+) -> Option<Box<dyn TransferPath>> {
     let mut region = Region::new(1 << 20).unwrap();
     let (hosts, devices) = buffers_needed(kind, depth);
     let host = (0..hosts)
@@ -35,7 +44,7 @@ fn path(kind: PathKind, engine: EngineKind, depth: usize) -> Option<Box<dyn Tran
         host,
         accelerator_buffers,
         accelerator: Arc::new(HostStandIn),
-        submit_batch: 2,
+        submit_batch,
         max_files: 2,
         register_buffers: true,
         page_aligned: false,
@@ -58,6 +67,45 @@ fn open(kind: PathKind, file: &std::path::Path) -> File {
         .custom_flags(flags)
         .open(file)
         .unwrap()
+}
+
+/// Each of them waits for the device or for a copy, and is submitted by the call that waits.
+#[test]
+fn a_transfer_at_depth_one_enters_the_kernel_once() {
+    const TRANSFERS: u64 = 8;
+    let folder = tempfile::tempdir_in(".").unwrap();
+    for kind in PATHS {
+        let batch = stormlp_model::transport::submit_batch(kind, 1);
+        let Some(mut path) = path_in_batches(kind, EngineKind::Uring, 1, batch) else {
+            continue;
+        };
+        if kind == PathKind::CpuAsyncGpu {
+            // It keeps one more in flight than the depth, and looks after two kinds of work.
+            continue;
+        }
+        let name = folder.path().join(kind.to_string());
+        std::fs::write(&name, [0u8; TRANSFERS as usize * BLOCK]).unwrap();
+        let file = path.attach(open(kind, &name)).unwrap();
+        let mut slots = path.take_slots();
+        let mut done = Vec::new();
+        for direction in [Direction::Write, Direction::Read] {
+            let before = crate::engine::uring_entered();
+            for block in 0..TRANSFERS {
+                let place = Place {
+                    direction,
+                    file,
+                    offset: block * BLOCK as u64,
+                    len: BLOCK,
+                };
+                let slot = slots.pop().unwrap();
+                assert!(path.submit(Transfer { place, slot }).is_ok());
+                path.wait(1, &mut done).unwrap();
+                slots.extend(done.drain(..).map(|over| over.slot));
+            }
+            let entered = crate::engine::uring_entered() - before;
+            assert_eq!(entered, TRANSFERS, "{kind} {direction:?}");
+        }
+    }
 }
 
 #[test]
