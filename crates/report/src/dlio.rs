@@ -6,7 +6,8 @@
 
 use serde_json::{Value, json};
 use stormlp_model::stats::mean;
-use stormlp_model::units::counted;
+use stormlp_model::units::{ByteSize, GIB, counted};
+use stormlp_model::warning::{Warning, WarningKind};
 
 use crate::document::{Cell, Column, Document, Facts, Quantity, Table};
 use crate::records::Records;
@@ -74,8 +75,24 @@ pub fn document(run: &DlioRun) -> Document {
             document.facts.add(name, words);
         }
     }
+    document.warn(&warnings(&run.summary["metric"]));
     document.records = Records::new(&run.summary, epochs, &RECORDS);
     document
+}
+
+/// What of DLIO's own figures is not to be taken at its word.
+fn warnings(metric: &Value) -> Vec<Warning> {
+    let samples = numbers(&metric["train_throughput_samples_per_second"]);
+    let nonsense = samples.iter().any(|samples| *samples <= 0.0);
+    let warning = || {
+        Warning::new(
+            WarningKind::TooShort,
+            "samples/s of zero or less: DLIO counts the steps of a block less two, and puts nothing or \
+             less in place of a block of two steps or one",
+            "make blocks longer: more files, or fewer checkpoints",
+        )
+    };
+    nonsense.then(warning).into_iter().collect()
 }
 
 fn headline(run: &DlioRun) -> String {
@@ -140,6 +157,12 @@ fn facts(run: &DlioRun, facts: &mut Facts) {
         let words = format!("{samples:.2} samples/s, {mib:.2} MiB/s by the record length");
         facts.add("throughput", words);
     }
+    if let (Some(au), Some(samples)) = (
+        metric["eval_au_mean_percentage"].as_f64(),
+        metric["eval_throughput_mean_samples_per_second"].as_f64(),
+    ) {
+        facts.add("evaluation", format!("AU {au:.2} %, {samples:.2} samples/s"));
+    }
     if let Some(spread) = metric["train_au_stdev_percentage"].as_f64() {
         facts.add("spread", format!("AU {spread:.2} points over epochs"));
     }
@@ -158,9 +181,10 @@ fn facts(run: &DlioRun, facts: &mut Facts) {
 fn checkpoints(metric: &Value, prefix: &str) -> Option<String> {
     let of = |key: &str| metric[format!("{prefix}_checkpoint_{key}")].as_f64();
     let (rate, seconds) = (of("io_mean_GB_per_second")?, of("duration_mean_seconds")?);
-    let size = metric["checkpoint_size_GB"].as_f64().unwrap_or(0.0);
+    let gib = metric["checkpoint_size_GB"].as_f64().unwrap_or(0.0);
+    let size = ByteSize((gib * GIB as f64).round() as u64);
     Some(format!(
-        "{size:.3} GiB each, {rate:.3} GiB/s, {seconds:.3} s by rank 0"
+        "{size} each, {rate:.3} GiB/s, {seconds:.3} s by rank 0"
     ))
 }
 
@@ -234,13 +258,17 @@ fn table(epochs: &[Value]) -> Table {
     table
 }
 
-/// AU of one rank in an epoch: the mean of its blocks.
+/// AU of one rank in an epoch: the mean of its blocks, by their steps.
 fn rank_au(epoch: &Value) -> Option<f64> {
-    let blocks: Vec<f64> = blocks(&epoch["au"])
-        .into_iter()
-        .filter_map(number)
-        .collect();
-    (!blocks.is_empty()).then(|| mean(&blocks))
+    let entries = epoch["au"].as_object().into_iter().flatten();
+    let blocks = entries.filter(|(name, _)| name.starts_with("block"));
+    let (mut sum, mut steps) = (0.0, 0.0);
+    for (name, au) in blocks {
+        let own = epoch["proc"][name].as_array().map_or(0, Vec::len) as f64;
+        sum += own * number(au)?;
+        steps += own;
+    }
+    (steps > 0.0).then(|| sum / steps)
 }
 
 /// The blocks of steps of an entry; evaluations are none.
@@ -275,11 +303,22 @@ mod tests {
         assert_eq!(value["NaN \" NaN"], "é NaN");
     }
 
+    /// A block of one step, as DLIO computes it.
+    #[test]
+    fn samples_that_are_less_than_none_are_warned_of() {
+        let metric = json!({"train_throughput_samples_per_second": [12.0, -9351.8]});
+        assert_eq!(warnings(&metric).len(), 1);
+        let metric = json!({"train_throughput_samples_per_second": [12.0]});
+        assert_eq!(warnings(&metric), []);
+    }
+
     #[test]
     fn a_training_run_of_dlios_is_shown_epoch_by_epoch() {
         let output = |au: f64| {
             json!({"hostname": "n1", "1": {
-                "load": {"block1": [9.0, 0.5, 0.25]}, "au": {"block1": au, "eval": 3.0},
+                "load": {"block1": [9.0, 0.5, 0.25], "block2": [0.5]},
+                "proc": {"block1": [9.5, 1.0, 0.75], "block2": [1.0]},
+                "au": {"block1": au, "block2": au - 8.0, "eval": 3.0},
             }})
         };
         let run = DlioRun {
@@ -293,11 +332,14 @@ mod tests {
                     "train_throughput_samples_per_second": [40.0],
                     "train_throughput_mean_samples_per_second": 40.0,
                     "train_io_mean_MB_per_second": 5592.4,
+                    "eval_au_mean_percentage": 88.0,
+                    "eval_throughput_mean_samples_per_second": 12.5,
                     "save_checkpoint_io_mean_GB_per_second": null,
                 },
             }),
             stats: vec![json!({"1": {"duration": "600.00"}})],
-            outputs: vec![output(90.0), output(95.0)],
+            // Of four steps the last one is a block of its own.
+            outputs: vec![output(92.0), output(97.0)],
         };
         assert!(is_summary(&run.summary));
         let shown = document(&run);
@@ -311,6 +353,7 @@ mod tests {
         hosts       1 host, the first n1, 64.0 GiB of memory in all
         data        168 files, 1 sample in each
         throughput  40.00 samples/s, 5592.40 MiB/s by the record length
+        evaluation  AU 88.00 %, 12.50 samples/s
         spread      AU 0.00 points over epochs
         files of    2 ranks
         ──────────────────────────────────────────────────────────────────────────────────────
