@@ -6,8 +6,9 @@
 
 First the same answer: for unet3d (npz), cosmoflow and resnet50 (tfrecord) every file of DLIO's has
 to have the size of stormlp's, stormlp has to accept DLIO's folder, and DLIO has to train on
-stormlp's. Then the figures: bytes per CPU second of both, in turn, and stormlp's throughput beside
-fio's sequential O_DIRECT writes of new, preallocated files of the same size.
+stormlp's. Then the figures: bytes per CPU second of both, in turn, and stormlp's throughput and CPU
+time of a GiB beside those of fio's sequential O_DIRECT writes of new, preallocated files of the same
+size. fio writes one buffer over and over; stormlp makes content that nothing can compress.
 
 The interpreter needs `dlio-benchmark` from PyPI (the code of v1.0; TensorFlow, PyTorch and mpi4py
 with it) and, for tfrecord, a `tfrecord2idx` on its PATH. A part that cannot run says so. Exit 1
@@ -29,6 +30,9 @@ SMALL = {
     "cosmoflow": ("cosmoflow_h100", 6, 0, 1, 2_828_486, 71_311),
     "resnet50": ("resnet50_h100", 3, 0, 50, 114_660.07, 0),
 }
+
+# Files of the figures.
+COUNTS = {"unet3d": 14, "resnet50": 8, "cosmoflow": 192}
 
 
 def run(command, env=None):
@@ -117,7 +121,8 @@ def same_answer(args, workload):
 
 
 def fio(args, count, size):
-    """Bytes per second of fio writing new, preallocated files, device flushed at the end."""
+    """Bytes per second and CPU seconds of fio writing new, preallocated files, device flushed at
+    the end."""
     folder = os.path.join(args.dir, "fio")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
@@ -125,11 +130,11 @@ def fio(args, count, size):
                f"--filesize={size}", "--rw=write", "--bs=1M", "--direct=1", "--ioengine=io_uring",
                "--iodepth=16", "--fallocate=posix", "--file_service_type=sequential",
                "--openfiles=1", "--end_fsync=1", "--output-format=json"]
-    done, _ = run(command)
+    done, cpu = run(command)
     shutil.rmtree(folder, ignore_errors=True)
     if done.returncode != 0:
-        return None
-    return json.loads(done.stdout)["jobs"][0]["write"]["bw_bytes"]
+        sys.exit(f"{' '.join(command)}\nended with {done.returncode}:\n{done.stderr}")
+    return json.loads(done.stdout)["jobs"][0]["write"]["bw_bytes"], cpu
 
 
 def figures(args, workload, count):
@@ -137,15 +142,17 @@ def figures(args, workload, count):
     name = SMALL[workload][0]
     ours, theirs, out = (os.path.join(args.dir, f"{workload}-big-{side}")
                          for side in ("stormlp", "dlio", "out"))
-    rows = {"stormlp": [], "dlio": [], "rate": [], "fio": []}
+    rows = {"stormlp": [], "dlio": [], "rate": [], "fio": [], "cpu": [], "fio_cpu": []}
     for pair in range(args.pairs):
         report, cpu = stormlp(args, workload, ours, "--overwrite", "--files", str(count))
         rows["stormlp"].append(report["bytes_written"] / cpu)
         rows["rate"].append(report["bytes_written"] / report["seconds"])
         bytes_made = report["bytes_written"]
-        rate = fio(args, count, (bytes_made // count + 4095) // 4096 * 4096)
-        if rate:
-            rows["fio"].append(rate)
+        gib = bytes_made / (1 << 30)
+        rows["cpu"].append(cpu / gib)
+        rate, cpu = fio(args, count, (bytes_made // count + 4095) // 4096 * 4096)
+        rows["fio"].append(rate)
+        rows["fio_cpu"].append(cpu / gib)
         shutil.rmtree(ours, ignore_errors=True)
         if pair == 0 and not args.no_dlio:
             shutil.rmtree(theirs, ignore_errors=True)
@@ -161,11 +168,11 @@ def figures(args, workload, count):
     if "dlio" in middle:
         print(f", DLIO {middle['dlio'] / 1e9:.3f} (start included), "
               f"ratio {middle['stormlp'] / middle['dlio']:.1f}", end="")
-    print(f"\n  MiB/s: stormlp {middle['rate'] / 2**20:.0f}", end="")
-    if "fio" in middle:
-        print(f", fio {middle['fio'] / 2**20:.0f}, ratio {middle['rate'] / middle['fio']:.2f}",
-              end="")
-    print(flush=True)
+    print(f"\n  MiB/s: stormlp {middle['rate'] / 2**20:.0f}, fio {middle['fio'] / 2**20:.0f}, "
+          f"ratio {middle['rate'] / middle['fio']:.2f}")
+    ratios = [mine / other for mine, other in zip(rows["cpu"], rows["fio_cpu"])]
+    print(f"  CPU s a GiB: stormlp {middle['cpu']:.3f}, fio {middle['fio_cpu']:.3f}, ratio "
+          f"{statistics.median(ratios):.2f} [{min(ratios):.2f}-{max(ratios):.2f}]", flush=True)
 
 
 def main():
@@ -176,13 +183,15 @@ def main():
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--no-dlio", action="store_true", help="only stormlp and fio")
     parser.add_argument("--no-figures", action="store_true", help="only the same answer")
+    parser.add_argument("--workloads", nargs="+", default=list(COUNTS), choices=list(COUNTS),
+                        help="of the figures")
     args = parser.parse_args()
     args.dir = os.path.abspath(args.dir)
     os.makedirs(args.dir, exist_ok=True)
     good = args.no_dlio or all([same_answer(args, workload) for workload in SMALL])
     if not args.no_figures:
-        for workload, count in (("unet3d", 14), ("resnet50", 8), ("cosmoflow", 192)):
-            figures(args, workload, count)
+        for workload in args.workloads:
+            figures(args, workload, COUNTS[workload])
     sys.exit(0 if good else 1)
 
 

@@ -10,6 +10,10 @@ Nothing is asserted: the figures are for people to read.
 The pages under the buffers decide more than the program: so direct reads are compared at equal
 pages, once small and once huge. fio gets transparent huge pages from glibc (2.35 or later), by
 GLIBC_TUNABLES=glibc.malloc.hugetlb=1. What each side really got is read from the kernel, and said.
+
+Cold reads through the page cache spread most, whoever makes them: nearly all of their CPU time is the
+kernel's copy out of pages that were just filled, and in a guest these may first have to be given
+back by its host. The file is read once and dropped before each side, so --size decides their length.
 """
 
 import argparse
@@ -41,14 +45,16 @@ def huge_kib(pid):
 
 
 def fio(file, size, seconds, *options, pages="small"):
-    """One fio job; IOPS, bytes/s, CPU microseconds per I/O, and the pages under its memory."""
-    command = ["fio", "--name=x", f"--filename={file}", f"--size={size}", "--time_based",
-               f"--runtime={seconds}", "--randrepeat=0", "--norandommap", "--group_reporting",
-               "--output-format=json", *options]
+    """One fio job, of so many seconds or once over the file; IOPS, bytes/s, CPU microseconds per I/O,
+    and the pages under its memory."""
+    length = ["--time_based", f"--runtime={seconds}"] if seconds else []
+    command = ["fio", "--name=x", f"--filename={file}", f"--size={size}", *length,
+               "--randrepeat=0", "--norandommap", "--group_reporting", "--output-format=json",
+               *options]
     env = {**os.environ, **(HUGE_MALLOC if pages == "huge" else {})}
     with tempfile.TemporaryFile() as out:
         run = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, env=env)
-        time.sleep(seconds / 2)
+        time.sleep(seconds / 2 if seconds else 0.5)
         kib = huge_kib(run.pid)
         told = run.communicate()[1]
         if run.returncode != 0:
@@ -81,6 +87,14 @@ def warm(file):
     with open(file, "rb", buffering=0) as f:
         while f.read(1 << 20):
             pass
+
+
+def drop(file):
+    """Drops the file from the page cache, whatever is dirty of it written before."""
+    descriptor = os.open(file, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(descriptor)
 
 
 def compare(title, pairs, ours, theirs, before=None, name="fio"):
@@ -141,6 +155,7 @@ def arguments():
     parser.add_argument("--size", default="4g")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=3, help="length of one run")
+    parser.add_argument("--only", default="", help="only comparisons with these words in their title")
     args = parser.parse_args()
     args.file = os.path.join(args.dir, "compare.dat")
     if not os.path.exists(args.file):
@@ -150,52 +165,88 @@ def arguments():
     return args
 
 
-def main():
-    args = arguments()
+def ours(args, cpu, path, op, size, depth, *more, threads=1, seconds=None):
+    """A cell of stormlp's, of so many seconds or once over the file."""
+    length = ["--duration", str(seconds)] if seconds else ["--passes", "1"]
+    return lambda: stormlp(args.stormlp, cpu, "--path", path, "--op", op, "--io-size", size,
+                           "--threads", str(threads), "--queue-depth", str(depth), "--file",
+                           args.file, *length, *more)
 
-    def ours(cpu, path, op, size, threads, depth, *more):
-        return lambda: stormlp(args.stormlp, cpu, "--path", path, "--op", op, "--io-size", size,
-                               "--threads", str(threads), "--queue-depth", str(depth),
-                               "--duration", str(args.seconds), "--file", args.file, *more)
 
-    def theirs(*options, pages="small"):
-        return lambda: fio(args.file, args.size, args.seconds, *options, pages=pages)
+def theirs(args, *options, pages="small", seconds=None):
+    """A job of fio's, likewise."""
+    return lambda: fio(args.file, args.size, seconds, *options, pages=pages)
 
+
+def from_the_cache(args, held):
+    """Reads of a file that is warm."""
     def heat():
         warm(args.file)
 
-    uring = ["--ioengine=io_uring"]
-    fixed = ["--fixedbufs", "--registerfiles"]
+    timed = {"seconds": args.seconds}
+    as_is = ["--cache", "as-is"]
     hot = ["--rw=randread", "--bs=4k", "--iodepth=32", "--direct=0", "--invalidate=0",
-           "--cpus_allowed=0", *uring, *fixed]
-    hot_ours = ours(0, "buffered", "randread", "4K", 1, 32, "--cache", "as-is")
-    compare("4 KiB random read, page cache warm, one pinned thread, depth 32; fio's defaults",
-            args.pairs, hot_ours, theirs(*hot), heat)
+           "--cpus_allowed=0", "--ioengine=io_uring", "--fixedbufs", "--registerfiles"]
+    deep = ours(args, 0, "buffered", "randread", "4K", 32, *as_is, **timed)
+    held("4 KiB random read, page cache warm, one pinned thread, depth 32; fio's defaults", deep,
+         theirs(args, *hot, **timed), heat)
     if args.ring_loop:
-        compare("the same; a bare ring loop", args.pairs,
-                ours(0, "buffered", "randread", "4K", 1, 32, "--cache", "as-is", "--pages", "small"),
-                ring_loop(args, 4096, 32), heat, "ring")
-    compare("the same; fio submitting in batches of 8", args.pairs, hot_ours,
-            theirs(*hot, "--iodepth_batch_submit=8", "--iodepth_batch_complete_max=32"), heat)
+        held("4 KiB random read, page cache warm, one pinned thread, depth 32; a bare ring loop",
+             ours(args, 0, "buffered", "randread", "4K", 32, *as_is, "--pages", "small", **timed),
+             ring_loop(args, 4096, 32), heat, "ring")
+    held("4 KiB random read, page cache warm, one pinned thread, depth 32; fio in batches of 8",
+         deep, theirs(args, *hot, "--iodepth_batch_submit=8", "--iodepth_batch_complete_max=32",
+                      **timed), heat)
+    psync = ["--direct=0", "--invalidate=0", "--ioengine=psync"]
+    held("1 MiB sequential read, page cache warm, two threads; fio's two psync jobs",
+         ours(args, None, "buffered", "read", "1M", 1, *as_is, threads=2, **timed),
+         theirs(args, "--rw=read", "--bs=1M", "--numjobs=2", "--offset_increment=50%", *psync,
+                **timed), heat)
+    held("4 KiB random read, page cache warm, one thread, depth 1; fio's psync",
+         ours(args, None, "buffered", "randread", "4K", 1, *as_is, **timed),
+         theirs(args, "--rw=randread", "--bs=4k", "--iodepth=1", *psync, **timed), heat)
+
+
+def through_the_cache(args, held):
+    """Once over a file of which nothing is in the page cache: a second pass would be warm."""
     for pages in ("small", "huge"):
-        compare(f"4 KiB random read, O_DIRECT, one thread, depth 32, {pages} pages; fio with "
-                "registered buffers and files", args.pairs,
-                ours(None, "cpu", "randread", "4K", 1, 32, "--pages", pages),
-                theirs("--rw=randread", "--bs=4k", "--iodepth=32", "--direct=1", *uring, *fixed,
-                       pages=pages))
-        compare(f"1 MiB sequential read, O_DIRECT, one thread, depth 8, {pages} pages; fio as users "
-                "run it", args.pairs,
-                ours(None, "cpu", "read", "1M", 1, 8, "--pages", pages),
-                theirs("--rw=read", "--bs=1M", "--iodepth=8", "--direct=1", *uring, pages=pages))
-    compare("1 MiB sequential read, page cache warm, two threads; fio's two psync jobs",
-            args.pairs, ours(None, "buffered", "read", "1M", 2, 1, "--cache", "as-is"),
-            theirs("--rw=read", "--bs=1M", "--direct=0", "--invalidate=0", "--ioengine=psync",
-                   "--numjobs=2", "--offset_increment=50%"), heat)
-    single = ["--iodepth=1", "--direct=0", "--invalidate=0", "--ioengine=psync"]
-    compare("4 KiB random read, page cache warm, one thread, depth 1; fio's psync", args.pairs,
-            ours(None, "buffered", "randread", "4K", 1, 1, "--cache", "as-is"),
-            theirs("--rw=randread", "--bs=4k", *single), heat)
-    null_ceiling(args)
+        held(f"1 MiB sequential read, page cache cold, one pass, one thread, depth 1, {pages} pages; "
+             "fio's psync", ours(args, None, "buffered", "read", "1M", 1, "--pages", pages),
+             theirs(args, "--rw=read", "--bs=1M", "--direct=0", "--ioengine=psync", pages=pages),
+             lambda: drop(args.file))
+    held("1 MiB sequential read, page cache cold, one pass, one thread, depth 8, small pages; fio's "
+         "io_uring", ours(args, None, "buffered", "read", "1M", 8, "--pages", "small"),
+         theirs(args, "--rw=read", "--bs=1M", "--direct=0", "--ioengine=io_uring", "--iodepth=8"),
+         lambda: drop(args.file))
+
+
+def around_the_cache(args, held):
+    """Direct reads, at equal pages."""
+    timed = {"seconds": args.seconds}
+    direct = ["--direct=1", "--ioengine=io_uring"]
+    for pages in ("small", "huge"):
+        held(f"4 KiB random read, O_DIRECT, one thread, depth 32, {pages} pages; fio with registered "
+             "buffers and files",
+             ours(args, None, "cpu", "randread", "4K", 32, "--pages", pages, **timed),
+             theirs(args, "--rw=randread", "--bs=4k", "--iodepth=32", *direct, "--fixedbufs",
+                    "--registerfiles", pages=pages, **timed))
+        held(f"1 MiB sequential read, O_DIRECT, one thread, depth 8, {pages} pages; fio as users run "
+             "it", ours(args, None, "cpu", "read", "1M", 8, "--pages", pages, **timed),
+             theirs(args, "--rw=read", "--bs=1M", "--iodepth=8", *direct, pages=pages, **timed))
+
+
+def main():
+    args = arguments()
+
+    def held(title, *sides):
+        if args.only in title:
+            compare(title, args.pairs, *sides)
+
+    from_the_cache(args, held)
+    around_the_cache(args, held)
+    through_the_cache(args, held)
+    if args.only in "null path":
+        null_ceiling(args)
 
 
 if __name__ == "__main__":

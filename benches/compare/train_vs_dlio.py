@@ -7,7 +7,8 @@
 The interpreter needs `dlio-benchmark` from PyPI, which is the code of v1.0; --dlio-source takes a
 checked-out tree of DLIO instead, and --profile says which edition that is. Three workloads where
 storage is not the limit: resnet50 on one H100, unet3d on one A100, cosmoflow on one H100 with
-compute raised to 20 ms (--cosmoflow-compute). Files are made once by `stormlp datagen`, read once
+compute raised to 20 ms (--cosmoflow-compute); and where they are named, unet3d on files of HDF5
+(`hdf5`, the interpreter needs h5py) and on tables of text (`csv`). Files are made once by `stormlp datagen`, read once
 to be warm, and then read by both sides in turn; hard links make them as many as the steps need.
 Prints each round, then the medians and their difference: AU has to agree within 1 point and
 samples/s within 2 %.
@@ -51,11 +52,14 @@ import slow_storage
 
 
 class Workload:
-    """What both sides run: `files` different ones, each `links` times unless cold."""
+    """What both sides run: `files` different ones, each `links` times unless cold. `base` is the
+    workload of theirs that it is, on data of another `format` with records of so many bytes."""
 
-    def __init__(self, accelerator, files, links, samples, batch, compute=None):
+    def __init__(self, accelerator, files, links, samples, batch, compute=None, base=None,
+                 format=None, record_bytes=None):
         self.accelerator, self.files, self.links = accelerator, files, links
         self.samples, self.batch, self.compute = samples, batch, compute
+        self.base, self.format, self.record_bytes = base, format, record_bytes
 
     def seen(self, cold):
         return self.files if cold else self.files * self.links
@@ -68,7 +72,11 @@ WORKLOADS = {
     "resnet50": Workload("h100", 34, 2, 1251, 400),
     "unet3d": Workload("a100", 70, 24, 1, 7),
     "cosmoflow": Workload("h100", 400, 2, 1, 1, 0.02),
+    "hdf5": Workload("a100", 28, 1, 16, 7, 0.1, "unet3d", "hdf5", 1 << 20),
+    # pandas parses the whole file for each sample of it.
+    "csv": Workload("a100", 28, 1, 32, 7, 0.3, "unet3d", "csv", 1 << 12),
 }
+DEFAULT = ["resnet50", "unet3d", "cosmoflow"]
 
 
 def run(command, group=None, **more):
@@ -103,17 +111,29 @@ def drop(folder):
         os.close(file)
 
 
+def data_keys(workload, record_bytes):
+    """Keys of the data where it is not as the base has it; the names are DLIO v1.0's and later's."""
+    keys = {"dataset.format": workload.format} if workload.format else {}
+    if record_bytes:
+        keys |= {"dataset.record_length": record_bytes, "dataset.record_length_stdev": 0}
+    return keys
+
+
+def stormlp_params(workload, record_bytes):
+    keys = {**data_keys(workload, record_bytes or workload.record_bytes),
+            "workflow.checkpoint": False}
+    return [word for key, value in keys.items() for word in ("--params", f"{key}={value}")]
+
+
 def make(args, name, record_bytes=None):
     """The folder of a workload's files, as the profile makes them or with records of one size."""
     workload, record_bytes = WORKLOADS[name], record_bytes or args.record_bytes
     suffix = f"-{record_bytes}" if record_bytes else ""
     folder = os.path.join(args.dir, f"compare-{name}{suffix}")
-    command = [args.stormlp, "datagen", name, "--accelerator", workload.accelerator, "--profile",
-               "v1", "--data-dir", folder, "--files", str(workload.files), "--samples-per-file",
-               str(workload.samples), "--resume"]
-    if record_bytes:
-        command += ["--params", f"dataset.record_length={record_bytes}", "--params",
-                    "dataset.record_length_stdev=0"]
+    command = [args.stormlp, "datagen", workload.base or name, "--accelerator",
+               workload.accelerator, "--profile", "v1", "--data-dir", folder, "--files",
+               str(workload.files), "--samples-per-file", str(workload.samples), "--resume",
+               *stormlp_params(workload, record_bytes)]
     done, _ = run(command)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}\n{done.stderr}")
@@ -140,11 +160,12 @@ def steps(args, name):
 
 def stormlp_command(args, name, folder):
     workload = WORKLOADS[name]
-    command = [args.stormlp, "train", name, "--accelerator", workload.accelerator, "--profile",
-               args.profile, "--accelerators", str(args.accelerators), "--data-dir", folder,
-               "--files", str(workload.seen(args.cold)), "--samples-per-file", str(workload.samples), "--steps",
-               str(steps(args, name)), "--epochs", "1", "--format", "json", *args.client_options,
-               "--params", "workflow.checkpoint=False"]
+    command = [args.stormlp, "train", workload.base or name, "--accelerator",
+               workload.accelerator, "--profile", args.profile, "--accelerators",
+               str(args.accelerators), "--data-dir", folder, "--files",
+               str(workload.seen(args.cold)), "--samples-per-file", str(workload.samples),
+               "--steps", str(steps(args, name)), "--epochs", "1", "--format", "json",
+               *args.client_options, *stormlp_params(workload, None)]
     compute = args.compute or workload.compute
     return command + (["--compute-time", str(compute)] if compute else [])
 
@@ -164,13 +185,17 @@ def by_dlio(args, name, folder):
     out = os.path.join(args.dir, "dlio-out")
     shutil.rmtree(out, ignore_errors=True)
     command = [args.python, "-m", "dlio_benchmark.main",
-               f"workload={name}_{workload.accelerator}",
+               f"workload={workload.base or name}_{workload.accelerator}",
                f"++workload.dataset.data_folder={folder}",
                f"++workload.dataset.num_files_train={workload.seen(args.cold)}",
                f"++workload.dataset.num_samples_per_file={workload.samples}",
                f"++workload.train.total_training_steps={steps(args, name)}",
                "++workload.train.epochs=1", "++workload.workflow.checkpoint=False",
                f"hydra.run.dir={out}"]
+    # v2.0 has the old names of sizes too, but prefers its own.
+    bytes_key = "record_length_bytes" if args.profile == "v2" else "record_length"
+    for key, value in data_keys(workload, workload.record_bytes).items():
+        command.append(f"++workload.{key.replace('record_length', bytes_key)}={value}")
     compute = args.compute or workload.compute
     if compute:
         command.append(f"++workload.train.computation_time={compute}")
@@ -319,7 +344,7 @@ def main():
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--ceiling", action="store_true")
     parser.add_argument("--cosmoflow-compute", default=0.02, type=float, help="seconds")
-    parser.add_argument("workload", nargs="*", default=list(WORKLOADS))
+    parser.add_argument("workload", nargs="*", default=DEFAULT)
     args = parser.parse_args()
     args.python = os.path.abspath(args.python) if os.sep in args.python else args.python
     WORKLOADS["cosmoflow"].compute = args.cosmoflow_compute
