@@ -25,14 +25,18 @@ use stormlp_transfer::{
 use super::error::TrainError;
 use super::handles::{Attached, Handles, Stream, stream_of};
 use super::job::{Chunk, Cut, DIRECT_ALIGN, Job};
-use super::machine::ReadRequest;
+use super::machine::{self, Nanos, ReadRequest};
 use super::records::Records;
-use super::shared::{Finished, Shared, Sleep, Sleeper, Turn};
+use super::shared::{Finished, Hands, Shared, Sleep, Sleeper, Turn};
 use super::source::{DataFile, Framing, Reads, Source};
 
 /// After so many chunks that came at once, look after those that did not: a ring posts the
 /// completion of a read that had to wait only to a thread that waits for one.
 const POLLS_BETWEEN_WAITS: u32 = 16;
+
+/// Reads that move nothing are over at once, so a thread takes so many in one turn: the turn would
+/// take longer than the read.
+const NULL_READS_AT_ONCE: usize = 32;
 
 /// What one I/O thread saw.
 #[derive(Debug, Clone)]
@@ -115,7 +119,7 @@ struct IoThread<'a> {
     /// Whether something was submitted that no `wait` has passed on yet.
     submitted: bool,
     null_file: Option<FileId>,
-    finished: Vec<Finished>,
+    hands: Hands,
     tally: IoTally,
 }
 
@@ -203,7 +207,10 @@ impl<'a> IoThread<'a> {
             polls: 0,
             submitted: false,
             null_file: None,
-            finished: Vec::with_capacity(slots),
+            hands: Hands {
+                finished: Vec::with_capacity(slots.max(NULL_READS_AT_ONCE)),
+                taken: Vec::with_capacity(NULL_READS_AT_ONCE),
+            },
             tally: IoTally::new(),
         }
     }
@@ -212,25 +219,105 @@ impl<'a> IoThread<'a> {
         let wakeable = self.driver.wake_on(waker.as_fd());
         self.wakeable = wakeable.map_err(TrainError::Path)?;
         loop {
-            let want = self.driver.has_room();
-            let sleep = match (self.driver.in_flight(), want && self.wakeable) {
+            let want = match (self.driver.has_room(), self.rules.kind) {
+                (false, _) => 0,
+                (true, PathKind::Null) => NULL_READS_AT_ONCE,
+                (true, _) => 1,
+            };
+            let sleep = match (self.driver.in_flight(), want > 0 && self.wakeable) {
                 (0, _) => Sleep::Parked,
                 (_, true) => Sleep::InPath,
                 (_, false) => Sleep::Busy,
             };
-            match self
-                .shared
-                .turn(self.index, &mut self.finished, want, sleep)
-            {
+            match self.shared.turn(self.index, &mut self.hands, want, sleep) {
                 Turn::Quit => return self.driver.drain().map_err(TrainError::Path),
-                Turn::Read(request, source) => {
-                    self.start(request, source)?;
-                    self.reap(0)?;
-                }
+                Turn::Read(source) => self.make(&source)?,
                 Turn::Nothing if self.driver.in_flight() == 0 => thread::park(),
                 Turn::Nothing => self.reap(1)?,
             }
         }
+    }
+
+    /// Makes the reads that were taken, one after the other.
+    fn make(&mut self, source: &Arc<dyn Source>) -> Result<(), TrainError> {
+        let mut taken = std::mem::take(&mut self.hands.taken);
+        for request in taken.drain(..) {
+            if self.rules.kind == PathKind::Null {
+                self.make_nothing(request, source)?;
+                continue;
+            }
+            self.start(request, source)?;
+            self.reap(0)?;
+        }
+        self.hands.taken = taken;
+        Ok(())
+    }
+
+    /// Makes a read that moves nothing: each of its transfers is over once it is submitted, so there
+    /// is nothing to keep of it meanwhile.
+    fn make_nothing(
+        &mut self,
+        request: ReadRequest,
+        source: &Arc<dyn Source>,
+    ) -> Result<(), TrainError> {
+        let started = self.shared.now();
+        let plan = source.plan(&request)?;
+        let Reads::Known {
+            extents, landed, ..
+        } = &plan.reads
+        else {
+            self.start(request, source)?;
+            return self.reap(0);
+        };
+        let file = self.nothing()?;
+        let mut bytes = 0;
+        for extent in (0..).map_while(|nth| extents.nth(nth)) {
+            let end = extent.offset + extent.bytes;
+            bytes += extent.bytes;
+            let mut offset = extent.offset;
+            while offset < end {
+                let expected = (end - offset).min(self.rules.chunk_bytes) as usize;
+                let chunk = Chunk {
+                    offset,
+                    len: expected,
+                    expected,
+                };
+                self.move_nothing(file, chunk)?;
+                offset += expected as u64;
+            }
+        }
+        self.hand_in(request, *landed, bytes, started);
+        Ok(())
+    }
+
+    /// One transfer of the null path.
+    fn move_nothing(&mut self, file: FileId, chunk: Chunk) -> Result<(), TrainError> {
+        if let Some(slot) = self.driver.take_slot() {
+            let place = Place {
+                direction: Direction::Read,
+                file,
+                offset: chunk.offset,
+                len: chunk.len,
+            };
+            let submitted = self.driver.submit(slot, place, (0, chunk));
+            submitted.map_err(TrainError::Path)?;
+            self.driver.wait(1).map_err(TrainError::Path)?;
+        }
+        while let Some(landed) = self.driver.next_landed() {
+            self.driver.put_back(landed.slot);
+        }
+        Ok(())
+    }
+
+    /// The file that stands for all files of the null path.
+    fn nothing(&mut self) -> Result<FileId, TrainError> {
+        if let Some(file) = self.null_file {
+            return Ok(file);
+        }
+        let nothing = storage::nothing().map_err(TrainError::Path)?;
+        let file = self.driver.attach(nothing).map_err(TrainError::Path)?;
+        self.null_file = Some(file);
+        Ok(file)
     }
 
     /// Takes what is over, waiting for `min`, and goes on with those reads for as long as their
@@ -247,10 +334,10 @@ impl<'a> IoThread<'a> {
             while let Some(landed) = self.driver.next_landed() {
                 self.land(landed)?;
             }
-            if !self.finished.is_empty() && self.driver.in_flight() > 0 {
+            if !self.hands.finished.is_empty() && self.driver.in_flight() > 0 {
                 // Others wait for these; the read that is going on may take a while.
                 self.shared
-                    .turn(self.index, &mut self.finished, false, Sleep::Busy);
+                    .turn(self.index, &mut self.hands, 0, Sleep::Busy);
             }
             min = 0;
         }
@@ -258,7 +345,7 @@ impl<'a> IoThread<'a> {
     }
 
     /// Begins a read.
-    fn start(&mut self, request: ReadRequest, source: Arc<dyn Source>) -> Result<(), TrainError> {
+    fn start(&mut self, request: ReadRequest, source: &Arc<dyn Source>) -> Result<(), TrainError> {
         let started = self.shared.now();
         let plan = source.plan(&request)?;
         let data_file = &source.files()[plan.file];
@@ -269,6 +356,7 @@ impl<'a> IoThread<'a> {
             self.jobs.push(None);
             self.jobs.len() - 1
         });
+        let source = Arc::clone(source);
         self.jobs[index] = Some(RunningJob { job, source });
         self.feed(index)
     }
@@ -361,16 +449,21 @@ impl<'a> IoThread<'a> {
         };
         let landed = job.landed();
         self.close(&mut job)?;
-        self.tally.bytes += job.bytes;
-        self.shared.count(job.bytes);
-        self.tally.reads += 1;
-        let took = self.shared.now() - job.started;
-        self.tally.latency.record_ns(took);
-        self.finished.push(Finished {
-            request: job.request,
-            landed,
-        });
+        self.hand_in(job.request, landed, job.bytes, job.started);
         Ok(())
+    }
+
+    /// Counts a read that is over, for the next turn to hand in.
+    fn hand_in(&mut self, request: ReadRequest, landed: machine::Landed, bytes: u64, started: Nanos) {
+        self.tally.bytes += bytes;
+        self.tally.reads += 1;
+        let took = self.shared.now().saturating_sub(started);
+        self.tally.latency.record_ns(took);
+        self.hands.finished.push(Finished {
+            request,
+            landed,
+            bytes,
+        });
     }
 
     /// Opens the file of a read, or finds it open.
@@ -380,12 +473,7 @@ impl<'a> IoThread<'a> {
             source,
         };
         if self.rules.kind == PathKind::Null {
-            if self.null_file.is_none() {
-                let nothing = storage::nothing();
-                let id = self.driver.attach(nothing.map_err(named)?).map_err(named)?;
-                self.null_file = Some(id);
-            }
-            job.file = self.null_file;
+            job.file = Some(self.nothing()?);
             return Ok(());
         }
         let direct = self.rules.kind.wants_direct();

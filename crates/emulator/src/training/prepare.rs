@@ -15,8 +15,8 @@ use stormlp_transfer::storage::Storage;
 use super::dataset::{DatasetSource, EpochIndex, Framing, Pattern};
 use super::draw;
 use super::machine::{
-    ClientWork, Interleave, InterleaveConfig, Leftover, Loader, Nanos, Pace, PhaseSpec, Share,
-    Workers, WorkersConfig,
+    ClientWork, Interleave, InterleaveConfig, Leftover, Loader, Nanos, Pace, PhaseSpec, RowGroups,
+    Share, Workers, WorkersConfig,
 };
 use super::order::{Contiguous, Resharded, Reshuffle, Strided};
 use super::requests::Requests;
@@ -265,10 +265,14 @@ impl PlannedOrder {
         }
         let files = samples / data.samples_per_file.max(1);
         let workers = u64::from(read_threads.max(1));
-        let rows = rows_of_groups(data.samples_per_file, data.row_group_rows);
+        let of_file = rows_of_groups(data.samples_per_file, data.row_group_rows);
+        let of_file: Arc<[u64]> = of_file.into();
         let groups = (0..workers).map(|worker| {
             let own = files.saturating_sub(worker).div_ceil(workers);
-            rows.repeat(own as usize)
+            RowGroups {
+                of_file: Arc::clone(&of_file),
+                files: own as usize,
+            }
         });
         Share {
             groups: groups.collect(),

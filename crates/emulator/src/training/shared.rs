@@ -1,16 +1,17 @@
 //! The machine in real time: one lock around it, and who is to be woken when it moved.
 //!
 //! I/O threads hand in what they finished and take the next read in one turn of the lock; the
-//! pacer ends computations. Nobody wakes a thread while holding the lock, and nobody looks at the
-//! clock before having it: the machine's time would run backwards.
+//! pacer ends computations, and so does whoever has the lock when they are due. Nobody wakes a
+//! thread while holding the lock, and nobody looks at the clock before having it: the machine's
+//! time would run backwards.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use stormlp_transfer::DriverSet;
 use stormlp_transfer::timer::Waker;
+use stormlp_transfer::{DriverSet, Stamp, StampClock};
 
 use super::error::TrainError;
 use super::machine::{Halt, Landed, Machine, Nanos, PhaseSpec, ReadRequest};
@@ -21,12 +22,21 @@ use super::source::Source;
 pub(super) struct Finished {
     pub(super) request: ReadRequest,
     pub(super) landed: Landed,
+    pub(super) bytes: u64,
+}
+
+/// What an I/O thread hands in and takes on.
+pub(super) struct Hands {
+    /// Reads that are over.
+    pub(super) finished: Vec<Finished>,
+    /// Reads to make.
+    pub(super) taken: Vec<ReadRequest>,
 }
 
 /// What an I/O thread is to do next.
 pub(super) enum Turn {
-    /// Make this read.
-    Read(ReadRequest, Arc<dyn Source>),
+    /// Make the reads that were taken.
+    Read(Arc<dyn Source>),
     /// Nothing was taken. A thread that wanted something is on the list of those to be woken.
     Nothing,
     /// The run is over.
@@ -68,7 +78,8 @@ pub(super) struct Shared {
     pub(super) drivers: DriverSet,
     state: Mutex<State>,
     moved: Condvar,
-    epoch: Instant,
+    clock: StampClock,
+    epoch: Stamp,
     bytes: AtomicU64,
     /// Whether every thread is to end; outside `State` for those that have no time for its lock.
     over: AtomicBool,
@@ -85,6 +96,7 @@ struct Wakes {
 
 impl Shared {
     pub(super) fn new(machine: Machine, io_threads: usize) -> Self {
+        let clock = StampClock::of_process();
         Self {
             drivers: DriverSet::new(io_threads),
             state: Mutex::new(State {
@@ -97,15 +109,11 @@ impl Shared {
                 failure: None,
             }),
             moved: Condvar::new(),
-            epoch: Instant::now(),
+            epoch: clock.now(),
+            clock,
             bytes: AtomicU64::new(0),
             over: AtomicBool::new(false),
         }
-    }
-
-    /// Counts bytes that a read brought.
-    pub(super) fn count(&self, bytes: u64) {
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Bytes that reads brought until now.
@@ -115,7 +123,7 @@ impl Shared {
 
     /// Nanoseconds since the run was set up.
     pub(super) fn now(&self) -> Nanos {
-        self.epoch.elapsed().as_nanos() as Nanos
+        self.clock.now().nanos_since(self.epoch)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -128,25 +136,26 @@ impl Shared {
         self.lock().sleepers[index] = Some(sleeper);
     }
 
-    /// Hands in finished reads and takes the next one, if `want` and there is one; else the
-    /// thread will sleep as `sleep` says.
-    pub(super) fn turn(
-        &self,
-        index: usize,
-        finished: &mut Vec<Finished>,
-        want: bool,
-        sleep: Sleep,
-    ) -> Turn {
+    /// Hands in finished reads and takes up to `want` of those that are waiting; where there are
+    /// none, the thread will sleep as `sleep` says.
+    pub(super) fn turn(&self, index: usize, hands: &mut Hands, want: usize, sleep: Sleep) -> Turn {
+        let bytes = hands.finished.iter().map(|read| read.bytes).sum();
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let mut state = self.lock();
         let now = self.now();
-        for Finished { request, landed } in finished.drain(..) {
+        for finished in hands.finished.drain(..) {
+            let Finished {
+                request, landed, ..
+            } = finished;
             state.machine.on_read_complete(request, landed, now);
         }
+        // Where all CPUs read, the pacer may have to wait for one.
+        state.machine.on_deadline(now, || self.now());
         state.asleep.retain(|(sleeper, _)| *sleeper != index);
         let turn = if self.is_over() {
             Turn::Quit
-        } else if let Some((request, source)) = want.then(|| state.take(now)).flatten() {
-            Turn::Read(request, source)
+        } else if let Some(source) = state.take(&mut hands.taken, want, now) {
+            Turn::Read(source)
         } else {
             if sleep != Sleep::Busy {
                 state.asleep.push((index, sleep));
@@ -271,10 +280,17 @@ impl Shared {
 }
 
 impl State {
-    fn take(&mut self, now: Nanos) -> Option<(ReadRequest, Arc<dyn Source>)> {
+    /// Takes up to `want` reads; `None` where there are none.
+    fn take(
+        &mut self,
+        taken: &mut Vec<ReadRequest>,
+        want: usize,
+        now: Nanos,
+    ) -> Option<Arc<dyn Source>> {
         let source = self.source.as_ref()?;
-        let request = self.machine.next_read(now)?;
-        Some((request, Arc::clone(source)))
+        let next = std::iter::from_fn(|| self.machine.next_read(now));
+        taken.extend(next.take(want));
+        (!taken.is_empty()).then(|| Arc::clone(source))
     }
 
     /// Whom the machine's new state concerns. One I/O thread at a time is woken: it takes a read

@@ -12,8 +12,8 @@ use stormlp_transfer::Backing;
 use super::verdict;
 use crate::fallback;
 
-/// Compute may end so much later than its deadline, as a share of the step.
-const PACING_SHARE: f64 = 0.01;
+/// Points of AU that a late host may have cost without a warning.
+const PACING_POINTS: f64 = 1.0;
 /// A cold epoch may find this share of the dataset in the page cache.
 const COLD_SHARE: f64 = 0.01;
 
@@ -67,26 +67,35 @@ pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
     warnings
 }
 
+/// Says when this host came to its accelerators so late that it may have cost utilisation: they
+/// asked for their next reads that much later than they would have.
 fn pacing(report: &TrainReport) -> Option<Warning> {
-    let overshoot = report.results.latency.compute_overshoot_us?;
-    let step_us = report.plan.compute.mean_seconds() * 1e6;
-    // Of few steps the latest one has to stand for all.
-    let (late_us, which) = match overshoot.p99 {
-        Some(p99) => (p99, "p99"),
-        None => (overshoot.max, "the latest step"),
-    };
-    (step_us > 0.0 && late_us > PACING_SHARE * step_us).then(|| {
+    let late_us = report.results.latency.compute_overshoot_us?.mean;
+    let compute_us = report.plan.compute.mean_seconds() * 1e6;
+    let au = report.results.mean.au_percent.measured;
+    let cost = late_cost_points(late_us, compute_us, au);
+    (cost > PACING_POINTS).then(|| {
         Warning::new(
             WarningKind::Pacing,
             format!(
-                "compute ended up to {late_us:.0} µs late ({which}; {:.0} µs on average), {:.1} % \
-                 of a step",
-                overshoot.mean,
-                100.0 * late_us / step_us
+                "this host was late itself: it saw compute end {late_us:.0} µs after its time on \
+                 average and asked for the next reads that much later, which may have cost up to \
+                 {cost:.1} points of AU (steps compute for {compute_us:.0} µs)"
             ),
             "leave a CPU free, or emulate fewer accelerators on this host",
         )
     })
+}
+
+/// By how many points AU would be higher at most if no step had begun so late: if each of them had
+/// waited for reads that were asked for late.
+fn late_cost_points(late_us: f64, compute_us: f64, au: f64) -> f64 {
+    if compute_us <= 0.0 || au <= 0.0 {
+        return 0.0;
+    }
+    let step_us = 100.0 * compute_us / au;
+    let in_time_us = (step_us - late_us).max(compute_us);
+    (100.0 * compute_us / in_time_us - au).max(0.0)
 }
 
 /// AU by nominal compute divides by the mean of a distribution, whatever was drawn from it.
@@ -176,4 +185,21 @@ fn upper_bound(report: &TrainReport) -> Option<Warning> {
              (--client-step, --client-cpu-per-gib)",
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lateness_costs_at_most_what_is_missing() {
+        // A step of 1000 µs that computes for 500.
+        assert_eq!(late_cost_points(0.0, 500.0, 50.0), 0.0);
+        assert_eq!(late_cost_points(200.0, 500.0, 50.0), 12.5);
+        assert_eq!(late_cost_points(5000.0, 500.0, 50.0), 50.0);
+        // Where all data was there in time lateness costs nothing.
+        assert_eq!(late_cost_points(60.0, 500.0, 100.0), 0.0);
+        assert_eq!(late_cost_points(60.0, 0.0, 50.0), 0.0);
+        assert_eq!(late_cost_points(60.0, 500.0, 0.0), 0.0);
+    }
 }

@@ -100,7 +100,7 @@ pub struct AuPercent {
     pub profile: f64,
     /// Nominal compute over the window without the excluded steps.
     pub nominal: f64,
-    /// Measured compute over the same window.
+    /// The compute that the steps had over the same window, as it was drawn.
     pub measured: f64,
     /// Nominal compute of all steps over the whole time, the first fetch included.
     pub including_startup: f64,
@@ -285,7 +285,7 @@ pub struct StepLatency {
     pub fetch_wait_us: Option<LatencyUs>,
     /// Wait at the barrier.
     pub barrier_wait_us: Option<LatencyUs>,
-    /// How much later than its deadline a computation ended.
+    /// How much later than its end this host came to a computation; no part of its time.
     pub compute_overshoot_us: Option<LatencyUs>,
     /// From starting a read to its last byte; those of evaluations and loader starts too.
     pub read_us: Option<LatencyUs>,

@@ -48,6 +48,10 @@ impl Reader<'_> {
         if path.wants_direct() {
             return DIRECT_CHUNK_BYTES;
         }
+        if path == PathKind::Null {
+            // No byte of it is touched: what a read is cut into would cost more than the read.
+            return ONE_READ_BYTES;
+        }
         if !path.uses_page_cache() || !self.pattern.is_one_read() {
             return CACHED_CHUNK_BYTES;
         }

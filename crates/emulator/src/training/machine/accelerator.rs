@@ -11,8 +11,8 @@ pub(super) enum State {
     Idle,
     /// Waiting for its next batch.
     Fetching { since: Nanos },
-    /// Computing until `deadline`.
-    Computing { since: Nanos, deadline: Nanos },
+    /// Computing until its deadline.
+    Computing { since: Nanos },
     /// Waiting for the others.
     AtBarrier { since: Nanos },
     /// Done with the phase.

@@ -27,6 +27,11 @@ impl ClientWork {
         }
     }
 
+    /// Whether samples take any time.
+    pub(super) fn has_samples_to_see_to(&self) -> bool {
+        self.sample_ns > 0.0
+    }
+
     /// When samples that were read at `now` can be handed on.
     pub(super) fn sample_ready(&mut self, samples: u64, now: Nanos) -> Nanos {
         let work = (self.sample_ns * samples as f64) as Nanos;

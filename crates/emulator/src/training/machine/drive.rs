@@ -174,10 +174,7 @@ fn step(
     if let Some(deadline) = deadline {
         let now = deadline.max(clock.now);
         clock.now = now;
-        machine.on_deadline(now, || {
-            clock.events += 1;
-            now
-        });
+        clock.events += machine.on_deadline(now, || now);
         return Ok(());
     }
     let Reverse(read) = in_flight

@@ -10,7 +10,7 @@ use super::drive::{self, Device, DeviceModel, DriveError, ModelledDevice, Virtua
 use super::*;
 use crate::training::draw::pace;
 
-const MS: Nanos = 1_000_000;
+pub(super) const MS: Nanos = 1_000_000;
 
 /// A device whose reads take what a test says, and that writes down what it was asked for.
 struct Scripted {
@@ -78,7 +78,7 @@ impl Device for Scripted {
     }
 }
 
-fn one_sample(_: &ReadRequest) -> Landed {
+pub(super) fn one_sample(_: &ReadRequest) -> Landed {
     Landed {
         samples: 1,
         ..Landed::default()
@@ -90,7 +90,7 @@ fn run(machine: &mut Machine, device: &mut impl Device, spec: PhaseSpec, clock: 
     drive::run(machine, device, spec, clock).unwrap();
 }
 
-fn workers(read_threads: u32, prefetch_size: u32, batch_size: u64) -> Loader {
+pub(super) fn workers(read_threads: u32, prefetch_size: u32, batch_size: u64) -> Loader {
     Loader::Workers(Workers::new(WorkersConfig {
         read_threads,
         batches_outstanding: LoaderPlan::outstanding(read_threads, prefetch_size),
@@ -100,7 +100,7 @@ fn workers(read_threads: u32, prefetch_size: u32, batch_size: u64) -> Loader {
     }))
 }
 
-fn phase(accelerators: usize, steps: u64, compute: Nanos) -> PhaseSpec {
+pub(super) fn phase(accelerators: usize, steps: u64, compute: Nanos) -> PhaseSpec {
     PhaseSpec {
         steps,
         barrier: true,
@@ -315,14 +315,19 @@ fn row_groups_are_cut_into_batches_within_the_window() {
     let mut device = constant(64, MS);
     let mut spec = phase(1, 7, MS);
     // Worker 0 has 4 whole batches, worker 1 has 3.
-    spec.shares[0].groups = vec![vec![10; 11], vec![10; 9]];
+    spec.shares[0].groups = [11, 9]
+        .map(|files| RowGroups {
+            of_file: [10].into(),
+            files,
+        })
+        .into();
     run(&mut machine, &mut device, spec, &mut clock);
     assert_eq!(machine.blocks()[0][0].steps, 7);
     assert!(device.most_on_lane <= 4);
 }
 
 /// Records of a file in the interleave tests: 5 records, 2 to a read.
-fn records(read: &ReadRequest) -> Landed {
+pub(super) fn records(read: &ReadRequest) -> Landed {
     let Unit::Records { from, .. } = read.read.unit else {
         panic!("the interleave reads records");
     };
@@ -341,7 +346,7 @@ fn interleave(config: InterleaveConfig) -> Loader {
     Loader::Interleave(Interleave::new(config))
 }
 
-const RECORDS: InterleaveConfig = InterleaveConfig {
+pub(super) const RECORDS: InterleaveConfig = InterleaveConfig {
     read_threads: 3,
     batch_size: 4,
     shuffle_size: 6,
@@ -552,14 +557,14 @@ proptest! {
                 let complete = (fetched * batch_size..(fetched + 1) * batch_size)
                     .all(|sample| landed.contains(&sample));
                 let got = loader.fetch(&mut flying);
-                prop_assert_eq!(got == Fetch::Taken, complete);
+                prop_assert_eq!(matches!(got, Fetch::Taken { .. }), complete);
                 fetched += u64::from(complete);
             } else if !flying.is_empty() {
                 let read = flying.swap_remove(pick.index(flying.len()));
                 let Unit::Sample(sample) = read.unit else { panic!("samples only") };
                 prop_assert!(landed.insert(sample));
-                let one = Landed { samples: 1, ..Landed::default() };
-                loader.landed(read, one, true, &mut flying);
+                let landed = Landed { samples: 1, ..Landed::default() };
+                loader.landed(read, Came { landed, fresh: true, at: 0 }, &mut flying);
             }
             prop_assert!(flying.len() <= read_threads as usize);
             for read in &flying {

@@ -14,7 +14,8 @@
 
 use std::collections::VecDeque;
 
-use super::loader::{Cursor, Fetch, Landed, LaneRead, Share, Unit};
+use super::Nanos;
+use super::loader::{Came, Cursor, Fetch, LaneRead, Share, Unit};
 
 /// Records a file of the cycle keeps ready ahead of its turn.
 const RECORDS_AHEAD: u64 = 3;
@@ -46,6 +47,8 @@ struct Stream {
     file: u64,
     cursor: Cursor,
     buffered: u64,
+    /// When the last record that is buffered came.
+    landed: Nanos,
     reading: bool,
     ended: bool,
 }
@@ -65,7 +68,10 @@ pub struct Interleave {
     taken: u64,
     in_shuffle: u64,
     in_batch: u64,
-    batches: u64,
+    /// When the last of the records came that were taken.
+    taken_at: Nanos,
+    /// Since when batches are there that nobody took yet.
+    batches: VecDeque<Nanos>,
     /// Whether this pass made a batch; one that makes none ends a repeating loader.
     productive: bool,
     finished: bool,
@@ -85,7 +91,8 @@ impl Interleave {
             taken: 0,
             in_shuffle: 0,
             in_batch: 0,
-            batches: 0,
+            taken_at: 0,
+            batches: VecDeque::new(),
             productive: false,
             finished: true,
         }
@@ -94,7 +101,7 @@ impl Interleave {
     /// See [`super::loader::Loader::begin`].
     pub fn begin(&mut self, share: &Share, out: &mut Vec<LaneRead>) {
         self.files = share.files;
-        self.batches = 0;
+        self.batches.clear();
         self.finished = false;
         self.begin_pass();
         self.advance(out);
@@ -122,6 +129,7 @@ impl Interleave {
             file,
             cursor: Cursor::default(),
             buffered: 0,
+            landed: 0,
             reading: false,
             ended: false,
         })
@@ -129,7 +137,7 @@ impl Interleave {
 
     /// Takes records while there are any to take, then starts what may be read.
     fn advance(&mut self, out: &mut Vec<LaneRead>) {
-        while !self.finished && self.batches < self.config.batches_ahead.max(1) {
+        while !self.finished && (self.batches.len() as u64) < self.config.batches_ahead.max(1) {
             if !self.pull() {
                 break;
             }
@@ -161,7 +169,7 @@ impl Interleave {
         }
         while self.in_batch >= self.config.batch_size {
             self.in_batch -= self.config.batch_size;
-            self.batches += 1;
+            self.batches.push_back(self.taken_at);
             self.productive = true;
         }
         if input_over {
@@ -180,6 +188,7 @@ impl Interleave {
             match &mut self.cycle[self.turn] {
                 Some(stream) if stream.buffered > 0 => {
                     stream.buffered -= 1;
+                    self.taken_at = self.taken_at.max(stream.landed);
                     self.turn = (self.turn + 1) % self.cycle.len();
                     return Next::Record;
                 }
@@ -224,7 +233,8 @@ impl Interleave {
     }
 
     /// See [`super::loader::Loader::landed`].
-    pub fn landed(&mut self, lane: u64, landed: Landed, out: &mut Vec<LaneRead>) {
+    pub fn landed(&mut self, lane: u64, came: Came, out: &mut Vec<LaneRead>) -> u64 {
+        let Came { landed, fresh, at } = came;
         let in_cycle = self.cycle.iter_mut().flatten();
         // A stream that is not found belongs to an iterator that is gone.
         if let Some(stream) = in_cycle
@@ -233,30 +243,31 @@ impl Interleave {
         {
             stream.reading = false;
             stream.buffered += landed.samples;
+            stream.landed = at;
             stream.cursor = landed.cursor;
             stream.ended = landed.ended;
         }
         self.advance(out);
+        if fresh { landed.samples } else { 0 }
     }
 
     /// See [`super::loader::Loader::fetch`].
     pub fn fetch(&mut self, out: &mut Vec<LaneRead>) -> Fetch {
-        if self.batches == 0 {
+        let Some(ready) = self.batches.pop_front() else {
             return if self.finished {
                 Fetch::Exhausted
             } else {
                 Fetch::NotReady
             };
-        }
-        self.batches -= 1;
+        };
         self.advance(out);
-        Fetch::Taken
+        Fetch::Taken { ready }
     }
 
     /// See [`super::loader::Loader::end`].
     pub fn end(&mut self) {
         self.finished = true;
-        self.batches = 0;
+        self.batches.clear();
         self.cycle.fill(None);
         self.ahead.clear();
     }

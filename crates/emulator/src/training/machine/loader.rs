@@ -1,8 +1,12 @@
 //! What the two kinds of data loader have in common: they turn finished reads into batches.
 //!
 //! A loader belongs to one accelerator. It decides which reads may be outstanding and in which
-//! order batches are handed over; it never touches a file and never looks at a clock.
+//! order batches are handed over; it never touches a file and never looks at a clock. It is told
+//! when reads came back, and tells of a batch when the last of them did.
 
+use std::sync::Arc;
+
+use super::Nanos;
 use super::interleave::Interleave;
 use super::workers::Workers;
 
@@ -56,11 +60,25 @@ pub struct Landed {
     pub ended: bool,
 }
 
+/// How a read came back to its loader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Came {
+    /// What it brought.
+    pub landed: Landed,
+    /// False for a read that was started before the current epoch began, or was never started.
+    pub fresh: bool,
+    /// When.
+    pub at: Nanos,
+}
+
 /// What came of asking for the next batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fetch {
-    /// The batch was there and is consumed now.
-    Taken,
+    /// The batch is there and is consumed now.
+    Taken {
+        /// Since when it is there.
+        ready: Nanos,
+    },
     /// Its reads are still under way.
     NotReady,
     /// The epoch has no further batch.
@@ -72,10 +90,39 @@ pub enum Fetch {
 pub struct Share {
     /// Whole batches this accelerator can make ([`Workers`] in sample order).
     pub batches: u64,
-    /// Row groups of each worker, in rows ([`Workers`] by row group); else empty.
-    pub groups: Vec<Vec<u64>>,
+    /// Row groups of each worker ([`Workers`] by row group); else empty.
+    pub groups: Vec<RowGroups>,
     /// Files of this accelerator ([`Interleave`]).
     pub files: u64,
+}
+
+/// The row groups of files that are alike.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RowGroups {
+    /// Rows of each group of a file.
+    pub of_file: Arc<[u64]>,
+    /// How many files.
+    pub files: usize,
+}
+
+impl RowGroups {
+    /// How many groups there are.
+    pub fn count(&self) -> usize {
+        self.of_file.len() * self.files
+    }
+
+    /// Rows of all groups.
+    pub fn total_rows(&self) -> u64 {
+        self.of_file.iter().sum::<u64>() * self.files as u64
+    }
+
+    /// Rows of the `nth` group; 0 where there is none.
+    pub fn rows(&self, nth: usize) -> u64 {
+        match nth < self.count() {
+            true => self.of_file[nth % self.of_file.len()],
+            false => 0,
+        }
+    }
 }
 
 /// A data loader: PyTorch's workers or TensorFlow's interleave.
@@ -96,23 +143,22 @@ impl Loader {
         }
     }
 
-    /// A read came back; reads that may start now are appended to `out`. `fresh` is false for a
-    /// read that was started before the current epoch began (or was never started at all).
-    /// Returns whether what it brought is for the current epoch: a batch that is left over is read
-    /// to its end for nothing.
-    pub fn landed(
-        &mut self,
-        read: LaneRead,
-        landed: Landed,
-        fresh: bool,
-        out: &mut Vec<LaneRead>,
-    ) -> bool {
+    /// A read came back; reads that may start now are appended to `out`. Returns how many samples
+    /// it brought for the current epoch: a batch that is left over is read to its end for nothing.
+    pub fn landed(&mut self, read: LaneRead, came: Came, out: &mut Vec<LaneRead>) -> u64 {
         match self {
-            Self::Workers(workers) => workers.landed(read, landed, fresh, out),
-            Self::Interleave(interleave) => {
-                interleave.landed(read.lane, landed, out);
-                fresh
+            Self::Workers(workers) => workers.landed(read, came, out),
+            Self::Interleave(interleave) => interleave.landed(read.lane, came, out),
+        }
+    }
+
+    /// Samples that a read brings of which `landed` came back; of a row group, its rows.
+    pub fn samples_of(&self, unit: Unit, landed: Landed) -> u64 {
+        match (self, unit) {
+            (Self::Workers(workers), Unit::Group { worker, nth }) => {
+                workers.rows_of(worker as usize, nth as usize)
             }
+            _ => landed.samples,
         }
     }
 

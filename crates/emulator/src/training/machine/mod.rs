@@ -5,6 +5,11 @@
 //! when a deadline has passed ([`Machine::next_deadline`]). So the same code runs over io_uring,
 //! over plain threads and on a virtual clock ([`drive`]).
 //!
+//! Accelerators live by their deadlines, not by when this host comes to see them: compute ends at
+//! its deadline, and what follows begins there, or when the data came that it had to wait for. A
+//! host that is late asks for the next reads that much later, and that costs utilisation; it never
+//! makes compute seem longer. How late it was is written down.
+//!
 //! A *phase* is one epoch's training or one evaluation. Each accelerator fetches a batch,
 //! computes until an absolute deadline and waits at a barrier for all others; its loader keeps
 //! reading meanwhile. A checkpoint in training halts the machine between two blocks of steps
@@ -17,6 +22,8 @@ pub mod drive;
 #[allow(clippy::unwrap_used)]
 mod drive_tests;
 mod interleave;
+#[cfg(test)]
+mod late_tests;
 mod loader;
 mod tally;
 mod workers;
@@ -26,7 +33,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 pub use client::ClientWork;
 pub use interleave::{Interleave, InterleaveConfig};
-pub use loader::{Cursor, Fetch, Landed, LaneRead, Loader, Share, Unit};
+pub use loader::{Came, Cursor, Fetch, Landed, LaneRead, Loader, RowGroups, Share, Unit};
 pub use tally::{BlockTally, StepHistograms, StepTimes, Waits};
 pub use workers::{Leftover, Workers, WorkersConfig};
 
@@ -106,6 +113,10 @@ pub enum Halt {
     Checkpoint,
 }
 
+/// After so many computations that ended in a row, look at the clock again: it takes about as long
+/// as two of them.
+const ENDED_BETWEEN_LOOKS: u64 = 8;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Wake {
     Compute,
@@ -125,6 +136,8 @@ pub struct Machine {
     live: u32,
     /// Accelerators at the barrier.
     arrived: u32,
+    /// When the last of them came, and which.
+    last_arrival: (Nanos, u32),
     next_checkpoint: u64,
     ready: VecDeque<ReadRequest>,
     deadlines: BinaryHeap<Reverse<(Nanos, u32, Wake)>>,
@@ -153,6 +166,7 @@ impl Machine {
             aborted: false,
             live: 0,
             arrived: 0,
+            last_arrival: (0, 0),
             next_checkpoint: u64::MAX,
             ready: VecDeque::with_capacity(64 * count),
             deadlines: BinaryHeap::with_capacity(count),
@@ -274,20 +288,27 @@ impl Machine {
         }
         if self.halt == Some(Halt::PhaseOver) && self.phase == request.phase {
             // Landed after the phase's end: the loader only learns that the lane is free.
-            accelerator
-                .loader
-                .landed(request.read, landed, false, &mut self.scratch);
+            let came = Came {
+                landed,
+                fresh: false,
+                at: now,
+            };
+            let loader = &mut accelerator.loader;
+            loader.landed(request.read, came, &mut self.scratch);
             return self.queue_reads(request.accelerator);
         }
-        let samples = self.samples_of(&request, landed);
-        let mut ready = self.spec.client.sample_ready(samples, now);
+        let mut ready = now;
+        if self.spec.client.has_samples_to_see_to() {
+            let samples = accelerator.loader.samples_of(request.read.unit, landed);
+            ready = self.spec.client.sample_ready(samples, now);
+        }
         if let Unit::Sample(_) = request.read.unit {
             ready += self.spec.preprocess.draw();
         }
         if ready > now {
             return self.preprocess(request, landed, ready);
         }
-        self.deliver(request, landed);
+        self.deliver(request, landed, now);
         self.settle(now);
     }
 
@@ -304,54 +325,50 @@ impl Machine {
     }
 
     /// Time has come to `now`: ends every computation whose deadline has passed. `clock` is asked
-    /// anew for each, so that a long row of them does not share one time.
-    pub fn on_deadline(&mut self, mut now: Nanos, mut clock: impl FnMut() -> Nanos) {
+    /// again every few of them, so that a long row does not share one time. Returns how many ended,
+    /// preprocessing included.
+    pub fn on_deadline(&mut self, mut now: Nanos, mut clock: impl FnMut() -> Nanos) -> u64 {
+        let mut ended = 0u64;
         while let Some(Reverse((deadline, index, wake))) = self.deadlines.peek().copied() {
             if deadline > now {
                 break;
             }
             self.deadlines.pop();
             match wake {
-                Wake::Compute => self.end_compute(index, now),
+                Wake::Compute => {
+                    self.histograms.overshoot.record_ns(now - deadline);
+                    self.end_compute(index, deadline);
+                }
                 Wake::Preprocessed(slot) => {
                     if let Some((request, landed)) = self.preprocessing[slot].take() {
-                        self.accelerators[index as usize].book(now);
-                        self.deliver(request, landed);
+                        self.accelerators[index as usize].book(deadline);
+                        self.deliver(request, landed, deadline);
                     }
                 }
             }
-            self.settle(now);
-            now = clock().max(now);
+            self.settle(deadline);
+            ended += 1;
+            if ended.is_multiple_of(ENDED_BETWEEN_LOOKS) {
+                now = clock().max(now);
+            }
         }
+        ended
     }
 
-    /// Hands a finished read to its loader; the accelerator that may profit tries its fetch.
-    fn deliver(&mut self, request: ReadRequest, landed: Landed) {
+    /// Hands a finished read to its loader, as of `at`; the accelerator that may profit tries its
+    /// fetch.
+    fn deliver(&mut self, request: ReadRequest, landed: Landed, at: Nanos) {
         let over = self.halt == Some(Halt::PhaseOver);
         let fresh = request.phase == self.phase && !over;
         let index = request.accelerator;
-        let samples = self.samples_of(&request, landed);
+        let came = Came { landed, fresh, at };
         let accelerator = &mut self.accelerators[index as usize];
         let loader = &mut accelerator.loader;
-        if loader.landed(request.read, landed, fresh, &mut self.scratch) {
-            accelerator.landed += samples;
-        }
+        accelerator.landed += loader.landed(request.read, came, &mut self.scratch);
         if matches!(accelerator.state, State::Fetching { .. }) {
             self.work.push(index);
         }
         self.queue_reads(index);
-    }
-
-    /// Samples that a read brought; of a row group, its rows.
-    fn samples_of(&self, request: &ReadRequest, landed: Landed) -> u64 {
-        let Unit::Group { worker, nth } = request.read.unit else {
-            return landed.samples;
-        };
-        let share = self.spec.shares.get(request.accelerator as usize);
-        let rows = share
-            .and_then(|share| share.groups.get(worker as usize))
-            .and_then(|groups| groups.get(nth as usize));
-        rows.copied().unwrap_or(0)
     }
 
     fn queue_reads(&mut self, accelerator: u32) {
@@ -364,15 +381,20 @@ impl Machine {
             }));
     }
 
-    /// Lets every accelerator on the work list try its fetch, and computations without length
-    /// end at once, until nothing moves.
-    fn settle(&mut self, now: Nanos) {
+    /// Lets every accelerator on the work list try its fetch, as of `at`, and computations without
+    /// length end at once, until nothing moves.
+    fn settle(&mut self, at: Nanos) {
         while let Some(index) = self.work.pop() {
             let State::Fetching { since } = self.accelerators[index as usize].state else {
                 continue;
             };
             let accelerator = &mut self.accelerators[index as usize];
             let fetch = accelerator.loader.fetch(&mut self.scratch);
+            let now = match fetch {
+                // It came after it was asked for, and this host is only now at it.
+                Fetch::Taken { ready } => ready.max(at).max(since),
+                Fetch::NotReady | Fetch::Exhausted => at.max(since),
+            };
             if fetch != Fetch::NotReady {
                 accelerator.book(now);
             }
@@ -380,8 +402,8 @@ impl Machine {
             self.queue_reads(index);
             match fetch {
                 Fetch::NotReady => {}
-                Fetch::Taken if !past_last => self.begin_compute(index, since, now),
-                Fetch::Taken => self.end_phase_of(index, now, true),
+                Fetch::Taken { .. } if !past_last => self.begin_compute(index, since, now),
+                Fetch::Taken { .. } => self.end_phase_of(index, now, true),
                 Fetch::Exhausted => self.end_phase_of(index, now, past_last),
             }
         }
@@ -397,7 +419,7 @@ impl Machine {
         if accelerator.step > 0 {
             self.histograms.fetch.record_ns(now - fetch_since);
         }
-        accelerator.state = State::Computing { since, deadline };
+        accelerator.state = State::Computing { since };
         if deadline == now {
             self.end_compute(index, now);
         } else {
@@ -413,12 +435,9 @@ impl Machine {
             end: steps.saturating_sub(spec.exclude_end_steps),
         };
         let accelerator = &mut self.accelerators[index as usize];
-        let State::Computing { since, deadline } = accelerator.state else {
+        let State::Computing { since } = accelerator.state else {
             return;
         };
-        if deadline > since {
-            self.histograms.overshoot.record_ns(now - deadline);
-        }
         let fetch = accelerator.fetch_ns;
         accelerator.end_compute(fetch, now - since, window);
         if accelerator.step == window.first {
@@ -429,14 +448,18 @@ impl Machine {
         }
         accelerator.state = State::AtBarrier { since: now };
         self.arrived += 1;
+        self.last_arrival = self.last_arrival.max((now, index));
         if self.arrived == self.live {
-            self.release(Some(index), now);
+            self.release(true, now);
         }
     }
 
-    /// Everyone has arrived: the barrier opens. `last` came last and kept the others waiting.
-    fn release(&mut self, last: Option<u32>, now: Nanos) {
+    /// Everyone has arrived: the barrier opens, at `now` or when the last one came. It kept the
+    /// others waiting, if that is what they waited for.
+    fn release(&mut self, for_the_last: bool, now: Nanos) {
         self.arrived = 0;
+        let (arrived, last) = std::mem::take(&mut self.last_arrival);
+        let now = now.max(arrived);
         let mut waited_ns = 0;
         let mut step = 0;
         for accelerator in &mut self.accelerators {
@@ -449,7 +472,7 @@ impl Machine {
                 step = accelerator.step;
             }
         }
-        if let Some(last) = last {
+        if for_the_last {
             self.accelerators[last as usize].blamed_ns += waited_ns;
         }
         let checkpoint = step == self.next_checkpoint;
@@ -490,7 +513,7 @@ impl Machine {
         self.live -= 1;
         if self.live > 0 && self.arrived == self.live {
             // The others wait for one that has nothing left to compute.
-            self.release(None, now);
+            self.release(false, now);
         }
         self.end_if_all_ended();
     }
@@ -510,7 +533,12 @@ impl Machine {
                 kept.push_back(request);
             } else {
                 // Never started: the lane is free again, and nothing follows.
-                loader.landed(request.read, Landed::default(), false, &mut self.scratch);
+                let came = Came {
+                    landed: Landed::default(),
+                    fresh: false,
+                    at: 0,
+                };
+                loader.landed(request.read, came, &mut self.scratch);
             }
         }
         self.scratch.clear();

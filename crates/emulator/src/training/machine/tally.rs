@@ -16,11 +16,11 @@ pub struct BlockTally {
     pub steps: u64,
     /// Steps inside AU's window.
     pub window_steps: u64,
-    /// Measured compute of the window's steps.
+    /// Compute of the window's steps, as it was drawn.
     pub window_compute_ns: u64,
     /// Fetch wait and compute of the steps left out of the window.
     pub excluded_ns: u64,
-    /// Measured compute of all steps.
+    /// Compute of all steps, as it was drawn.
     pub compute_ns: u64,
     /// Fetch wait of all steps.
     pub fetch_ns: u64,
@@ -50,7 +50,7 @@ pub struct Waits {
 pub struct StepTimes {
     /// Fetch wait in seconds.
     pub fetch_seconds: f32,
-    /// Compute in seconds, as measured.
+    /// Compute in seconds, as it was drawn.
     pub compute_seconds: f32,
 }
 
@@ -61,7 +61,8 @@ pub struct StepHistograms {
     pub fetch: LatencyHistogram,
     /// Wait at the barrier.
     pub barrier: LatencyHistogram,
-    /// How much later than its deadline a computation was seen to have ended.
+    /// How much later than its deadline a computation was seen to have ended. It is no part of its
+    /// time.
     pub overshoot: LatencyHistogram,
 }
 

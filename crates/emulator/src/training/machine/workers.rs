@@ -7,7 +7,8 @@
 
 use std::collections::VecDeque;
 
-use super::loader::{Fetch, Landed, LaneRead, Share, Unit};
+use super::Nanos;
+use super::loader::{Came, Fetch, LaneRead, RowGroups, Share, Unit};
 
 /// What becomes of dealt batches that nobody fetched before the epoch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +47,8 @@ struct Task {
     batch: u64,
     started: u64,
     done: u64,
+    /// When the last of what is done came.
+    ready: Nanos,
     /// Of an earlier epoch: read, but handed to nobody.
     stale: bool,
 }
@@ -60,23 +63,22 @@ struct Worker {
 /// The row groups of one worker.
 #[derive(Debug, Clone, Default)]
 struct Groups {
-    /// Rows of each group.
-    rows: Vec<u64>,
+    rows: RowGroups,
     /// The next group to start.
     next: usize,
-    /// Groups that were started and are not used up, oldest first.
-    window: VecDeque<Group>,
+    /// When groups came that were started and are not used up, or [`UNDER_WAY`]; oldest first.
+    window: VecDeque<Nanos>,
+    /// Rows of the oldest one that are used up.
+    used_rows: u64,
     /// Whole batches this worker still has to be dealt.
     batches_left: u64,
     /// Reads of an earlier epoch that are still in flight.
     orphans: usize,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Group {
-    landed: bool,
-    rows_left: u64,
-}
+/// Stands for when a group came that has not. There are hundreds of thousands of them, which all
+/// have to fit the CPU's cache.
+const UNDER_WAY: Nanos = Nanos::MAX;
 
 /// See the [module's description](self).
 #[derive(Debug, Clone)]
@@ -91,8 +93,8 @@ pub struct Workers {
     total: u64,
     /// The next batch to hand over.
     deliver: u64,
-    /// Whether batches `deliver..` are complete.
-    complete: VecDeque<bool>,
+    /// Since when batches `deliver..` are complete, if they are.
+    complete: VecDeque<Option<Nanos>>,
 }
 
 impl Workers {
@@ -124,12 +126,12 @@ impl Workers {
         }
     }
 
-    fn begin_groups(&mut self, shares: &[Vec<u64>]) -> u64 {
+    fn begin_groups(&mut self, shares: &[RowGroups]) -> u64 {
         let batch_size = self.config.batch_size;
         let mut total = 0;
         for (lane, worker) in self.workers.iter_mut().enumerate() {
             let rows = shares.get(lane).cloned().unwrap_or_default();
-            let batches_left = rows.iter().sum::<u64>() / batch_size;
+            let batches_left = rows.total_rows() / batch_size;
             total += batches_left;
             let orphans = worker.groups.as_ref().map_or(0, |groups| groups.orphans);
             worker.groups = Some(Groups {
@@ -161,9 +163,10 @@ impl Workers {
                 batch: self.dealt,
                 started: 0,
                 done: 0,
+                ready: 0,
                 stale: false,
             });
-            self.complete.push_back(false);
+            self.complete.push_back(None);
             self.dealt += 1;
             self.advance(lane, out);
             return;
@@ -181,7 +184,7 @@ impl Workers {
                 let task = *task;
                 worker.tasks.pop_front();
                 if !task.stale {
-                    self.complete[(task.batch - self.deliver) as usize] = true;
+                    self.complete[(task.batch - self.deliver) as usize] = Some(task.ready);
                 }
                 continue;
             }
@@ -204,24 +207,18 @@ impl Workers {
         let Some(groups) = &mut worker.groups else {
             return;
         };
-        while let (Some(group), Some(task)) = (groups.window.front_mut(), worker.tasks.front_mut())
-            && group.landed
-        {
-            let rows = group.rows_left.min(batch_size - task.done);
-            group.rows_left -= rows;
-            task.done += rows;
-            if group.rows_left == 0 {
-                groups.window.pop_front();
-            }
+        while let (Some(landed), Some(task)) = (groups.oldest(), worker.tasks.front_mut()) {
+            task.done += groups.take_rows(batch_size - task.done);
+            task.ready = task.ready.max(landed);
             if task.done == batch_size {
-                self.complete[(task.batch - self.deliver) as usize] = true;
+                self.complete[(task.batch - self.deliver) as usize] = Some(task.ready);
                 worker.tasks.pop_front();
             }
         }
         // A worker's generator runs from its first task on; then the window runs ahead of it.
         let begun = groups.next > 0 || !worker.tasks.is_empty();
         while begun
-            && groups.next < groups.rows.len()
+            && groups.next < groups.rows.count()
             && groups.window.len() + groups.orphans < limit as usize
         {
             out.push(LaneRead {
@@ -231,30 +228,22 @@ impl Workers {
                     nth: groups.next as u64,
                 },
             });
-            groups.window.push_back(Group {
-                landed: false,
-                rows_left: groups.rows[groups.next],
-            });
+            groups.window.push_back(UNDER_WAY);
             groups.next += 1;
         }
     }
 
     /// See [`super::loader::Loader::landed`].
-    pub fn landed(
-        &mut self,
-        read: LaneRead,
-        landed: Landed,
-        fresh: bool,
-        out: &mut Vec<LaneRead>,
-    ) -> bool {
+    pub fn landed(&mut self, read: LaneRead, came: Came, out: &mut Vec<LaneRead>) -> u64 {
+        let Came { landed, fresh, at } = came;
         let lane = read.lane as usize;
         let worker = &mut self.workers[lane];
         let stale = worker.tasks.front().is_none_or(|task| task.stale);
-        let current = fresh && (worker.groups.is_some() || !stale);
-        match (read.unit, &mut worker.groups) {
-            (Unit::Group { nth, .. }, Some(groups)) if fresh => groups.land(nth as usize),
+        let samples = match (read.unit, &mut worker.groups) {
+            (Unit::Group { nth, .. }, Some(groups)) if fresh => groups.land(nth as usize, at),
             (Unit::Group { .. }, Some(groups)) => {
                 groups.orphans = groups.orphans.saturating_sub(1);
+                0
             }
             _ => {
                 worker.reading = false;
@@ -263,11 +252,19 @@ impl Workers {
                     && let Some(task) = worker.tasks.front_mut()
                 {
                     task.done += landed.samples;
+                    task.ready = at;
                 }
+                if fresh && !stale { landed.samples } else { 0 }
             }
-        }
+        };
         self.advance(lane, out);
-        current
+        samples
+    }
+
+    /// Rows of a worker's `nth` row group.
+    pub fn rows_of(&self, worker: usize, nth: usize) -> u64 {
+        let groups = self.workers[worker].groups.as_ref();
+        groups.map_or(0, |groups| groups.rows.rows(nth))
     }
 
     /// See [`super::loader::Loader::fetch`].
@@ -278,15 +275,15 @@ impl Workers {
         if self.config.read_threads == 0 && self.dealt == self.deliver {
             self.deal(out);
         }
-        if self.complete.front() != Some(&true) {
+        let Some(Some(ready)) = self.complete.front().copied() else {
             return Fetch::NotReady;
-        }
+        };
         self.complete.pop_front();
         self.deliver += 1;
         if self.config.read_threads > 0 {
             self.deal(out);
         }
-        Fetch::Taken
+        Fetch::Taken { ready }
     }
 
     /// See [`super::loader::Loader::finishes_leftovers`].
@@ -314,20 +311,39 @@ impl Workers {
 }
 
 impl Groups {
-    fn land(&mut self, nth: usize) {
+    /// Group `nth` came at `at`; how many rows it has.
+    fn land(&mut self, nth: usize, at: Nanos) -> u64 {
         let oldest = self.next - self.window.len();
-        if let Some(group) = nth
-            .checked_sub(oldest)
-            .and_then(|at| self.window.get_mut(at))
-        {
-            group.landed = true;
+        let place = nth.checked_sub(oldest);
+        let Some(landed) = place.and_then(|place| self.window.get_mut(place)) else {
+            return 0;
+        };
+        *landed = at;
+        self.rows.rows(nth)
+    }
+
+    /// When the oldest group came, if it has.
+    fn oldest(&self) -> Option<Nanos> {
+        let landed = self.window.front().copied();
+        landed.filter(|landed| *landed != UNDER_WAY)
+    }
+
+    /// Uses up to `most` rows of the oldest group; how many it had.
+    fn take_rows(&mut self, most: u64) -> u64 {
+        let all = self.rows.rows(self.next - self.window.len());
+        let rows = most.min(all - self.used_rows);
+        self.used_rows += rows;
+        if self.used_rows == all {
+            self.window.pop_front();
+            self.used_rows = 0;
         }
+        rows
     }
 
     fn end(&mut self) {
-        self.orphans += self.window.iter().filter(|group| !group.landed).count();
+        self.orphans += self.window.iter().filter(|landed| **landed == UNDER_WAY).count();
         self.window.clear();
-        self.rows.clear();
-        (self.next, self.batches_left) = (0, 0);
+        self.rows = RowGroups::default();
+        (self.next, self.used_rows, self.batches_left) = (0, 0, 0);
     }
 }
