@@ -161,7 +161,10 @@ fn facts(run: &DlioRun, facts: &mut Facts) {
         metric["eval_au_mean_percentage"].as_f64(),
         metric["eval_throughput_mean_samples_per_second"].as_f64(),
     ) {
-        facts.add("evaluation", format!("AU {au:.2} %, {samples:.2} samples/s"));
+        facts.add(
+            "evaluation",
+            format!("AU {au:.2} %, {samples:.2} samples/s"),
+        );
     }
     if let Some(spread) = metric["train_au_stdev_percentage"].as_f64() {
         facts.add("spread", format!("AU {spread:.2} points over epochs"));

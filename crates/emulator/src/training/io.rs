@@ -454,7 +454,13 @@ impl<'a> IoThread<'a> {
     }
 
     /// Counts a read that is over, for the next turn to hand in.
-    fn hand_in(&mut self, request: ReadRequest, landed: machine::Landed, bytes: u64, started: Nanos) {
+    fn hand_in(
+        &mut self,
+        request: ReadRequest,
+        landed: machine::Landed,
+        bytes: u64,
+        started: Nanos,
+    ) {
         self.tally.bytes += bytes;
         self.tally.reads += 1;
         let took = self.shared.now().saturating_sub(started);

@@ -341,7 +341,11 @@ impl Groups {
     }
 
     fn end(&mut self) {
-        self.orphans += self.window.iter().filter(|landed| **landed == UNDER_WAY).count();
+        self.orphans += self
+            .window
+            .iter()
+            .filter(|landed| **landed == UNDER_WAY)
+            .count();
         self.window.clear();
         self.rows = RowGroups::default();
         (self.next, self.used_rows, self.batches_left) = (0, 0, 0);
