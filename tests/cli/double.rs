@@ -155,6 +155,40 @@ fn training_that_fell_back_says_so_and_fails_where_it_must_not() {
 }
 
 #[test]
+fn statistics_that_were_asked_for_are_kept_in_training_and_checkpoints_too() {
+    let counted = |mut command: Command, folder: &Path| {
+        with_double(&mut command, "direct")?;
+        command.assert().success();
+        let (report, _) = left(folder);
+        let counted = &report["evidence"][0]["cufile"]["counted"];
+        let told = report["warnings"].to_string();
+        let costs = told.contains("cuFile counts through the measured part");
+        Some((counted.as_str().unwrap().to_string(), costs))
+    };
+    for (level, expected) in [
+        ("", ("at_first", false)),
+        ("--cufile-stats 3", ("throughout", true)),
+    ] {
+        let expected = Some((expected.0.to_string(), expected.1));
+        let folder = train::folder();
+        let command = train_by_gds(folder.path(), level);
+        let trained = counted(command, folder.path());
+        if trained.is_none() {
+            return;
+        }
+        assert_eq!(trained, expected, "{level}");
+        let folder = checkpoint::folder();
+        let level: Vec<&str> = level.split_whitespace().collect();
+        let command = checkpoint_by_gds(folder.path(), &level);
+        assert_eq!(counted(command, folder.path()), expected, "{level:?}");
+    }
+    let folder = train::folder();
+    let words = format!("unet3d --cufile-stats 3 {}", train::SMALL);
+    let said = stderr(train::train(folder.path(), &words).assert().code(2));
+    assert!(said.contains("--cufile-stats has no effect"), "{said}");
+}
+
+#[test]
 fn gdsios_files_without_o_direct_go_to_cufile() {
     let folder = gds::folder();
     let mut command = crate::stormlp();

@@ -6,7 +6,7 @@ use stormlp_model::evidence::{DirectIo, Evidence};
 use stormlp_model::path::PathKind;
 use stormlp_model::warning::Warning;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::cufile::{Driver, Settings};
+use stormlp_transfer::cufile::{Driver, Settings, Statistics};
 
 /// What to do where `--require-gds` was not met.
 pub(crate) const REMEDY: &str =
@@ -32,11 +32,12 @@ pub(crate) fn hold_cufile(
     }
 }
 
-/// How the driver is to be opened: its compatibility mode is forbidden where a fallback is an error.
-pub(crate) fn settings(require_gds: bool) -> Settings {
+/// How the driver is to be opened: its compatibility mode is forbidden where a fallback is an error,
+/// and it counts at the level `cufile_stats`, where one was asked for.
+pub(crate) fn settings(require_gds: bool, cufile_stats: Option<u8>) -> Settings {
     Settings {
         allow_compat_mode: require_gds.then_some(false),
-        ..Settings::default()
+        statistics: cufile_stats.map_or(Statistics::WhileAsked, Statistics::Throughout),
     }
 }
 

@@ -40,7 +40,8 @@ pub struct EngineFacts {
 pub enum RouteProof {
     /// cuFile's own counters of each route.
     Counters,
-    /// The statistics of the nvidia-fs kernel driver, which counts for the whole host.
+    /// The statistics of the nvidia-fs kernel driver, which counts for the whole host: as many
+    /// transfers of as many bytes as were the run's own, or too few of them.
     NvidiaFs,
     /// Compatibility mode was forbidden, so a fallback would have been an error.
     CompatForbidden,
@@ -55,7 +56,7 @@ pub enum RouteProof {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Counted {
-    /// Never: the library has no counters, or they were left off.
+    /// Never: the library has no counters, or they were left off, or at a level without routes.
     #[default]
     Never,
     /// In transfers of the same kind before the measured part, in which it counts nothing.

@@ -230,6 +230,10 @@ pub struct HostFacts {
     /// Bytes of cuFile's buffer for what has no direct route, which bounds the entries of a batch.
     #[serde(default)]
     pub cufile_buffer_bytes: Option<u64>,
+    /// Whether libcufile keeps statistics that tell routes (from 1.15 on); `None` where it was not
+    /// asked.
+    #[serde(default)]
+    pub cufile_statistics: Option<bool>,
     /// GPUs that the bus shows where CUDA has none; `None` where CUDA was not asked.
     #[serde(default)]
     pub hidden_gpus: Option<HiddenGpus>,
@@ -267,6 +271,7 @@ impl HostFacts {
             accelerators: Vec::new(),
             cuda_connections: DEFAULT_CUDA_CONNECTIONS,
             cufile_buffer_bytes: None,
+            cufile_statistics: None,
             hidden_gpus: None,
             numa_nodes: Vec::new(),
             paths: Vec::new(),

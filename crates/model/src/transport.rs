@@ -318,6 +318,42 @@ pub fn emulated_warning() -> Warning {
     )
 }
 
+/// Says what it means that cuFile's statistics were asked for at `level` (`--cufile-stats`), where
+/// a path of cuFile's runs.
+pub(crate) fn statistics_warning(
+    level: Option<u8>,
+    any_cufile: bool,
+    host: &HostFacts,
+) -> Option<Warning> {
+    let level = level.filter(|_| any_cufile)?;
+    if host.cufile_statistics == Some(false) {
+        return Some(Warning::new(
+            WarningKind::NoEffect,
+            "--cufile-stats has no effect: this libcufile keeps no statistics (1.15 or later does)",
+            "leave it out",
+        ));
+    }
+    let (fact, advice) = match level {
+        0 => (
+            "cuFile counts no routes (--cufile-stats 0), so its own counters prove none"
+                .to_string(),
+            "leave out the option to have a few transfers counted by their routes",
+        ),
+        1 | 2 => (
+            format!(
+                "cuFile keeps statistics of level {level} all the time, which may cost it time and \
+                 tell no routes"
+            ),
+            "leave out --cufile-stats, or use level 3, which tells routes",
+        ),
+        _ => (
+            "cuFile counts through the measured part, which costs it time".to_string(),
+            "leave out --cufile-stats to have a few transfers counted alone",
+        ),
+    };
+    Some(Warning::new(WarningKind::HarnessBound, fact, advice))
+}
+
 /// Says that how to wait was asked for where nothing waits for a GPU.
 pub fn wait_warning(asked: &Threading, any_waits: bool) -> Option<Warning> {
     let wait = asked.wait.filter(|_| !any_waits)?;

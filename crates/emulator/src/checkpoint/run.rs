@@ -78,7 +78,8 @@ pub(super) fn run_over(
     let _locks = folders::enter(&**storage, &plan.folders)?;
     let folders: Vec<_> = plan.folders.iter().map(Location::folder).collect();
     let devices = storage.devices(&folders);
-    let _cufile = hold_cufile(plan.path().needs_cufile(), &settings(plan.require_gds))?;
+    let settings = settings(plan.require_gds, plan.cufile_stats);
+    let _cufile = hold_cufile(plan.path().needs_cufile(), &settings)?;
     let mut region = Region::on(plan.region_bytes() as usize, plan.save.pages)?;
     let mut report = Report::new(head, plan.clone(), CheckpointResults::default());
     report.warnings.clone_from(&plan.warnings);

@@ -14,7 +14,6 @@ use stormlp_model::path::PathKind;
 use stormlp_model::report::{Ending, FailureCause};
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
-use stormlp_transfer::cufile::{Settings, Statistics};
 use stormlp_transfer::page_cache::{Method, Residency};
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::peak_rss_bytes;
@@ -88,14 +87,7 @@ pub fn run(
     }
     let needs_cufile =
         |cell: &CellPlan| cell.transport.path.needs_cufile() && cell.availability.is_available();
-    let statistics = match plan.cufile_stats {
-        None => Statistics::WhileAsked,
-        Some(level) => Statistics::Throughout(level),
-    };
-    let settings = Settings {
-        statistics,
-        ..settings(plan.require_gds)
-    };
+    let settings = settings(plan.require_gds, plan.cufile_stats);
     let _cufile = hold_cufile(plan.cells.iter().any(needs_cufile), &settings)?;
     let mut regions = Regions::of_plan(&plan)?;
     let mut matrix = Matrix {

@@ -57,7 +57,7 @@ pub fn run(
     let accelerator = accelerator::open(device, plan.transport.wait).map_err(TrainError::Device)?;
     let _cufile = hold_cufile(
         plan.transport.path.needs_cufile(),
-        &settings(plan.require_gds),
+        &settings(plan.require_gds, plan.cufile_stats),
     )
     .map_err(TrainError::Path)?;
     let orders = prepare::orders(surroundings.storage, plan, course.inventory);

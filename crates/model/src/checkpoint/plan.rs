@@ -104,6 +104,10 @@ pub struct CheckpointPlan {
     /// Whether a `gds` path that falls back is an error.
     #[serde(default)]
     pub require_gds: bool,
+    /// The level at which cuFile counts all the time; without one it counts the first transfers by
+    /// their routes and no others.
+    #[serde(default)]
+    pub cufile_stats: Option<u8>,
     /// Free bytes of the directories' file systems together, where storage was looked at.
     pub free_bytes: Option<u64>,
     /// Bytes the run leaves on storage at its fullest.

@@ -48,6 +48,9 @@ pub struct CheckpointRequest {
     /// Whether a `gds` path that falls back is an error.
     #[serde(default)]
     pub require_gds: bool,
+    /// The level at which cuFile counts all the time.
+    #[serde(default)]
+    pub cufile_stats: Option<u8>,
     /// How threads wait, and where they and their buffers are.
     #[serde(default)]
     pub threading: Threading,
@@ -113,6 +116,10 @@ impl CheckpointRequest {
             .words()
             .into_iter()
             .for_each(|(name, value)| option(name, Some(value)));
+        option(
+            "cufile-stats",
+            self.cufile_stats.map(|level| level.to_string()),
+        );
         option("streams", self.streams.map(|count| count.to_string()));
         option(
             "chunk-size",
@@ -164,6 +171,7 @@ impl CheckpointRequest {
             device: None,
             pages: Pages::Huge,
             require_gds: false,
+            cufile_stats: None,
             threading: Threading::default(),
             streams: None,
             chunk_bytes: None,

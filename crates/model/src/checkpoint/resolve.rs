@@ -17,7 +17,7 @@ use super::workload::Mode;
 use crate::facts::HostFacts;
 use crate::placement;
 use crate::problem::{ProblemKind, Problems};
-use crate::transport::{DeviceId, Transport, wait_warning};
+use crate::transport::{DeviceId, Transport, statistics_warning, wait_warning};
 use crate::units::ByteSize;
 
 /// How long a scaled run should take, in seconds.
@@ -92,6 +92,9 @@ pub fn resolve(
     let waits = plan.save.waits_for_gpu();
     plan.warnings
         .extend(wait_warning(&request.threading, waits));
+    let cufile = plan.path().needs_cufile();
+    let statistics = statistics_warning(request.cufile_stats, cufile, host);
+    plan.warnings.extend(statistics);
     let far = placement::warnings(&plan.save.placement, plan.device(), host);
     plan.warnings.extend(far);
     Resolution {
@@ -394,6 +397,7 @@ fn assemble(
         cold: request.cold,
         verify: request.verify,
         require_gds: request.require_gds,
+        cufile_stats: request.cufile_stats,
         free_bytes: space::free(facts),
         peak_bytes: total_bytes.saturating_mul(counts.peak()),
         buffer_bytes: save.buffer_bytes().max(restore.buffer_bytes()) + content.source_bytes,

@@ -162,8 +162,8 @@ pub struct MatrixPlan {
     pub keep: bool,
     /// Whether a `gds` path that falls back is an error.
     pub require_gds: bool,
-    /// The level at which cuFile counts through the measured part; `null` has it count routes before
-    /// it, and nothing in it.
+    /// The level at which cuFile counts through the measured part; `null` has it count a few
+    /// transfers by their routes, before that part where they do no harm there.
     #[serde(default)]
     pub cufile_stats: Option<u8>,
     /// Whether a refused `O_DIRECT` is an error.

@@ -193,8 +193,8 @@ pub struct MatrixRequest {
     pub submit_batch: Option<u32>,
     /// Whether a `gds` path that falls back is an error.
     pub require_gds: bool,
-    /// The level at which cuFile counts through the measured part; `None` leaves it to count routes
-    /// before.
+    /// The level at which cuFile counts through the measured part; `None` has it count a few
+    /// transfers by their routes, before that part where they do no harm there.
     pub cufile_stats: Option<u8>,
     /// Whether a file system that refuses `O_DIRECT` is an error.
     pub require_direct: bool,

@@ -71,6 +71,10 @@ pub struct TrainPlan {
     /// Whether a `gds` path that falls back is an error.
     #[serde(default)]
     pub require_gds: bool,
+    /// The level at which cuFile counts all the time; without one it counts the first transfers by
+    /// their routes and no others.
+    #[serde(default)]
+    pub cufile_stats: Option<u8>,
     /// Whether the times of every step are kept.
     pub keep_step_times: bool,
     /// Estimated bytes of memory the run needs.

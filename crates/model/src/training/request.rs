@@ -75,6 +75,8 @@ pub struct TrainRequest {
     pub pages: Pages,
     /// `--require-gds`: a path of cuFile's that falls back is an error.
     pub require_gds: bool,
+    /// `--cufile-stats`: the level at which cuFile counts all the time.
+    pub cufile_stats: Option<u8>,
     /// `--wait`, `--numa` and `--cpus`.
     pub threading: Threading,
     /// `--cold`.

@@ -168,6 +168,7 @@ impl Resolver<'_> {
             storage,
             cold: request.cold && storage == StorageKind::Real,
             require_gds: request.require_gds,
+            cufile_stats: request.cufile_stats,
             keep_step_times: request.keep_step_times,
             memory_bytes: 0,
             data,

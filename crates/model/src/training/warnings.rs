@@ -30,6 +30,12 @@ pub(super) fn of(
     warnings.extend(plan.transport.emulated.then(transport::emulated_warning));
     let waits = plan.transport.waits_for_gpu();
     warnings.extend(transport::wait_warning(&request.threading, waits));
+    let cufile = plan.transport.path.needs_cufile();
+    warnings.extend(transport::statistics_warning(
+        request.cufile_stats,
+        cufile,
+        host,
+    ));
     let (placement, device) = (&plan.transport.placement, plan.transport.device);
     warnings.extend(placement::warnings(placement, device, host));
     warnings.extend(edition(workload, request.profile));

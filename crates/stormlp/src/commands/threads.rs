@@ -1,5 +1,6 @@
 //! The options for the threads of a run: how they wait and where they are.
 
+use stormlp_model::path::PathKind;
 use stormlp_model::placement::{CpuList, NumaChoice};
 use stormlp_model::transport::{Threading, WaitMode};
 
@@ -43,16 +44,22 @@ impl ThreadArgs {
     }
 }
 
-/// Refuses `--require-gds` where no path of cuFile's could fall back.
+/// Refuses options of cuFile's paths where `path` is none of them.
 ///
 /// # Errors
 /// With exit code 2.
-pub(crate) fn check_require_gds(required: bool, path: &str, cufile: bool) -> Result<(), Failure> {
-    match required && !cufile {
-        true => Err(Failure::usage(format!(
-            "--require-gds has no effect with --path {path}, which is none of cuFile's: leave out \
-             one of them"
-        ))),
-        false => Ok(()),
-    }
+pub(crate) fn check_cufile(
+    path: PathKind,
+    require_gds: bool,
+    cufile_stats: Option<u8>,
+) -> Result<(), Failure> {
+    let option = match (require_gds, cufile_stats) {
+        _ if path.needs_cufile() => return Ok(()),
+        (true, _) => "--require-gds",
+        (false, Some(_)) => "--cufile-stats",
+        (false, None) => return Ok(()),
+    };
+    Err(Failure::usage(format!(
+        "{option} has no effect with --path {path}, which is none of cuFile's: leave out one of them"
+    )))
 }

@@ -1,6 +1,8 @@
 //! The library's version, which decides what it can do and how its statistics are laid out.
 
 use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
 
 /// Version of libcufile as `cuFileGetVersion` gives it: 1000 × major + 10 × minor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +46,18 @@ impl LibraryVersion {
     }
 }
 
+impl FromStr for LibraryVersion {
+    type Err = ParseIntError;
+
+    /// Reads what `Display` writes, `1.16`.
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        let (major, minor) = text.split_once('.').unwrap_or((text, "0"));
+        Ok(Self(
+            1000 * major.parse::<i32>()? + 10 * minor.parse::<i32>()?,
+        ))
+    }
+}
+
 impl fmt::Display for LibraryVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.0 / 1000, self.0 % 1000 / 10)
@@ -58,6 +72,8 @@ mod tests {
     fn numbers_read_as_versions() {
         assert_eq!(LibraryVersion::from_number(1160).to_string(), "1.16");
         assert_eq!(LibraryVersion::from_number(1080).to_string(), "1.8");
+        assert_eq!("1.8".parse(), Ok(LibraryVersion::from_number(1080)));
+        assert!("new".parse::<LibraryVersion>().is_err());
         assert!(LibraryVersion::from_number(1190).counts_vectored());
         assert!(!LibraryVersion::from_number(1180).counts_vectored());
     }

@@ -10,6 +10,7 @@ use stormlp_model::facts::{AcceleratorFacts, Availability, HiddenGpus, PathSuppo
 use stormlp_model::machine::{Fact, LibraryFacts, PciGpu};
 use stormlp_model::path::PathKind;
 
+use crate::cufile::LibraryVersion;
 use crate::cufile::probe::{self, CuFileProbe, TIME_LIMIT};
 
 /// What was found out about the libraries, or why nobody asked.
@@ -130,6 +131,17 @@ impl Libraries {
         match self {
             Self::NotAsked | Self::CannotOpen(_) => None,
             Self::Asked(probe) => probe.per_buffer_cache_bytes.filter(|bytes| *bytes > 0),
+        }
+    }
+
+    /// Whether libcufile keeps statistics that tell routes.
+    pub(crate) fn cufile_statistics(&self) -> Option<bool> {
+        match self {
+            Self::NotAsked | Self::CannotOpen(_) => None,
+            Self::Asked(probe) => {
+                let version: LibraryVersion = probe.library_version.as_ref()?.parse().ok()?;
+                Some(version.counts_routes())
+            }
         }
     }
 

@@ -69,6 +69,7 @@ fn gather(root: &Root, libraries: &Libraries) -> HostFacts {
         tokio_uring: crate::engine::has_tokio_uring(),
         cuda_connections: crate::cuda::connections(),
         cufile_buffer_bytes: libraries.cufile_buffer_bytes(),
+        cufile_statistics: libraries.cufile_statistics(),
         numa_nodes: cpu::host_nodes(root),
         paths: libraries::paths(libraries, &accelerators),
         hidden_gpus: libraries.hidden_gpus(&gpu::devices(root)),

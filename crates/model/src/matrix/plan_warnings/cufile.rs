@@ -4,7 +4,7 @@ use super::super::plan::CellPlan;
 use super::super::request::MatrixRequest;
 use crate::facts::HostFacts;
 use crate::path::PathKind;
-use crate::transport::DeviceId;
+use crate::transport::{DeviceId, statistics_warning};
 use crate::units::ByteSize;
 use crate::warning::{Warning, WarningKind};
 
@@ -14,35 +14,13 @@ pub(super) fn all(
     facts: &HostFacts,
     runnable: &[&CellPlan],
 ) -> Vec<Warning> {
+    let uses = |cell: &&CellPlan| cell.transport.path.needs_cufile();
     let checks = [
-        statistics(request, runnable),
+        statistics_warning(request.cufile_stats, runnable.iter().any(uses), facts),
         streams(request, facts, runnable),
         entries(facts, runnable),
     ];
     checks.into_iter().flatten().collect()
-}
-
-/// Counting within the measured part, which was asked for.
-fn statistics(request: &MatrixRequest, runnable: &[&CellPlan]) -> Option<Warning> {
-    let level = request.cufile_stats?;
-    let counts = runnable
-        .iter()
-        .any(|cell| cell.transport.path.needs_cufile());
-    let (fact, advice) = match level {
-        0 => (
-            "cuFile counts no routes (--cufile-stats 0), so its own counters prove none",
-            "leave out the option to have routes counted before the measured part",
-        ),
-        1 | 2 => (
-            "cuFile counts through the measured part, which costs it time, but not by routes",
-            "leave out --cufile-stats, or use level 3, which tells routes",
-        ),
-        _ => (
-            "cuFile counts through the measured part, which costs it time",
-            "leave out --cufile-stats to have routes counted before it alone",
-        ),
-    };
-    counts.then(|| Warning::new(WarningKind::HarnessBound, fact, advice))
 }
 
 /// More transfers on streams than a GPU has queues.
@@ -158,15 +136,22 @@ mod tests {
 
     #[test]
     fn counting_that_was_asked_for_is_told() {
-        let facts = HostFacts::fixture();
+        let mut facts = HostFacts::fixture();
         for (level, word) in [
             (0, "prove none"),
-            (1, "not by routes"),
+            (
+                1,
+                "level 1 all the time, which may cost it time and tell no routes",
+            ),
             (3, "costs it time"),
         ] {
             let told = said(PathKind::Gds, Some(level), &facts);
             assert!(told[0].contains(word), "{told:?}");
         }
+        // Where nothing is counted nothing costs.
+        facts.cufile_statistics = Some(false);
+        let told = said(PathKind::Gds, Some(3), &facts);
+        assert!(told[0].contains("has no effect"), "{told:?}");
         assert!(said(PathKind::CpuGpu, Some(3), &facts).is_empty());
     }
 }

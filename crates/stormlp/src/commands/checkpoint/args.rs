@@ -13,7 +13,7 @@ use stormlp_model::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_model::units::{ByteSize, parse_duration};
 
 use crate::commands::deliver::OutputArgs;
-use crate::commands::threads::{ThreadArgs, check_require_gds};
+use crate::commands::threads::{ThreadArgs, check_cufile};
 use crate::commands::workloads::read_text;
 use crate::exit::Failure;
 
@@ -196,6 +196,11 @@ struct TransferArgs {
     #[arg(long)]
     require_gds: bool,
 
+    /// Have cuFile count all the time at this level, which costs it time: 0 never counts, 3 tells
+    /// routes [default: it counts the first transfers by their routes, and no others]
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
+    cufile_stats: Option<u8>,
+
     /// Pages that buffers in host memory lie on: huge (where the kernel has them), or small, as in
     /// ordinary programs
     #[arg(long, value_name = "SIZE", default_value = "huge")]
@@ -260,7 +265,11 @@ fn path(text: &str) -> Result<PathKind, String> {
 pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
     args.refuse_idle()?;
     let path = args.transfers.path;
-    check_require_gds(args.transfers.require_gds, path.name(), path.needs_cufile())?;
+    check_cufile(
+        path,
+        args.transfers.require_gds,
+        args.transfers.cufile_stats,
+    )?;
     let threading = args.threads.threading(path.ends_in_accelerator())?;
     let workload = workload(&args.model)?;
     let folders = match args.transfers.folders.is_empty() {
@@ -286,6 +295,7 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
         device: args.transfers.device,
         pages: args.transfers.pages,
         require_gds: args.transfers.require_gds,
+        cufile_stats: args.transfers.cufile_stats,
         threading,
         streams: args.transfers.streams,
         chunk_bytes: args.transfers.chunk_size.map(ByteSize::bytes),

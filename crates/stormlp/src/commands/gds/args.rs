@@ -222,7 +222,8 @@ pub(crate) struct DeviceArgs {
     require_gds: bool,
 
     /// Have cuFile count through the measured part at this level, which costs it time: 0 never
-    /// counts, 3 tells routes [default: it counts routes before the measured part, nothing in it]
+    /// counts, 3 tells routes [default: it counts the routes of a few transfers, before that part
+    /// unless files are small]
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
     cufile_stats: Option<u8>,
 

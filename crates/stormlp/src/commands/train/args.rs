@@ -19,7 +19,7 @@ use stormlp_model::training::workload::Workload;
 use stormlp_model::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_model::units::{ByteSize, parse_duration};
 
-use crate::commands::threads::check_require_gds;
+use crate::commands::threads::check_cufile;
 use crate::commands::workloads::{self, parse_folder, parse_some_bytes};
 use crate::exit::Failure;
 
@@ -172,6 +172,11 @@ pub(crate) struct ReadArgs {
     #[arg(long)]
     require_gds: bool,
 
+    /// Have cuFile count all the time at this level, which costs it time: 0 never counts, 3 tells
+    /// routes [default: it counts the first transfers by their routes, and no others]
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
+    cufile_stats: Option<u8>,
+
     /// Drop the files from the page cache before each epoch, and check that they are gone
     #[arg(long)]
     cold: bool,
@@ -222,6 +227,7 @@ impl ReadArgs {
             _ if self.device.is_some() => "--device".to_string(),
             _ if self.pages.is_some() => "--pages".to_string(),
             _ if self.require_gds => "--require-gds".to_string(),
+            _ if self.cufile_stats.is_some() => "--cufile-stats".to_string(),
             _ if self.cold => "--cold".to_string(),
             _ if data.data_dir.is_some() => "--data-dir".to_string(),
             _ if data.generate => "--generate".to_string(),
@@ -290,7 +296,7 @@ pub(crate) fn request(
         )));
     }
     let path = read.path.unwrap_or(PathKind::Buffered);
-    check_require_gds(read.require_gds, path.name(), path.needs_cufile())?;
+    check_cufile(path, read.require_gds, read.cufile_stats)?;
     let mut request = TrainRequest {
         profile: workload.profile,
         accelerators: workload.accelerators,
@@ -312,6 +318,7 @@ pub(crate) fn request(
         device: read.device,
         pages: read.pages.unwrap_or_default(),
         require_gds: read.require_gds,
+        cufile_stats: read.cufile_stats,
         cold: read.cold,
         storage: match read.storage {
             Storage::Real => StorageKind::Real,
