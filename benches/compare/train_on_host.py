@@ -10,7 +10,8 @@ Four parts, each by its name on the command line or all of them:
                 the share of the samples that was read ahead of AU's window
   cpu           CPU seconds for each GiB read, warm: stormlp beside fio's psync 1 MiB reads of the
                 same files, in turn; and with O_DIRECT (--path cpu)
-  pacing        how late compute ends for 128 accelerators at 3.5 ms, and AU on null storage
+  pacing        how late this host sees compute end for 128 accelerators at 3.5 ms, AU on null
+                storage, and the steps a second and CPU time of each that it has for 512 of dlrm
   memory        the largest resident set of 128 accelerators of every workload, null storage
 
 The machine should be quiet; what ran beside is shown as the busy time that was not ours. Prints
@@ -185,6 +186,15 @@ def pacing(args):
         au = report["au_percent"]
         print(f"{name} on {count}, null storage: AU {au['profile']:.2f} % (nominal"
               f" {au['nominal']:.2f} %, wanted {wanted})")
+    count, steps = 512, 3000
+    report = stormlp(args, "dlrm", "--storage", "null", "-n", str(count), "--steps", str(steps),
+                     "--epochs", "1")
+    au, epoch = report["au_percent"], report["epochs"][0]
+    cpu_us = (epoch["cpu_user_seconds"] + epoch["cpu_system_seconds"]) / (count * steps) * 1e6
+    print(f"dlrm on {count}, null storage: AU {au['nominal']:.2f} % nominal, {au['measured']:.2f} %"
+          f" measured (wanted within 1); {count * steps / epoch['duration_seconds'] / 1e6:.2f} M"
+          f" steps/s (1.37 are asked for), {cpu_us:.2f} us CPU each; foreign CPU"
+          f" {report['foreign_seconds']:.1f} s")
 
 
 def memory(args):

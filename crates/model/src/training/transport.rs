@@ -17,6 +17,8 @@ const ONE_READ_BYTES: u64 = 16 << 20;
 const ONE_READ_STEP_BYTES: u64 = 64 << 10;
 /// Direct reads want few, large requests.
 const DIRECT_CHUNK_BYTES: u64 = 1 << 20;
+/// No byte of these is touched, and each of them costs more than a larger one.
+const NULL_CHUNK_BYTES: u64 = 1 << 20;
 /// Chunks of one file in flight under direct I/O: a reader's one large `readv` is many requests
 /// to the device, too.
 const DIRECT_WINDOW: usize = 4;
@@ -49,8 +51,7 @@ impl Reader<'_> {
             return DIRECT_CHUNK_BYTES;
         }
         if path == PathKind::Null {
-            // No byte of it is touched: what a read is cut into would cost more than the read.
-            return ONE_READ_BYTES;
+            return NULL_CHUNK_BYTES;
         }
         if !path.uses_page_cache() || !self.pattern.is_one_read() {
             return CACHED_CHUNK_BYTES;
@@ -237,6 +238,7 @@ mod tests {
         assert_eq!(of(1, small, whole, PathKind::Buffered), 9 << 16);
         assert_eq!(of(1, large, whole, PathKind::Buffered), ONE_READ_BYTES);
         assert_eq!(of(1, large, whole, PathKind::Cpu), DIRECT_CHUNK_BYTES);
+        assert_eq!(of(1, large, whole, PathKind::Null), NULL_CHUNK_BYTES);
         assert_eq!(
             of(1, large, &ReadPattern::Pieces, PathKind::Buffered),
             CACHED_CHUNK_BYTES
