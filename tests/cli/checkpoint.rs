@@ -231,6 +231,38 @@ fn mlperfs_files_have_dlios_keys() {
     let stats = read("0_per_epoch_stats.json");
     assert!(stats["1"]["save_ckpt1"]["throughput"].is_number());
     assert!(stats["1"]["load_ckpt1"]["start"].is_string());
+    // Every rank leaves its two files, as DLIO's do.
+    for rank in 0..8 {
+        let stats = read(&format!("{rank}_per_epoch_stats.json"));
+        let seconds = stats["1"]["save_ckpt1"]["duration"].as_f64();
+        assert!(seconds.is_some_and(|seconds| seconds > 0.0), "{stats}");
+        let output = read(&format!("{rank}_output.json"));
+        assert!(output["1"]["load"].is_object() && output["host_memory_GB"].is_array());
+    }
+    let left = fs::read_dir(&run).unwrap().count();
+    assert_eq!(
+        left,
+        2 + 2 * 8 + 1,
+        "summary, metadata, two of each rank, the configuration"
+    );
+    // They are shown with a row for each checkpoint.
+    let shown = |format: &str| {
+        let mut command = stormlp();
+        command.arg("report").arg(&run).args(["--format", format]);
+        stdout(command.assert().success())
+    };
+    let rows: Vec<String> = shown("csv").lines().map(ToString::to_string).collect();
+    assert_eq!(rows.len(), 3, "{rows:?}");
+    assert!(
+        rows[0].ends_with(",checkpoint,gib_per_second,slowest_rank_seconds"),
+        "{}",
+        rows[0]
+    );
+    assert!(
+        rows[1].contains(",save 1,") && rows[2].contains(",load 1,"),
+        "{rows:?}"
+    );
+    assert!(shown("text").contains("save 1"));
 }
 
 #[test]

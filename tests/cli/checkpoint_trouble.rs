@@ -31,6 +31,10 @@ fn numbers_that_make_no_sense_are_refused() {
             "3 restores were asked for; 2 checkpoints are there",
         ),
         (&["--closed"], "closed rules"),
+        (
+            &["--closed", "--profile", "v3", "--results-dir", "results"],
+            "results go to results, which is on the file system of the checkpoints",
+        ),
         (&["--rank-shift", "8"], "--rank-shift 8 with 8 ranks"),
         (
             &["--scale", "0.0001"],

@@ -516,6 +516,26 @@ fn a_closed_run_names_every_rule_that_it_would_break() {
 }
 
 #[test]
+fn a_closed_run_of_v3_keeps_results_off_the_file_system_of_its_data() {
+    let folder = folder();
+    let said = |results: &Path| {
+        let words = "retinanet --accelerator b200 --profile v3 --closed --dry-run --results-dir";
+        let mut command = train(folder.path(), words);
+        let ended = command.arg(results).output().unwrap();
+        String::from_utf8(ended.stderr).unwrap()
+    };
+    let rule = "rule 3.4.1/3.4.2 of v3.0";
+    let beside = said(&folder.path().join("not/made/yet"));
+    assert!(beside.contains(rule), "{beside}");
+    let elsewhere = said(Path::new("/proc"));
+    assert!(!elsewhere.contains(rule), "{elsewhere}");
+    // Without the rules it has no effect there.
+    let words = "retinanet --accelerator b200 --dry-run --results-dir elsewhere";
+    let said = stderr(train(folder.path(), words).assert().code(2));
+    assert!(said.contains("--results-dir has no effect with --dry-run"), "{said}");
+}
+
+#[test]
 fn a_headline_from_the_page_cache_says_so_and_the_verdict_is_said_once() {
     let folder = folder();
     let words = MISSED;

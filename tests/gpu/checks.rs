@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use stormlp_model::evidence::{DirectIo, Evidence, RouteProof};
 use stormlp_model::names::VariantArray;
 use stormlp_model::operation::Direction;
 use stormlp_model::path::{MemoryKind, PathKind};
@@ -124,14 +125,14 @@ pub(crate) fn cases(cufile: bool) -> Vec<Case> {
 
 impl Case {
     /// Writes and reads by this path; the page cache must hold the same bytes, and what was put
-    /// there the path must read.
-    pub(crate) fn agrees_with_the_page_cache(&self, index: u32, folder: &Path) {
+    /// there the path must read. Its evidence must show how; by a direct route where that is `direct`.
+    pub(crate) fn agrees_with_the_page_cache(&self, index: u32, folder: &Path, direct: bool) {
         let folder = tempfile::tempdir_in(folder).unwrap();
         let name = folder.path().join("data");
         let mut path = self.setup(index).build().unwrap();
         let file = path.attach(open(self.kind, &name)).unwrap();
         write_and_verify(path.as_mut(), file, BLOCKS);
-        println!("  {}", path.evidence().summary);
+        self.shows_its_route(&path.evidence(), direct);
         let expected: Vec<u8> = (0..BLOCKS * BLOCK as u64).map(byte).collect();
         assert!(
             std::fs::read(&name).unwrap() == expected,
@@ -148,6 +149,29 @@ impl Case {
         drop(path);
         if matches!(self.kind, PathKind::Gds | PathKind::GdsAsync) {
             self.reads_unaligned(index, &other, &expected);
+        }
+    }
+
+    /// The path that ran is the one that was asked for, or what cuFile fell back to, which it must
+    /// not do where there is a direct route. Not proven is no fault, and is told.
+    fn shows_its_route(&self, evidence: &Evidence, direct: bool) {
+        let (ran, summary) = (evidence.effective_path, &evidence.summary);
+        let Some(cufile) = &evidence.cufile else {
+            let refused = evidence.direct_io == DirectIo::Refused;
+            assert!(refused || ran == Some(self.kind), "{summary}");
+            return println!("  {summary}");
+        };
+        let route = match ran {
+            Some(ran) if ran == self.kind => "direct",
+            Some(_) => "compat",
+            None => "not proven",
+        };
+        println!("  route {route}: {summary}");
+        let proven = cufile.proof != RouteProof::None;
+        assert_eq!(ran.is_some(), proven, "part direct, part not: {summary}");
+        let in_gpu_memory = matches!(self.memory, MemoryKind::Device | MemoryKind::Vmm);
+        if direct && in_gpu_memory && self.register {
+            assert!(!proven || ran == Some(self.kind), "{summary}");
         }
     }
 

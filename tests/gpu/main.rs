@@ -3,6 +3,8 @@
 //! Skipped with a message where CUDA has no GPU; `STORMLP_REQUIRE_GPU=1` makes that a failure.
 //! `STORMLP_GPU_TEST_DIR` names folders (colons between) to work in besides `/dev/shm` and the
 //! system's temporary folder, and `STORMLP_LIBCUFILE` the library, as for stormlp itself. The
+//! `STORMLP_REQUIRE_DIRECT=1` says that cuFile has a direct route to the folders that were added: what
+//! moves registered GPU memory there must not be in compatibility mode. The
 //! executable needs nothing beside it, so that it can be carried to a machine with a GPU.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
@@ -58,7 +60,7 @@ fn main() -> ExitCode {
         check(format!("cuda:{index} memory"), &mut || {
             checks::memory(index)
         });
-        for folder in folders() {
+        for (folder, direct) in folders() {
             let here = probe::run(&exe, Some(&folder), probe::TIME_LIMIT, &|_| true);
             // Held for all checks of the folder, as a matrix does.
             let driver = match here.availability() {
@@ -71,7 +73,7 @@ fn main() -> ExitCode {
             for case in checks::cases(driver.is_some()) {
                 let name = format!("cuda:{index} {} {case}", folder.display());
                 check(name, &mut || {
-                    case.agrees_with_the_page_cache(index, &folder)
+                    case.agrees_with_the_page_cache(index, &folder, direct)
                 });
             }
         }
@@ -83,12 +85,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// Where the checks work: memory, the local disk, and what the environment adds.
-fn folders() -> Vec<PathBuf> {
+/// Where the checks work: memory, the local disk, and what the environment adds; and whether cuFile
+/// must take a direct route there.
+fn folders() -> Vec<(PathBuf, bool)> {
+    let direct = std::env::var_os("STORMLP_REQUIRE_DIRECT").is_some_and(|value| value == "1");
     let added = std::env::var_os("STORMLP_GPU_TEST_DIR").unwrap_or_default();
     let added = std::env::split_paths(&added).filter(|path| !path.as_os_str().is_empty());
-    let mut folders = vec![PathBuf::from("/dev/shm"), std::env::temp_dir()];
-    folders.extend(added);
-    folders.retain(|folder| folder.is_dir());
+    let always = [PathBuf::from("/dev/shm"), std::env::temp_dir()];
+    let mut folders: Vec<_> = always.into_iter().map(|folder| (folder, false)).collect();
+    folders.extend(added.map(|folder| (folder, direct)));
+    folders.retain(|(folder, _)| folder.is_dir());
     folders
 }

@@ -23,8 +23,8 @@ pub struct DlioRun {
     pub outputs: Vec<Value>,
 }
 
-/// Where the columns of the records stand in an epoch.
-const RECORDS: [(&str, &str); 9] = [
+/// Where the columns of the records stand in an epoch, or in a checkpoint of a run without training.
+const RECORDS: [(&str, &str); 12] = [
     ("start", "start"),
     ("num_accelerators", "num_accelerators"),
     ("epoch", "/epoch"),
@@ -34,6 +34,9 @@ const RECORDS: [(&str, &str); 9] = [
     ("fetch_wait_seconds_mean", "/fetch_wait_seconds_mean"),
     ("fetch_wait_seconds_max", "/fetch_wait_seconds_max"),
     ("duration_seconds", "/duration_seconds"),
+    ("checkpoint", "/checkpoint"),
+    ("gib_per_second", "/gib_per_second"),
+    ("slowest_rank_seconds", "/slowest_rank_seconds"),
 ];
 
 /// Whether `value` is a summary of DLIO's.
@@ -76,7 +79,17 @@ pub fn document(run: &DlioRun) -> Document {
         }
     }
     document.warn(&warnings(&run.summary["metric"]));
-    document.records = Records::new(&run.summary, epochs, &RECORDS);
+    let units = match epochs.is_empty() {
+        true => {
+            let saved = saved_and_restored(run);
+            if !saved.is_empty() {
+                document.table(table_of_checkpoints(&saved));
+            }
+            saved
+        }
+        false => epochs,
+    };
+    document.records = Records::new(&run.summary, units, &RECORDS);
     document
 }
 
@@ -261,6 +274,84 @@ fn table(epochs: &[Value]) -> Table {
     table
 }
 
+/// What rank 0 says of each save and restore, and how long the slowest rank took; without files of
+/// ranks the means of the summary.
+fn saved_and_restored(run: &DlioRun) -> Vec<Value> {
+    let phases = ["save", "load"].into_iter();
+    phases.flat_map(|phase| of_phase(run, phase)).collect()
+}
+
+fn of_phase(run: &DlioRun, phase: &str) -> Vec<Value> {
+    let metric = &run.summary["metric"];
+    let mean = |key: &str| metric[format!("{phase}_checkpoint_{key}")].as_f64();
+    let entries = |stats: &Value| -> Vec<(String, String, Value)> {
+        let epochs = stats.as_object().into_iter().flatten();
+        let entries = epochs.flat_map(|(epoch, entries)| {
+            let entries = entries.as_object().into_iter().flatten();
+            entries.map(move |(name, entry)| (epoch.clone(), name.clone(), entry.clone()))
+        });
+        let prefix = format!("{phase}_ckpt");
+        let mut own: Vec<_> = entries
+            .filter(|(_, name, _)| name.starts_with(&prefix))
+            .collect();
+        // As text the tenth would come before the second.
+        own.sort_by_key(|(epoch, name, _)| (epoch.len(), epoch.clone(), name.len(), name.clone()));
+        own
+    };
+    let first = run.stats.first().map(entries).unwrap_or_default();
+    if first.is_empty() {
+        let means = mean("io_mean_GB_per_second").zip(mean("duration_mean_seconds"));
+        let means = means.map(|(rate, seconds)| {
+            json!({"checkpoint": format!("{phase} mean"), "gib_per_second": rate,
+                   "duration_seconds": seconds})
+        });
+        return means.into_iter().collect();
+    }
+    let of_ranks: Vec<_> = run.stats.iter().map(entries).collect();
+    let row = |(epoch, name, entry): &(String, String, Value)| {
+        let same = of_ranks
+            .iter()
+            .flatten()
+            .filter(|other| (&other.0, &other.1) == (epoch, name));
+        let seconds = same.filter_map(|(_, _, entry)| number(&entry["duration"]));
+        let count = name.trim_start_matches(|letter: char| !letter.is_ascii_digit());
+        json!({
+            "epoch": number(&json!(epoch)),
+            "checkpoint": format!("{phase} {count}"),
+            "gib_per_second": number(&entry["throughput"]),
+            "duration_seconds": number(&entry["duration"]),
+            "slowest_rank_seconds": seconds.reduce(f64::max),
+        })
+    };
+    first.iter().map(row).collect()
+}
+
+fn table_of_checkpoints(rows: &[Value]) -> Table {
+    let mut table = Table::new([
+        Column::words("checkpoint", 0),
+        Column::numbers("GiB/s", 0),
+        Column::numbers("rank 0 took s", 0),
+        Column::numbers("slowest rank took s", 1),
+    ]);
+    for row in rows {
+        let of = |key: &str, unit: &'static str| match row[key].as_f64() {
+            Some(value) => Cell::from(Quantity::neutral(value, unit)),
+            None => "-".into(),
+        };
+        let name = row["checkpoint"].as_str().unwrap_or_default().to_string();
+        table.row(
+            name.clone(),
+            vec![
+                name.into(),
+                of("gib_per_second", "GiB/s"),
+                of("duration_seconds", "s"),
+                of("slowest_rank_seconds", "s"),
+            ],
+        );
+    }
+    table
+}
+
 /// AU of one rank in an epoch: the mean of its blocks, by their steps.
 fn rank_au(epoch: &Value) -> Option<f64> {
     let entries = epoch["au"].as_object().into_iter().flatten();
@@ -365,5 +456,45 @@ mod tests {
          1       92.5               90.0        40.0          0.375            0.500      600
         ──────────────────────────────────────────────────────────────────────────────────────
         ");
+    }
+
+    #[test]
+    fn a_checkpoint_run_of_dlios_has_a_row_for_each_checkpoint() {
+        let of_rank = |slower: f64| {
+            let entry = |seconds: f64| json!({"duration": seconds, "throughput": 8.0 / seconds});
+            let mut epoch = json!({"start": "2026-06-01T10:00:00", "load_ckpt1": entry(1.0)});
+            for number in 1..=10 {
+                let seconds = f64::from(number) * slower;
+                epoch[format!("save_ckpt{number}")] = entry(seconds);
+            }
+            json!({ "1": epoch })
+        };
+        let run = DlioRun {
+            summary: json!({
+                "start": "2026-06-01T10:00:00", "num_accelerators": 2,
+                "metric": {"save_checkpoint_io_mean_GB_per_second": 2.0,
+                           "save_checkpoint_duration_mean_seconds": 4.0},
+            }),
+            stats: vec![of_rank(1.0), of_rank(2.0)],
+            outputs: Vec::new(),
+        };
+        let rows = document(&run).records.rows;
+        assert_eq!(rows.len(), 11);
+        let second = &rows[1];
+        assert_eq!((second[2].as_str(), second[8].as_str()), ("1", "2"));
+        assert_eq!(second[9..], ["save 2", "4", "4"]);
+        assert_eq!(rows[9][9..], ["save 10", "0.8", "20"]);
+        assert_eq!(rows[10][9..], ["load 1", "8", "1"]);
+        // The summary alone has means.
+        let alone = DlioRun {
+            stats: Vec::new(),
+            ..run
+        };
+        let rows = document(&alone).records.rows;
+        assert_eq!(rows.len(), 1);
+        assert_eq!(
+            (rows[0][8].as_str(), rows[0][9].as_str()),
+            ("4", "save mean")
+        );
     }
 }

@@ -4,6 +4,7 @@
  *
  *   bare sync|async|batch|copy FOLDER SIZE THREADS DEPTH SECONDS STATISTICS DEVICE
  *   bare memory DEVICE
+ *   bare hold DEVICE          keeps the GPU open until standard input ends; a line there asks for memory
  *
  * Thread N reads FOLDER/stormlp.N from end to end, again and again. DEVICE -1 is host memory.
  * STORMLP_LIBCUFILE names the library; BARE_WAIT=block has CUDA wait asleep. */
@@ -240,12 +241,19 @@ static void *work(void *argument) {
 }
 
 int main(int count, char **words) {
-    if (count == 3 && strcmp(words[1], "memory") == 0) {
-        size_t unused = 0, total = 0;
+    if (count == 3) {
+        int holds = strcmp(words[1], "hold") == 0;
+        if (!holds && strcmp(words[1], "memory") != 0) fail(words[1], 0);
         device = atoi(words[2]);
         load_cuda();
-        if (cuMemGetInfo_v2 != NULL) cuda("cuMemGetInfo", cuMemGetInfo_v2(&unused, &total));
-        printf("{\"free_bytes\": %zu, \"total_bytes\": %zu}\n", unused, total);
+        char line[256];
+        while (!holds || fgets(line, sizeof line, stdin) != NULL) {
+            size_t unused = 0, total = 0;
+            if (cuMemGetInfo_v2 != NULL) cuda("cuMemGetInfo", cuMemGetInfo_v2(&unused, &total));
+            printf("{\"free_bytes\": %zu, \"total_bytes\": %zu}\n", unused, total);
+            fflush(stdout);
+            if (!holds) break;
+        }
         return 0;
     }
     if (count != 9) { fprintf(stderr, "bare: see the head of bare.c\n"); return 2; }

@@ -1,11 +1,12 @@
 //! Nothing grows over many cells, and nothing stays behind when a run is ended from outside.
 
 use std::fs;
-use std::process::{Child, Stdio};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::process::{Running, TO_START, has_measured};
 use crate::report::Report;
-use crate::scene::{Scene, attend, signal};
+use crate::scene::Scene;
 
 /// Other processes may take and give memory of the GPU meanwhile.
 const SLACK_BYTES: u64 = 64 << 20;
@@ -44,21 +45,15 @@ fn many_cells(scene: &Scene, report: &mut Report) {
     let before = scene.free_memory();
     let words = "--path gds,gds-async,gds-batch,cpu-gpu,cpu-async-gpu --io-size 64K --threads 2 \
                  --queue-depth 4 --duration 40ms --repeat 60 --file-size 8M --cache as-is";
-    let child = match start(scene, words) {
-        Ok(child) => child,
+    let folder = scene.folder("leaks");
+    let running = match start(scene, &folder, words) {
+        Ok(running) => running,
         Err(why) => return report.fail(what, why),
     };
-    let process = child.id();
-    let watched = std::thread::scope(|scope| {
-        let ends = scope.spawn(|| attend(child, Duration::from_secs(100)));
-        let mut seen = Vec::new();
-        while !ends.is_finished() {
-            seen.extend(holds(scene, process));
-            std::thread::sleep(Duration::from_millis(300));
-        }
-        (ends.join().unwrap(), seen)
+    let mut seen = Vec::new();
+    let ended = running.attend(Duration::from_secs(100), |process| {
+        seen.extend(holds(scene, process));
     });
-    let (ended, seen) = watched;
     report.check(
         what,
         ended
@@ -92,45 +87,41 @@ fn grew(cells: &serde_json::Value, seen: &[Holds]) -> Result<String, String> {
     if grew { Err(words) } else { Ok(words) }
 }
 
-/// A run with small cells.
-fn start(scene: &Scene, words: &str) -> Result<Child, String> {
-    let folder = scene.folder("leaks");
+/// A matrix in a folder of its own, which saves its report there as well.
+fn start(scene: &Scene, folder: &Path, words: &str) -> Result<Running, String> {
     let words = format!(
-        "gds --dir {} --device cuda:0 {words} --format json",
-        folder.display()
+        "gds --dir {} --results-dir {} --device cuda:0 {words} --format json",
+        folder.display(),
+        folder.join("results").display()
     );
     let mut command = scene.program("stormlp", "direct");
-    command.args(words.split_whitespace());
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command.spawn().map_err(|error| error.to_string())
+    Running::start(command.args(words.split_whitespace()))
 }
 
 /// Ends a run in its cells by a signal.
 fn ended_by(scene: &Scene, name: &str, code: Option<i32>) -> Result<String, String> {
     let before = scene.free_memory();
-    let child = start(
+    let folder = scene.folder(&format!("ended-by-{name}"));
+    let mut running = start(
         scene,
-        "--path gds,gds-async,gds-batch --io-size 1M --threads 4 --queue-depth 8 --duration 30s \
-         --file-size 16M --cache as-is",
+        &folder,
+        "--path gds,gds-async,gds-batch --io-size 1M --threads 4 --queue-depth 8 --duration 500ms \
+         --repeat 40 --file-size 16M --cache as-is",
     )?;
-    let process = child.id();
-    std::thread::sleep(Duration::from_secs(if scene.emulated { 1 } else { 5 }));
-    signal(process, name);
+    let results = folder.join("results");
+    running.until("a measured cell", TO_START, || has_measured(&results))?;
+    running.signal(name);
     let begun = Instant::now();
-    let ended = attend(child, Duration::from_secs(30));
+    let ended = running.attend(Duration::from_secs(30), |_| {});
     if ended.code != code {
-        return Err(format!(
-            "exit code {:?}: {}",
-            ended.code,
-            ended.last_words()
-        ));
+        return Err(ended.in_words());
     }
     let seconds = begun.elapsed().as_secs_f64();
     let after = given_back(scene, before)?;
-    Ok(format!("exit code {code:?} after {seconds:.1} s; {after}"))
+    let end = ended
+        .code
+        .map_or("ended".to_string(), |code| format!("exit code {code}"));
+    Ok(format!("{end} after {seconds:.1} s; {after}"))
 }
 
 /// Whether the GPU has the memory that it had before, within a few seconds.

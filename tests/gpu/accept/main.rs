@@ -10,10 +10,15 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod bytes;
+mod direct;
+mod gpu;
 mod lanes;
 mod leaks;
+mod library;
 mod overhead;
+mod process;
 mod report;
+mod route;
 mod scene;
 mod trouble;
 

@@ -1,17 +1,66 @@
 //! What stormlp costs over bare loops of the same calls, in pairs A B B A.
 
+use serde_json::Value;
+
+use crate::bytes::in_memory;
+use crate::process::{Ended, run};
 use crate::report::Report;
-use crate::scene::{Ended, Scene, run};
+use crate::scene::Scene;
 
 /// Seconds of one measurement.
 const SECONDS: f64 = 2.0;
 /// stormlp may be this much slower.
 const GOAL: f64 = 0.02;
 
+/// Comparisons that one matrix of stormlp measures.
+struct Group {
+    /// The bare loop, and stormlp's path.
+    mode: &'static str,
+    path: &'static str,
+    sizes: &'static [u64],
+    threads: &'static [u32],
+    depths: &'static [u32],
+    statistics: u32,
+}
+
+const K4: u64 = 4 << 10;
+const M1: u64 = 1 << 20;
+
+/// cuFile's calls: blocking, on streams, in batches.
+const CUFILE: [Group; 5] = [
+    group("sync", "gds", &[K4, M1], &[1, 8], &[1]),
+    Group {
+        statistics: 3,
+        ..group("sync", "gds", &[K4, M1], &[8], &[1])
+    },
+    group("async", "gds-async", &[M1], &[1], &[1, 8, 32]),
+    group("async", "gds-async", &[K4], &[1], &[256]),
+    group("batch", "gds-batch", &[K4, M1], &[1], &[32]),
+];
+
+/// A read into pinned memory and a copy to the GPU.
+const COPIES: Group = group("copy", "cpu-gpu", &[K4, M1], &[1, 8], &[1]);
+
+const fn group(
+    mode: &'static str,
+    path: &'static str,
+    sizes: &'static [u64],
+    threads: &'static [u32],
+    depths: &'static [u32],
+) -> Group {
+    Group {
+        mode,
+        path,
+        sizes,
+        threads,
+        depths,
+        statistics: 0,
+    }
+}
+
 /// One comparison.
 #[derive(Clone, Copy)]
 struct Case {
-    /// The bare loop, and stormlp's path and engine.
     mode: &'static str,
     path: &'static str,
     size: u64,
@@ -20,179 +69,183 @@ struct Case {
     statistics: u32,
 }
 
-const fn case(mode: &'static str, path: &'static str, size: u64, threads: u32, depth: u32) -> Case {
-    Case {
-        mode,
-        path,
-        size,
-        threads,
-        depth,
-        statistics: 0,
+impl Group {
+    fn cases(&self) -> impl Iterator<Item = Case> + '_ {
+        let threads = |size: u64| self.threads.iter().map(move |threads| (size, *threads));
+        let pairs = self.sizes.iter().flat_map(move |size| threads(*size));
+        pairs.flat_map(move |(size, threads)| {
+            self.depths.iter().map(move |depth| Case {
+                mode: self.mode,
+                path: self.path,
+                size,
+                threads,
+                depth: *depth,
+                statistics: self.statistics,
+            })
+        })
+    }
+
+    fn words(&self, measure: &Measure<'_>) -> String {
+        format!(
+            "gds --dir {} --path {} --engine psync --io-size {} --threads {} --queue-depth {} \
+             --duration {}s --file-size {} --cache as-is --format json",
+            measure.folder,
+            self.path,
+            list(self.sizes),
+            list(self.threads),
+            list(self.depths),
+            measure.seconds,
+            measure.file_bytes
+        )
     }
 }
 
-const K4: u64 = 4 << 10;
-const M1: u64 = 1 << 20;
+/// How measurements are made.
+struct Measure<'a> {
+    folder: &'a str,
+    seconds: f64,
+    file_bytes: u64,
+    /// The ordinal of the GPU, -1 for host memory.
+    device: i32,
+}
 
-/// cuFile's calls: blocking, on streams, in batches.
-const CUFILE: [Case; 12] = [
-    case("sync", "gds", K4, 1, 1),
-    case("sync", "gds", K4, 8, 1),
-    case("sync", "gds", M1, 1, 1),
-    case("sync", "gds", M1, 8, 1),
-    Case {
-        statistics: 3,
-        ..case("sync", "gds", K4, 8, 1)
-    },
-    Case {
-        statistics: 3,
-        ..case("sync", "gds", M1, 8, 1)
-    },
-    case("async", "gds-async", M1, 1, 1),
-    case("async", "gds-async", M1, 1, 8),
-    case("async", "gds-async", M1, 1, 32),
-    case("async", "gds-async", K4, 1, 256),
-    case("batch", "gds-batch", K4, 1, 32),
-    case("batch", "gds-batch", M1, 1, 32),
-];
-
-/// A read into pinned memory and a copy to the GPU.
-const COPIES: [Case; 3] = [
-    case("copy", "cpu-gpu", K4, 8, 1),
-    case("copy", "cpu-gpu", M1, 1, 1),
-    case("copy", "cpu-gpu", M1, 8, 1),
-];
+impl Measure<'_> {
+    /// The bare loop is measured twice, in one go.
+    fn bare_words(&self, case: Case) -> String {
+        format!(
+            "{} {} {} {} {} {} {} {}",
+            case.mode,
+            self.folder,
+            case.size,
+            case.threads,
+            case.depth,
+            2.0 * self.seconds,
+            case.statistics,
+            self.device
+        )
+    }
+}
 
 /// Over cuFile.
 pub(crate) fn cufile(scene: &Scene, report: &mut Report) {
-    let has_levels = scene
-        .stormlp("gds --help")
-        .stdout
-        .contains("--cufile-stats");
-    if !has_levels {
-        report.note(
-            "statistics",
-            "stormlp has no --cufile-stats: it counts at its own level",
-        );
+    for group in &CUFILE {
+        let statistics = format!("--cufile-stats {}", group.statistics);
+        compare(scene, group, &statistics, report);
     }
-    CUFILE
-        .iter()
-        .for_each(|case| compare(scene, *case, has_levels, report));
     on_host_memory(scene, report);
 }
 
 /// Over a bare copy.
 pub(crate) fn copies(scene: &Scene, report: &mut Report) {
-    COPIES
-        .iter()
-        .for_each(|case| compare(scene, *case, false, report));
+    compare(scene, &COPIES, "", report);
 }
 
-/// Both in turn, twice each.
-fn compare(scene: &Scene, case: Case, has_levels: bool, report: &mut Report) {
-    let folder = scene.folder("overhead");
-    let seconds = if scene.emulated { 0.3 } else { SECONDS };
-    let folder = folder.display().to_string();
-    let stormlp = || {
-        let mut words = stormlp_words(case, &folder, seconds);
-        words.push_str(" --device cuda:0 --wait spin");
-        if has_levels && case.path != "cpu-gpu" {
-            words.push_str(&format!(" --cufile-stats {}", case.statistics));
-        }
-        iops_of_report(&scene.stormlp(&words))
+/// Both in turn.
+fn compare(scene: &Scene, group: &Group, more: &str, report: &mut Report) {
+    let folder = scene.folder("overhead").display().to_string();
+    let measure = Measure {
+        folder: &folder,
+        seconds: if scene.emulated() { 0.3 } else { SECONDS },
+        file_bytes: 256 << 20,
+        device: 0,
     };
-    let bare = || {
-        let words = bare_words(case, &folder, seconds, 0);
-        iops_of_bare(&run(scene
+    let words = format!(
+        "{} --device cuda:0 --wait spin {more}",
+        group.words(&measure)
+    );
+    let stormlp = || scene.stormlp(&words);
+    let bare = |case| {
+        let words = measure.bare_words(case);
+        run(scene
             .program("bare", "direct")
-            .args(words.split_whitespace())))
+            .args(words.split_whitespace()))
     };
-    judge(scene, case, report, pairs(stormlp, bare));
+    for (case, measured) in pairs(group, stormlp, bare) {
+        judge(scene, case, report, measured);
+    }
 }
 
 /// The real library on host memory, which needs no GPU.
 fn on_host_memory(scene: &Scene, report: &mut Report) {
-    let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
-        return;
+    let what = "real libcufile on host memory";
+    if scene.real_library().is_none() {
+        return report.skip(what, "there is no libcufile");
+    }
+    let folder = match in_memory(640 << 20) {
+        Ok(folder) => folder,
+        Err(why) => return report.skip(what, why),
     };
     let folder = folder.path().display().to_string();
-    for case in [CUFILE[0], CUFILE[3], CUFILE[10]] {
-        let program = |name: &str, words: &str| {
-            let mut command = scene.on_host_memory(name)?;
-            Some(run(command.args(words.split_whitespace())))
-        };
-        let missing = || "there is no libcufile".to_string();
-        let stormlp = || {
-            let words = stormlp_words(case, &folder, 0.5);
-            let ended = program("stormlp", &format!("{words} --device host --memory host"));
-            iops_of_report(&ended.ok_or_else(missing)?)
-        };
-        let bare = || {
-            let ended = program("bare", &bare_words(case, &folder, 0.5, -1));
-            iops_of_bare(&ended.ok_or_else(missing)?)
-        };
-        let name = format!("real libcufile on host memory, {}", words(case));
-        match pairs(stormlp, bare) {
-            Ok((ours, theirs)) => report.note(&name, figures(ours, theirs)),
-            Err(why) => report.skip(&name, why),
+    let measure = Measure {
+        folder: &folder,
+        seconds: 0.5,
+        file_bytes: 64 << 20,
+        device: -1,
+    };
+    let program = |name: &str, words: &str| match scene.on_host_memory(name) {
+        Some(mut command) => run(command.args(words.split_whitespace())),
+        None => run(&mut std::process::Command::new(name)),
+    };
+    for group in [&CUFILE[0], &CUFILE[4]] {
+        let words = format!("{} --device host --memory host", group.words(&measure));
+        let stormlp = || program("stormlp", &words);
+        let bare = |case| program("bare", &measure.bare_words(case));
+        for (case, measured) in pairs(group, stormlp, bare) {
+            let name = format!("{what}, {}", in_words(case));
+            match measured {
+                Ok((ours, theirs)) => report.note(&name, figures(ours, theirs)),
+                Err(why) => report.fail(&name, why),
+            }
         }
     }
 }
 
-fn stormlp_words(case: Case, folder: &str, seconds: f64) -> String {
-    let Case {
-        path,
-        size,
-        threads,
-        depth,
-        ..
-    } = case;
-    format!(
-        "gds --dir {folder} --path {path} --engine psync --io-size {size} --threads {threads} \
-         --queue-depth {depth} --duration {seconds}s --file-size 256M --cache as-is --format json"
-    )
-}
-
-fn bare_words(case: Case, folder: &str, seconds: f64, device: i32) -> String {
-    let Case {
-        mode,
-        size,
-        threads,
-        depth,
-        statistics,
-        ..
-    } = case;
-    format!("{mode} {folder} {size} {threads} {depth} {seconds} {statistics} {device}")
-}
-
-/// Means of A and B, measured in the order A B B A. A first, which also makes the files.
+/// Means of both, measured in the order A B B A: a matrix of stormlp, the bare loop of each of its
+/// cells for twice the time, and the matrix again. A first, which also makes the files.
 fn pairs(
-    ours: impl Fn() -> Result<f64, String>,
-    bare: impl Fn() -> Result<f64, String>,
-) -> Result<(f64, f64), String> {
-    let first = ours()?;
-    let theirs = (bare()? + bare()?) / 2.0;
-    Ok(((first + ours()?) / 2.0, theirs))
+    group: &Group,
+    ours: impl Fn() -> Ended,
+    bare: impl Fn(Case) -> Ended,
+) -> Vec<(Case, Result<(f64, f64), String>)> {
+    let first = ours().json();
+    let bare: Vec<_> = group.cases().map(|case| (case, bare(case))).collect();
+    let last = ours().json();
+    let of = |matrix: &Result<Value, String>, case| match matrix {
+        Ok(matrix) => iops_of_cell(matrix, case),
+        Err(why) => Err(format!("stormlp: {why}")),
+    };
+    let compared = bare.into_iter().map(|(case, bare)| {
+        let ours = of(&first, case).and_then(|one| Ok((one + of(&last, case)?) / 2.0));
+        (case, ours.and_then(|ours| Ok((ours, iops_of_bare(&bare)?))))
+    });
+    compared.collect()
 }
 
-fn iops_of_report(ended: &Ended) -> Result<f64, String> {
-    let report = ended.json().map_err(|why| format!("stormlp: {why}"))?;
-    let cell = &report["cells"][0];
-    cell["iops"]
-        .as_f64()
-        .ok_or_else(|| format!("stormlp: {}", cell["reason"]))
+fn iops_of_cell(matrix: &Value, case: Case) -> Result<f64, String> {
+    let is = |cell: &&Value| {
+        cell["io_size_bytes"] == case.size
+            && cell["threads"] == case.threads
+            && cell["queue_depth"] == case.depth
+    };
+    let cell = matrix["cells"].as_array().into_iter().flatten().find(is);
+    let cell = cell.ok_or("stormlp: there is no such cell")?;
+    let iops = cell["iops"].as_f64();
+    iops.ok_or_else(|| format!("stormlp: {}", cell["reason"]))
 }
 
 fn iops_of_bare(ended: &Ended) -> Result<f64, String> {
-    let told = ended
-        .json()
-        .map_err(|why| format!("the bare loop: {why}"))?;
-    told["iops"]
-        .as_f64()
-        .ok_or("the bare loop: no figure".to_string())
+    let told = ended.json();
+    let told = told.map_err(|why| format!("the bare loop: {why}"))?;
+    let iops = told["iops"].as_f64();
+    iops.ok_or("the bare loop: no figure".to_string())
 }
 
-fn words(case: Case) -> String {
+fn list<T: ToString>(values: &[T]) -> String {
+    let words: Vec<String> = values.iter().map(ToString::to_string).collect();
+    words.join(",")
+}
+
+fn in_words(case: Case) -> String {
     format!(
         "{} {} KiB, {} threads, depth {}, statistics {}",
         case.path,
@@ -209,10 +262,10 @@ fn figures(ours: f64, theirs: f64) -> String {
 }
 
 fn judge(scene: &Scene, case: Case, report: &mut Report, measured: Result<(f64, f64), String>) {
-    let name = words(case);
+    let name = in_words(case);
     match measured {
         Err(why) => report.fail(&name, why),
-        Ok((ours, theirs)) if scene.emulated => report.note(&name, figures(ours, theirs)),
+        Ok((ours, theirs)) if scene.emulated() => report.note(&name, figures(ours, theirs)),
         Ok((ours, theirs)) if ours >= theirs * (1.0 - GOAL) => {
             report.pass(&name, figures(ours, theirs));
         }

@@ -4,7 +4,11 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use crate::route::Tally;
 use crate::scene::Scene;
+
+/// The exit code where nothing failed and some routes are not proven.
+const NOT_PROVEN: u8 = 3;
 
 /// The report as it grows.
 pub(crate) struct Report {
@@ -14,12 +18,15 @@ pub(crate) struct Report {
     failed: Vec<String>,
     missed: Vec<String>,
     skipped: Vec<String>,
+    not_proven: Vec<String>,
+    /// The routes of all cells and runs.
+    routes: Tally,
     part: String,
 }
 
 impl Report {
     pub(crate) fn new(scene: &Scene) -> Self {
-        let (title, note) = match scene.emulated {
+        let (title, note) = match scene.emulated() {
             true => (
                 "EMULATED acceptance run of stormlp: no GPU took part",
                 "A double stands for libcuda and libcufile. It shows that the run works and that \
@@ -38,6 +45,8 @@ impl Report {
             failed: Vec::new(),
             missed: Vec::new(),
             skipped: Vec::new(),
+            not_proven: Vec::new(),
+            routes: Tally::default(),
             part: String::new(),
         }
     }
@@ -84,6 +93,24 @@ impl Report {
         self.line("fact", what, detail.as_ref());
     }
 
+    /// Routes that nothing shows, which is not the same as a fault.
+    pub(crate) fn not_proven(&mut self, what: &str, detail: impl AsRef<str>) {
+        self.not_proven.push(format!("{what}: {}", detail.as_ref()));
+        self.line("NOT PROVEN", what, detail.as_ref());
+    }
+
+    /// The routes of `what`, of which `detail` tells what else holds. Those that are not proven are
+    /// told apart.
+    pub(crate) fn routes(&mut self, what: &str, tally: &Tally, detail: &str) {
+        self.routes.merge(tally);
+        if tally.proven() > 0 {
+            self.pass(what, format!("{detail}routes {}", tally.in_words()));
+        }
+        if let Some((count, why)) = tally.unproven() {
+            self.not_proven(what, format!("{count} without a proven route: {why}"));
+        }
+    }
+
     /// Whether something holds, with the reason where it does not.
     pub(crate) fn check(&mut self, what: &str, verdict: Result<String, String>) {
         match verdict {
@@ -94,24 +121,7 @@ impl Report {
 
     /// Writes the report; the exit code says whether all holds.
     pub(crate) fn finish(mut self, scene: &Scene) -> ExitCode {
-        let seconds = self.begun.elapsed().as_secs_f64();
-        let mut summary = format!(
-            "\n## Summary\n\n{} checks hold, {} do not, {} goals were missed, {} were skipped, in \
-             {seconds:.0} s.\n\n",
-            self.passed,
-            self.failed.len(),
-            self.missed.len(),
-            self.skipped.len()
-        );
-        for (name, lines) in [
-            ("FAILED", &self.failed),
-            ("MISSED", &self.missed),
-            ("skipped", &self.skipped),
-        ] {
-            for line in lines {
-                let _ = writeln!(summary, "- **{name}** {line}");
-            }
-        }
+        let summary = self.summary(scene);
         println!("{summary}");
         self.text.push_str(&summary);
         if let Err(error) = std::fs::write(&scene.report, &self.text) {
@@ -119,9 +129,37 @@ impl Report {
             return ExitCode::FAILURE;
         }
         println!("report: {}", scene.report.display());
-        match self.failed.is_empty() {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
+        match (self.failed.is_empty(), self.not_proven.is_empty()) {
+            (false, _) => ExitCode::FAILURE,
+            (true, true) => ExitCode::SUCCESS,
+            (true, false) => ExitCode::from(NOT_PROVEN),
         }
+    }
+
+    fn summary(&self, scene: &Scene) -> String {
+        let unproven = self.routes.unproven().map_or(0, |(count, _)| count);
+        let mut summary = format!(
+            "\n## Summary\n\n{} checks hold, {} do not, {} goals were missed, {} were skipped, in \
+             {:.0} s with {} processes.\n\nRoutes of cells and runs: {}.\n\nNot proven: {unproven} \
+             cells and runs.\n\n",
+            self.passed,
+            self.failed.len(),
+            self.missed.len(),
+            self.skipped.len(),
+            self.begun.elapsed().as_secs_f64(),
+            scene.started(),
+            self.routes.in_words(),
+        );
+        for (name, lines) in [
+            ("FAILED", &self.failed),
+            ("NOT PROVEN", &self.not_proven),
+            ("MISSED", &self.missed),
+            ("skipped", &self.skipped),
+        ] {
+            for line in lines {
+                let _ = writeln!(summary, "- **{name}** {line}");
+            }
+        }
+        summary
     }
 }

@@ -1,59 +1,40 @@
 //! Where the run takes place: programs, folders, libraries and the time that is left.
 
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::direct::Direct;
+use crate::gpu::OpenGpu;
+use crate::library::{Library, Sources};
+use crate::process::{Ended, run};
+
 /// All of it is to be over by then.
 const LIMIT: Duration = Duration::from_secs(590);
-/// One command is killed after this.
-const COMMAND_LIMIT: Duration = Duration::from_secs(120);
+/// What all parts together write below the folder.
+const ROOM_BYTES: u64 = 3 << 30;
 
 /// The surroundings of the acceptance run.
 pub(crate) struct Scene {
-    /// Folder of `stormlp`, `gpu`, `bare` and, for runs without a GPU, `double`.
+    /// Folder of `stormlp`, `gpu`, `bare` and, for runs without a GPU, the doubles.
     programs: PathBuf,
     /// Work is done here, and removed in the end.
     work: tempfile::TempDir,
     /// Where the report goes.
     pub(crate) report: PathBuf,
-    /// Whether the double stands for the GPU.
-    pub(crate) emulated: bool,
+    /// The double that stands for the GPU, where one does.
+    pub(crate) double: Option<PathBuf>,
     /// Only parts whose name contains this.
     pub(crate) only: Option<String>,
-    library: Option<PathBuf>,
+    library: Option<Library>,
     begun: Instant,
-}
-
-/// How a command ended.
-pub(crate) struct Ended {
-    /// Its exit code; `None` where a signal ended it, or the limit.
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl Ended {
-    /// The report it printed, or what it said instead.
-    pub(crate) fn json(&self) -> Result<Value, String> {
-        match (self.code, serde_json::from_str(&self.stdout)) {
-            (Some(0), Ok(value)) => Ok(value),
-            _ => Err(format!("exit code {:?}: {}", self.code, self.last_words())),
-        }
-    }
-
-    /// The end of what it said on standard error.
-    pub(crate) fn last_words(&self) -> String {
-        let lines: Vec<&str> = self
-            .stderr
-            .lines()
-            .filter(|l| !l.trim().is_empty())
-            .collect();
-        lines[lines.len().saturating_sub(3)..].join(" / ")
-    }
+    started: Cell<u32>,
+    gpu: RefCell<Option<OpenGpu>>,
+    direct: OnceCell<Direct>,
 }
 
 impl Scene {
@@ -64,10 +45,13 @@ impl Scene {
             words.get(at + 1).cloned()
         };
         let here = std::env::current_exe().map_err(|error| error.to_string())?;
-        let programs = value("--programs").map_or_else(
-            || here.parent().map(Path::to_path_buf).unwrap_or_default(),
-            PathBuf::from,
-        );
+        let beside = || here.parent().map(Path::to_path_buf).unwrap_or_default();
+        // Programs run in a folder of their own, so paths are made absolute first.
+        let absolute = |path: PathBuf| {
+            let found = path.canonicalize();
+            found.map_err(|error| format!("{}: {error}", path.display()))
+        };
+        let programs = absolute(value("--programs").map_or_else(beside, PathBuf::from))?;
         for name in ["stormlp", "gpu", "bare"] {
             if !programs.join(name).is_file() {
                 return Err(format!(
@@ -76,30 +60,53 @@ impl Scene {
                 ));
             }
         }
-        let folder = value("--dir").map_or_else(|| PathBuf::from("."), PathBuf::from);
+        let emulated = words.iter().any(|word| word == "--without-gpu");
+        let double = emulated.then(|| match value("--double").as_deref() {
+            None | Some("13") => Ok(programs.join("double")),
+            Some("12") => Ok(programs.join("double-12")),
+            Some(other) => Err(format!("--double {other}: CUDA 12 or 13 has one")),
+        });
+        let double = double.transpose()?;
+        if let Some(double) = double.as_ref().filter(|folder| !folder.exists()) {
+            let folder = double.display();
+            return Err(format!(
+                "{folder} is missing: tests/gpu/accept/pack makes it"
+            ));
+        }
+        let folder = absolute(value("--dir").unwrap_or(".".to_string()).into())?;
+        enough_room(&folder)?;
         let work = tempfile::Builder::new()
             .prefix("stormlp-accept-")
             .tempdir_in(&folder);
-        let emulated = words.iter().any(|word| word == "--without-gpu");
-        if emulated && !programs.join("double/libcufile.so.0").exists() {
-            return Err("there is no double: tests/gpu/accept/pack makes it".to_string());
-        }
         Ok(Self {
             work: work.map_err(|error| format!("{}: {error}", folder.display()))?,
             report: value("--report")
                 .unwrap_or("accept-report.md".to_string())
                 .into(),
-            emulated,
+            double,
             only: value("--only"),
-            library: real_library(&programs),
+            library: Sources::here(&programs).choose()?,
             programs,
             begun: Instant::now(),
+            started: Cell::new(0),
+            gpu: RefCell::new(None),
+            direct: OnceCell::new(),
         })
+    }
+
+    /// Whether the double stands for the GPU.
+    pub(crate) fn emulated(&self) -> bool {
+        self.double.is_some()
     }
 
     /// The time that is left.
     pub(crate) fn left(&self) -> Duration {
         LIMIT.saturating_sub(self.begun.elapsed())
+    }
+
+    /// How many processes were started that open the GPU.
+    pub(crate) fn started(&self) -> u32 {
+        self.started.get()
     }
 
     /// A folder of its own.
@@ -110,8 +117,8 @@ impl Scene {
     }
 
     /// The real libcufile, where there is one.
-    pub(crate) fn real_library(&self) -> Option<&Path> {
-        self.library.as_deref()
+    pub(crate) fn real_library(&self) -> Option<&Library> {
+        self.library.as_ref()
     }
 
     /// What makes up for a missing `/proc/modules`, which some versions of the library wait for.
@@ -122,34 +129,39 @@ impl Scene {
 
     /// A program with the libraries of the scene, whose double does what `fault` says.
     pub(crate) fn program(&self, name: &str, fault: &str) -> Command {
-        let mut command = Command::new(self.programs.join(name));
-        command.current_dir(self.work.path());
-        if self.emulated {
-            let double = self.programs.join("double");
-            command.env("STORMLP_LIBCUFILE", double.join("libcufile.so.0"));
-            command.env("LD_LIBRARY_PATH", double);
-            command.env("DOUBLE_FAULT", fault);
-        } else {
-            self.library.iter().for_each(|library| {
-                command.env("STORMLP_LIBCUFILE", library);
-            });
-            self.shim().iter().for_each(|shim| {
-                command.env("LD_PRELOAD", shim);
-            });
+        match &self.double {
+            None => self.with_library(name, self.library.as_ref()),
+            Some(double) => {
+                let mut command = self.bare_program(name);
+                command.env("STORMLP_LIBCUFILE", double.join("libcufile.so.0"));
+                command.env("LD_LIBRARY_PATH", double);
+                command.env("DOUBLE_FAULT", fault);
+                command
+            }
         }
-        command
     }
 
     /// A program with the real library on host memory, where there is one.
     pub(crate) fn on_host_memory(&self, name: &str) -> Option<Command> {
-        let library = self.real_library()?;
-        let mut command = Command::new(self.programs.join(name));
-        command.current_dir(self.work.path());
-        command.env("STORMLP_LIBCUFILE", library);
+        Some(self.with_library(name, Some(self.real_library()?)))
+    }
+
+    fn with_library(&self, name: &str, library: Option<&Library>) -> Command {
+        let mut command = self.bare_program(name);
+        if let Some(library) = library {
+            command.env("STORMLP_LIBCUFILE", &library.path);
+        }
         if let Some(shim) = self.shim() {
             command.env("LD_PRELOAD", shim);
         }
-        Some(command)
+        command
+    }
+
+    fn bare_program(&self, name: &str) -> Command {
+        self.started.set(self.started.get() + 1);
+        let mut command = Command::new(self.programs.join(name));
+        command.current_dir(self.work.path());
+        command
     }
 
     /// Words of `stormlp`, the double taking the direct route.
@@ -163,94 +175,47 @@ impl Scene {
         self.stormlp(&format!("{words} --format json")).json()
     }
 
+    /// The direct route of this machine, found out once.
+    pub(crate) fn direct(&self) -> &Direct {
+        self.direct.get_or_init(|| Direct::find(self))
+    }
+
+    /// The GPU, kept open from the first question on, so that no process has to wake it.
+    pub(crate) fn gpu<T>(
+        &self,
+        ask: impl FnOnce(&mut OpenGpu) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let mut gpu = self.gpu.borrow_mut();
+        let open = match &mut *gpu {
+            Some(open) => open,
+            none => none.insert(OpenGpu::open(self.program("bare", "").args(["hold", "0"]))?),
+        };
+        ask(open)
+    }
+
     /// Free memory of the GPU in bytes, as CUDA says.
     pub(crate) fn free_memory(&self) -> Result<u64, String> {
-        let told = run(self.program("bare", "").args(["memory", "0"])).json()?;
-        told["free_bytes"]
-            .as_u64()
-            .ok_or("it does not say".to_string())
+        self.gpu(OpenGpu::free_bytes)
     }
 }
 
-/// Runs a command to its end, or to the limit.
-pub(crate) fn run(command: &mut Command) -> Ended {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    match command.spawn() {
-        Ok(child) => attend(child, COMMAND_LIMIT),
-        Err(error) => Ended {
-            code: None,
-            stdout: String::new(),
-            stderr: format!("{}: {error}", command.get_program().display()),
-        },
+/// Whether the folder has room for what the parts write.
+fn enough_room(folder: &Path) -> Result<(), String> {
+    match room(folder) {
+        Some(bytes) if bytes < ROOM_BYTES => Err(format!(
+            "{} has {} MiB free, and {} MiB are needed: name another folder with --dir",
+            folder.display(),
+            bytes >> 20,
+            ROOM_BYTES >> 20
+        )),
+        _ => Ok(()),
     }
 }
 
-/// Waits for a child that was started with pipes; kills it at the limit.
-pub(crate) fn attend(child: Child, limit: Duration) -> Ended {
-    let id = child.id();
-    let waits = std::thread::spawn(move || child.wait_with_output());
-    let begun = Instant::now();
-    while !waits.is_finished() {
-        if begun.elapsed() > limit {
-            signal(id, "KILL");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    match waits.join().unwrap() {
-        Ok(Output {
-            status,
-            stdout,
-            stderr,
-        }) => Ended {
-            code: status.code(),
-            stdout: text(stdout),
-            stderr: text(stderr),
-        },
-        Err(error) => Ended {
-            code: None,
-            stdout: String::new(),
-            stderr: error.to_string(),
-        },
-    }
+/// Free bytes of a file system; `None` where it is not told.
+pub(crate) fn room(folder: &Path) -> Option<u64> {
+    let told = run(Command::new("df").arg("-Pk").arg(folder));
+    let line = told.stdout.lines().nth(1)?;
+    let kib: u64 = line.split_whitespace().nth(3)?.parse().ok()?;
+    Some(kib << 10)
 }
-
-/// Sends a signal to a process of ours.
-pub(crate) fn signal(process: u32, name: &str) {
-    let _ = Command::new("kill")
-        .arg(format!("-{name}"))
-        .arg(process.to_string())
-        .status();
-}
-
-/// The library that the environment names, that lies with the programs, or in a Python package.
-fn real_library(programs: &Path) -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os("STORMLP_LIBCUFILE") {
-        return Some(PathBuf::from(named));
-    }
-    let carried = programs.join("libcufile.so.0");
-    if carried.exists() {
-        return Some(carried);
-    }
-    let found = Command::new("sh")
-        .args(["-c", FIND_LIBRARY])
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    let text = String::from_utf8_lossy(&found.stdout);
-    text.lines()
-        .next()
-        .map(PathBuf::from)
-        .filter(|path| path.exists())
-}
-
-/// Where toolkits and Python packages have it; what the loader finds by itself comes first.
-const FIND_LIBRARY: &str = "\
-ldconfig -p | sed -n 's/.*libcufile.so.0.*=> //p' | head -1
-ls -d /usr/local/cuda*/targets/*/lib/libcufile.so.0 /usr/local/cuda*/lib64/libcufile.so.0 | head -1
-ls -d /usr/lib/python3*/*-packages /usr/local/lib/python3*/*-packages \"$HOME\"/.local/lib/python3*/site-packages \
-  /opt/*/lib/python3*/site-packages /opt/*/*/lib/python3*/site-packages 2>/dev/null | while read -r folder; do
-  ls \"$folder\"/nvidia/cu13/lib/libcufile.so.0 \"$folder\"/nvidia/cufile/lib/libcufile.so.0; done 2>/dev/null | head -1";

@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::time::Duration;
 
+use crate::process::{Ended, Running, TO_START, has_measured, run};
 use crate::report::Report;
-use crate::scene::{Ended, Scene, attend, run};
+use crate::scene::Scene;
 
 pub(crate) fn all(scene: &Scene, report: &mut Report) {
     out_of_memory(scene, report);
@@ -17,7 +18,7 @@ pub(crate) fn all(scene: &Scene, report: &mut Report) {
 /// Whether a run ended with one of these exit codes and these words.
 fn told(ended: &Ended, codes: &[i32], words: &str) -> Result<String, String> {
     let said = format!("{}{}", ended.stdout, ended.stderr);
-    let end = format!("exit code {:?}: {}", ended.code, ended.last_words());
+    let end = ended.in_words();
     let right = ended.code.is_some_and(|code| codes.contains(&code)) && said.contains(words);
     if right {
         Ok(end)
@@ -36,7 +37,7 @@ fn out_of_memory(scene: &Scene, report: &mut Report) {
     );
     let mut command = scene.program("stormlp", "out-of-memory");
     let ended = run(command.args(words.split_whitespace()));
-    let words = if scene.emulated {
+    let words = if scene.emulated() {
         "CUDA_ERROR"
     } else {
         "CUDA_ERROR_OUT_OF_MEMORY"
@@ -88,33 +89,29 @@ fn no_visible_device(scene: &Scene, report: &mut Report) {
 
 /// A file that is cut short while it is read.
 fn truncated(scene: &Scene, report: &mut Report) {
-    let folder = scene.folder("truncated");
     for path in ["gds", "gds-batch", "cpu-gpu"] {
-        let words = format!(
-            "gds --dir {} --path {path} --device cuda:0 --io-size 1M --threads 1 --duration 20s \
-             --file-size 64M --cache as-is",
-            folder.display()
-        );
-        let mut command = scene.program("stormlp", "direct");
-        command.args(words.split_whitespace());
-        command.stdin(std::process::Stdio::null());
-        command
-            .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped());
-        let verdict = command
-            .spawn()
-            .map_err(|error| error.to_string())
-            .and_then(|child| {
-                std::thread::sleep(Duration::from_secs(if scene.emulated { 1 } else { 5 }));
-                let file = File::options().write(true).open(folder.join("stormlp.0"));
-                file.and_then(|file| file.set_len(1 << 20))
-                    .map_err(|error| error.to_string())?;
-                told(&attend(child, Duration::from_secs(15)), &[5], "truncated")
-            });
-        report.check(&format!("a file truncated while {path} reads it"), verdict);
-        let _ = std::fs::remove_file(folder.join("stormlp.0"));
-        let _ = std::fs::remove_file(folder.join(".stormlp-data.json"));
+        let what = format!("a file truncated while {path} reads it");
+        report.check(&what, truncated_under(scene, path));
     }
+}
+
+fn truncated_under(scene: &Scene, path: &str) -> Result<String, String> {
+    let folder = scene.folder(&format!("truncated-{path}"));
+    let results = folder.join("results");
+    let words = format!(
+        "gds --dir {} --results-dir {} --path {path} --device cuda:0 --io-size 1M --threads 1 \
+         --duration 500ms --repeat 40 --file-size 64M --cache as-is",
+        folder.display(),
+        results.display()
+    );
+    let mut command = scene.program("stormlp", "direct");
+    let mut running = Running::start(command.args(words.split_whitespace()))?;
+    running.until("a measured cell", TO_START, || has_measured(&results))?;
+    let file = File::options().write(true).open(folder.join("stormlp.0"));
+    file.and_then(|file| file.set_len(1 << 20))
+        .map_err(|error| format!("the file cannot be cut short: {error}"))?;
+    let ended = running.attend(Duration::from_secs(15), |_| {});
+    told(&ended, &[5], "truncated")
 }
 
 /// Where the direct route cannot be had, `--require-gds` fails and says why.
@@ -129,11 +126,7 @@ fn fallback(scene: &Scene) -> Result<String, String> {
     let mut command = scene.program("stormlp", "");
     let ended = run(command.args(words.split_whitespace()));
     match ended.code {
-        Some(4 | 5) => Ok(format!(
-            "exit code {:?}: {}",
-            ended.code,
-            ended.last_words()
-        )),
-        code => Err(format!("exit code {code:?}: {}", ended.last_words())),
+        Some(4 | 5) => Ok(ended.in_words()),
+        _ => Err(ended.in_words()),
     }
 }

@@ -1,5 +1,7 @@
 //! What was asked for; nothing checked against the machine.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use super::choice::{CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
@@ -25,6 +27,9 @@ pub struct CheckpointRequest {
     pub scale: Option<ScaleChoice>,
     /// Whether MLPerf's closed rules bind the run.
     pub closed: bool,
+    /// Folders for results that lie on the file system of the checkpoints, as far as that is known.
+    #[serde(default)]
+    pub results_beside_data: Vec<PathBuf>,
     /// Whether nothing is to be touched.
     pub dry_run: bool,
     /// Checkpoints to save.
@@ -160,6 +165,7 @@ impl CheckpointRequest {
             ranks: None,
             scale: None,
             closed: false,
+            results_beside_data: Vec::new(),
             dry_run: false,
             writes: None,
             reads: None,

@@ -3,6 +3,8 @@
 //! Of a closed run only the folder of the checkpoints may be chosen, and whether saves and
 //! restores are two runs or one. Everything else is as the edition (the profile) has it.
 
+use std::path::PathBuf;
+
 use super::builtin;
 use super::choice::{CheckpointProfile, FsyncPolicy, ScaleChoice};
 use super::plan::CheckpointPlan;
@@ -12,6 +14,7 @@ use super::transport;
 use super::workload::{CheckpointWorkload, Mode};
 use crate::facts::HostFacts;
 use crate::path::PathKind;
+use crate::printable::printable;
 use crate::problem::Problems;
 use crate::transport::EngineChoice;
 use crate::units::ByteSize;
@@ -40,6 +43,7 @@ pub(super) fn closed_problems(
         of_the_model(request, plan),
         of_the_order(request, plan, host),
         of_transfers(request, plan),
+        of_results(request, plan),
     ];
     for (_, what) in rules.into_iter().flatten().filter(|(holds, _)| !holds) {
         problems.plan(
@@ -150,6 +154,21 @@ fn of_the_order(request: &CheckpointRequest, plan: &CheckpointPlan, host: &HostF
             "--profile native is no edition of MLPerf's; v2 and v3 are".to_string(),
         ),
     ]
+}
+
+/// Since v3 results are on another file system than the checkpoints.
+fn of_results(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule> {
+    let beside = request.results_beside_data.iter();
+    let rule = |folder: &PathBuf| {
+        let folder = folder.display().to_string();
+        let folder = printable(&folder);
+        let what = format!(
+            "results go to {folder}, which is on the file system of the checkpoints; use another \
+             one (--results-dir, --mlperf-output)"
+        );
+        (plan.profile != CheckpointProfile::V3, what)
+    };
+    beside.map(rule).collect()
 }
 
 /// How bytes are moved: as the edition does, which leaves nothing to tune.

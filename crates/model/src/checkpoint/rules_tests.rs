@@ -14,7 +14,7 @@ fn closed(model: &str, change: impl Fn(&mut CheckpointRequest)) -> CheckpointReq
 #[test]
 fn closed_rules_are_held_one_by_one() {
     type Change = fn(&mut CheckpointRequest);
-    let breaches: [(Change, &str); 13] = [
+    let breaches: [(Change, &str); 14] = [
         (
             |r| r.writes = Some(3),
             "3 writes and 3 reads; it is 10 of both",
@@ -43,6 +43,13 @@ fn closed_rules_are_held_one_by_one() {
         ),
         (|r| r.ranks = Some(128), "128 ranks; llama3-70b has 64"),
         (|r| r.folders.push("b".into()), "2 directories"),
+        (
+            |r| {
+                r.profile = CheckpointProfile::V3;
+                r.results_beside_data = vec!["/ckpt/results".into()];
+            },
+            "results go to /ckpt/results, which is on the file system of the checkpoints",
+        ),
     ];
     for (change, part) in breaches {
         let problems = whats(&closed("llama3-70b", change), &facts(100_000 * GIB));
@@ -50,12 +57,14 @@ fn closed_rules_are_held_one_by_one() {
         assert!(problems[0].contains(part), "{part}: {problems:?}");
     }
     type Allowed = fn(&mut CheckpointRequest);
-    let allowed: [Allowed; 6] = [
+    let allowed: [Allowed; 7] = [
         |_| {},
         |r| r.reads = Some(0),
         |r| r.streams = Some(1),
         |r| r.chunk_bytes = Some(1 << 20),
         |r| r.cold = true,
+        // v2 has no rule of where results go.
+        |r| r.results_beside_data = vec!["/ckpt/results".into()],
         |r| {
             r.profile = CheckpointProfile::V3;
             r.path = PathKind::Cpu;

@@ -1,5 +1,7 @@
 //! What was asked for on the command line, over what the workload says.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -89,6 +91,8 @@ pub struct TrainRequest {
     pub runs: Option<u32>,
     /// `--closed`: whether MLPerf's closed rules bind the run.
     pub closed: bool,
+    /// Folders for results that lie on the dataset's file system, as far as that is known.
+    pub results_beside_data: Vec<PathBuf>,
     /// `--threads`: I/O threads; `None` takes as many as the path and the CPUs want.
     pub threads: Option<u32>,
     /// Whether the times of every step are to be kept (`--mlperf-output`).

@@ -12,6 +12,7 @@ use super::request::{StorageKind, TrainRequest};
 use super::workload::Workload;
 use crate::facts::HostFacts;
 use crate::path::PathKind;
+use crate::printable::printable;
 use crate::problem::Problems;
 use crate::transport::EngineChoice;
 use crate::units::counted;
@@ -60,6 +61,8 @@ struct Edition {
     of_parameters: &'static str,
     of_data: &'static str,
     of_runs: &'static str,
+    /// That results are on another file system than data; v2.0 has no such rule.
+    of_results: Option<&'static str>,
 }
 
 const V2: Edition = Edition {
@@ -76,6 +79,7 @@ const V2: Edition = Edition {
     of_parameters: "10.1",
     of_data: "7",
     of_runs: "6.6",
+    of_results: None,
 };
 
 const V3: Edition = Edition {
@@ -89,6 +93,7 @@ const V3: Edition = Edition {
     of_parameters: "3.6.2",
     of_data: "3.1.2",
     of_runs: "2.1.17",
+    of_results: Some("3.4.1/3.4.2"),
 };
 
 /// Finds the rules a closed run would break; none when it is not closed.
@@ -124,6 +129,7 @@ pub(super) fn closed_problems(
     }
     broken.extend(transfers(request, plan, edition));
     broken.extend(data(plan, host, edition));
+    broken.extend(results(request, edition));
     if plan.runs != CLOSED_RUNS + 1 {
         let asked = request.runs.unwrap_or(1);
         let what = format!(
@@ -226,6 +232,25 @@ fn transfers(
     let broken = rules.into_iter().filter(|(broken, _)| *broken);
     broken
         .map(|(_, what)| (edition.of_parameters, what))
+        .collect()
+}
+
+/// Results that share the file system of the dataset.
+fn results(request: &TrainRequest, edition: &Edition) -> Vec<(&'static str, String)> {
+    let Some(rule) = edition.of_results else {
+        return Vec::new();
+    };
+    let beside = request.results_beside_data.iter();
+    beside
+        .map(|folder| {
+            let folder = folder.display().to_string();
+        let folder = printable(&folder);
+            let what = format!(
+                "results go to {folder}, which is on the dataset's file system; use another one \
+                 (--results-dir, --mlperf-output)"
+            );
+            (rule, what)
+        })
         .collect()
 }
 

@@ -83,6 +83,20 @@ fn every_broken_rule_is_named_with_its_number() {
 }
 
 #[test]
+fn since_v3_results_are_on_another_file_system_than_data() {
+    let beside = |profile| {
+        broken(&[], 3500, move |request| {
+            request.profile = Some(profile);
+            request.results_beside_data = vec!["/data/results".into()];
+        })
+    };
+    let rule = "rule 3.4.1/3.4.2 of v3.0: results go to /data/results, which is on the dataset's";
+    let of_v3 = beside(Profile::V3);
+    assert!(of_v3.iter().any(|what| what.starts_with(rule)), "{of_v3:?}");
+    assert_eq!(beside(Profile::V2), [""; 0]);
+}
+
+#[test]
 fn only_the_editions_own_workloads_are_closed() {
     let found = broken(&[], 3500, |request| request.profile = Some(Profile::V3));
     assert!(

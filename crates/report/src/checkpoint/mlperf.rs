@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use stormlp_model::checkpoint::{
     CheckpointPlan, CheckpointProfile, CheckpointReport, CheckpointResult, FsyncPolicy,
-    PhaseSummary,
+    PhaseSummary, gib_per_second,
 };
 use stormlp_model::names::file_name;
 use stormlp_model::units::GIB;
@@ -50,15 +50,26 @@ pub fn files(report: &CheckpointReport, taken: &dyn Fn(&str) -> bool) -> Vec<Out
         config: config.clone(),
         mark: mark(report),
     };
-    vec![
-        file("summary.json", pretty(&summary(report))),
-        file("0_per_epoch_stats.json", pretty(&per_epoch_stats(report))),
+    let mut files = vec![file("summary.json", pretty(&summary(report)))];
+    for rank in 0..plan.scaling.ranks {
+        let stats = per_epoch_stats(report, rank);
+        files.push(file(
+            &format!("{rank}_per_epoch_stats.json"),
+            pretty(&stats),
+        ));
+        files.push(file(
+            &format!("{rank}_output.json"),
+            pretty(&output(report)),
+        ));
+    }
+    files.extend([
         // JSON is YAML that quotes every word.
         file("dlio_config/config.yaml", pretty(&config)),
         file("dlio_config/overrides.yaml", override_list(&overrides)),
         file("dlio_config/hydra.yaml", hydra(&plan.model, &folder)),
         metadata.file(),
-    ]
+    ]);
+    files
 }
 
 /// The workload as it ran, with DLIO's keys.
@@ -177,12 +188,10 @@ fn phase_metrics(
     name: &str,
     phase: &PhaseSummary,
 ) -> Map<String, Value> {
-    let plan = &report.plan;
-    // Under ZeRO 2 DLIO divides more bytes than it wrote.
-    let counted = plan.dlio_counted_bytes as f64 / plan.total_bytes.max(1) as f64;
-    let (values, factor) = match plan.profile {
-        CheckpointProfile::V2 | CheckpointProfile::V3 => (phase.dlio, counted),
-        CheckpointProfile::Native => (phase.all_ranks, 1.0),
+    let factor = counted_share(&report.plan);
+    let values = match report.plan.profile {
+        CheckpointProfile::V2 | CheckpointProfile::V3 => phase.dlio,
+        CheckpointProfile::Native => phase.all_ranks,
     };
     let entry = |key: &str, value: f64| (format!("{name}_checkpoint_{key}"), json!(value));
     Map::from_iter([
@@ -196,8 +205,19 @@ fn phase_metrics(
     ])
 }
 
-/// `0_per_epoch_stats.json`.
-pub(super) fn per_epoch_stats(report: &CheckpointReport) -> Value {
+/// What DLIO counts as written of what it wrote: under ZeRO 2 it divides more bytes.
+fn counted_share(plan: &CheckpointPlan) -> f64 {
+    match plan.profile {
+        CheckpointProfile::V2 | CheckpointProfile::V3 => {
+            plan.dlio_counted_bytes as f64 / plan.total_bytes.max(1) as f64
+        }
+        CheckpointProfile::Native => 1.0,
+    }
+}
+
+/// `RANK_per_epoch_stats.json`: every rank times each checkpoint by itself, and divides the size of
+/// the whole checkpoint by its own time.
+pub(super) fn per_epoch_stats(report: &CheckpointReport, rank: u64) -> Value {
     let started = &report.head.started_at;
     let mut epoch = json!({ "start": iso_after(started, 0.0) });
     let phases = [
@@ -206,7 +226,11 @@ pub(super) fn per_epoch_stats(report: &CheckpointReport) -> Value {
     ];
     for (name, results) in phases {
         for (number, result) in (1..).zip(results) {
-            epoch[format!("{name}_ckpt{number}")] = phase_stats(started, result);
+            let own = result.ranks.iter().find(|own| own.rank == rank);
+            if let Some(own) = own {
+                let seconds = own.duration_seconds;
+                epoch[format!("{name}_ckpt{number}")] = phase_stats(report, result, seconds);
+            }
         }
     }
     let seconds = report.results.elapsed_seconds;
@@ -215,12 +239,25 @@ pub(super) fn per_epoch_stats(report: &CheckpointReport) -> Value {
     json!({ "1": epoch })
 }
 
-fn phase_stats(started: &str, result: &CheckpointResult) -> Value {
-    let (at, seconds) = (result.started_at_seconds, result.duration_seconds.rank0);
+fn phase_stats(report: &CheckpointReport, result: &CheckpointResult, seconds: f64) -> Value {
+    let (started, at) = (&report.head.started_at, result.started_at_seconds);
     json!({
         "start": iso_after(started, at),
         "end": iso_after(started, at + seconds),
         "duration": seconds,
-        "throughput": result.gib_per_second.rank0,
+        "throughput": gib_per_second(result.bytes, seconds) * counted_share(&report.plan),
     })
+}
+
+/// `RANK_output.json`: the host, and the lists of steps, which a run without training has none of.
+fn output(report: &CheckpointReport) -> Value {
+    let is_v3 = report.plan.profile == CheckpointProfile::V3;
+    let mut all = Value::Object(mlperf::host(&report.head.host, is_v3));
+    let started = &report.head.started_at;
+    all["1"] = json!({
+        "start": iso_after(started, 0.0),
+        "load": {}, "proc": {}, "throughput": {}, "au": {}, "compute": {},
+        "end": iso_after(started, report.results.elapsed_seconds),
+    });
+    all
 }

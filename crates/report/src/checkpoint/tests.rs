@@ -174,9 +174,13 @@ fn mlperfs_summary_is_rank_0s_stopwatch() {
     );
     assert_eq!(summary["start"], "2026-01-31T23:59:55.000000");
     assert_eq!(summary["end"], "2026-02-01T00:00:15.000000");
-    let stats = mlperf::per_epoch_stats(&report(1.0));
+    let stats = mlperf::per_epoch_stats(&report(1.0), 0);
     assert_eq!(stats["1"]["save_ckpt2"]["throughput"], 2.0);
     assert_eq!(stats["1"]["duration"], "20.00");
+    // Each rank has its own, and divides all bytes by it.
+    let stats = mlperf::per_epoch_stats(&report(1.0), 1);
+    assert_eq!(stats["1"]["save_ckpt2"]["duration"], 4.0);
+    assert_eq!(stats["1"]["save_ckpt2"]["throughput"], 0.5);
 }
 
 /// A small run, for the tests of every renderer.

@@ -6,6 +6,7 @@ mod saver;
 
 use std::fs;
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -107,19 +108,35 @@ impl OutputArgs {
         })
     }
 
-    /// Prints a plan in place of a result.
+    /// Of the folders that results would go to, `other` among them, those on the file system of one
+    /// of `data`.
+    pub(crate) fn beside<'a>(
+        &self,
+        data: impl IntoIterator<Item = &'a Path>,
+        other: Option<&Path>,
+    ) -> Vec<PathBuf> {
+        let data: Vec<u64> = data.into_iter().filter_map(file_system).collect();
+        let results = self.results_dir.clone().unwrap_or_else(results_folder);
+        let all = [Some(results), other.map(Path::to_path_buf)];
+        let shared =
+            |folder: &PathBuf| file_system(folder).is_some_and(|found| data.contains(&found));
+        all.into_iter().flatten().filter(shared).collect()
+    }
+
+    /// Prints a plan in place of a result. Of a `closed` one it matters where results would go.
     ///
     /// # Errors
     /// When an option has no effect on a plan.
     pub(crate) fn print_plan<T: serde::Serialize>(
         &self,
         plan: &T,
+        closed: bool,
         document: impl FnOnce(&T) -> Document,
     ) -> Result<(), Failure> {
         let vain = [
             ("--export", !self.show.export.is_empty()),
             ("--baseline", self.show.baseline.is_some()),
-            ("--results-dir", self.results_dir.is_some()),
+            ("--results-dir", self.results_dir.is_some() && !closed),
         ];
         if let Some((option, _)) = vain.into_iter().find(|(_, given)| *given) {
             return Err(Failure::usage(format!(
@@ -135,6 +152,13 @@ impl OutputArgs {
             )),
         }
     }
+}
+
+/// The file system that a folder is on, or will be made on.
+fn file_system(folder: &Path) -> Option<u64> {
+    let folder = std::path::absolute(folder).ok()?;
+    let found = folder.ancestors().find_map(|part| fs::metadata(part).ok());
+    found.map(|facts| facts.dev())
 }
 
 impl ShowArgs {

@@ -284,6 +284,7 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
         ranks: args.size.ranks,
         scale: args.size.scale,
         closed: args.size.closed,
+        results_beside_data: Vec::new(),
         dry_run: args.dry_run,
         writes: args.order.writes,
         reads: args.order.reads,

@@ -34,9 +34,14 @@ pub(crate) use args::Args;
 
 /// Prints the plan, runs it, or removes what earlier runs left.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    let request = args::request(&args)?;
+    let mut request = args::request(&args)?;
     if args.clean {
         return clean_folders(&request);
+    }
+    if request.closed {
+        let folders = request.folders.iter().map(Location::folder);
+        let other = args.mlperf_output.as_deref();
+        request.results_beside_data = args.output.beside(folders, other);
     }
     let host = host_facts(&request, session)?;
     if request.dry_run {
@@ -184,7 +189,7 @@ fn dry_run(
         plan,
         problems: &resolution.problems,
     };
-    output.print_plan(&dry_run, checkpoint::dry_run)?;
+    output.print_plan(&dry_run, plan.closed, checkpoint::dry_run)?;
     // A plan that is too large for this machine is what a dry run may be for.
     match resolution.problems.kind() {
         ProblemKind::Capacity => Ok(()),

@@ -83,7 +83,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let facts = host_facts(&request, session)?;
     let plan = plan(&request, &facts)?;
     if args.dry_run {
-        return args.output.print_plan(&plan, matrix::plan);
+        return args.output.print_plan(&plan, false, matrix::plan);
     }
     let delivery = args.output.open(ReportKind::Gds, columns)?;
     let run = match saved {

@@ -77,7 +77,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let mut workload = args::workload(&args.workload)?;
     check_phases(&workload, &args.workload.workload)?;
-    let request = request(&args, &workload)?;
+    let mut request = request(&args, &workload)?;
     let facts = facts(&request, session)?;
     let name = &args.workload.workload;
     let data = match is_null(&request) {
@@ -85,6 +85,11 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         false => data::find(&workload, &request, &args.data, name, &facts, session)?,
     };
     workload.dataset = data.spec;
+    if request.closed && !is_null(&request) {
+        let folder = data.inventory.folder.folder();
+        let other = args.mlperf_output.as_deref();
+        request.results_beside_data = args.output.beside([folder], other);
+    }
     let Resolved {
         plan,
         warnings: of_plan,
@@ -95,7 +100,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         if let Some(dataset) = &data.to_make {
             dataset.announce("a run would first make", session);
         }
-        return args.output.print_plan(&plan, |plan| {
+        return args.output.print_plan(&plan, plan.closed, |plan| {
             let mut document = stormlp_report::training::plan(plan);
             document.warn(&warnings);
             document

@@ -1,0 +1,77 @@
+//! The GPU, kept open by one process: what wakes a GPU takes seconds where its driver lets it sleep
+//! as soon as nobody has it open.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::process::run;
+
+/// To wake eight GPUs takes some ten seconds.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A process that has the GPU open and answers questions.
+pub(crate) struct OpenGpu {
+    child: Child,
+    questions: ChildStdin,
+    answers: Receiver<String>,
+    /// How long it took to open it.
+    pub(crate) opened_in: Duration,
+}
+
+impl OpenGpu {
+    /// Starts `bare hold`.
+    pub(crate) fn open(command: &mut Command) -> Result<Self, String> {
+        let begun = Instant::now();
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        let (Some(questions), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("it has no pipes".to_string());
+        };
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || {
+            let lines = BufReader::new(answers).lines().map_while(Result::ok);
+            lines.for_each(|line| drop(sender.send(line)));
+        });
+        let mut open = Self {
+            child,
+            questions,
+            answers: receiver,
+            opened_in: Duration::ZERO,
+        };
+        open.free_bytes()?;
+        open.opened_in = begun.elapsed();
+        Ok(open)
+    }
+
+    /// Free memory of the GPU.
+    pub(crate) fn free_bytes(&mut self) -> Result<u64, String> {
+        let silent = |_| "the process that holds the GPU does not answer".to_string();
+        writeln!(self.questions, "memory").map_err(|error| error.to_string())?;
+        let line = self.answers.recv_timeout(LIMIT).map_err(silent)?;
+        let told: Value = serde_json::from_str(&line).map_err(|_| line.clone())?;
+        told["free_bytes"].as_u64().ok_or(line)
+    }
+}
+
+impl Drop for OpenGpu {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        // It is gone at once, or waits in the kernel and is left.
+        std::thread::sleep(Duration::from_millis(20));
+        let _ = self.child.try_wait();
+    }
+}
+
+/// Whether the driver lets GPUs sleep as soon as nobody has them open; `None` where that is not told.
+pub(crate) fn persistence_is_off() -> Option<bool> {
+    let words = ["--query-gpu=persistence_mode", "--format=csv,noheader"];
+    let told = run(Command::new("nvidia-smi").args(words));
+    (told.code == Some(0)).then(|| told.stdout.contains("Disabled"))
+}

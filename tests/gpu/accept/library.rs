@@ -1,0 +1,89 @@
+//! Which libcufile the run takes, and why.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A libcufile and why it was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Library {
+    pub(crate) path: PathBuf,
+    pub(crate) why: &'static str,
+}
+
+/// Where one may come from, in this order: what was named, what the machine has, what was carried.
+pub(crate) struct Sources {
+    /// `STORMLP_LIBCUFILE`.
+    pub(crate) named: Option<OsString>,
+    /// What the machine's loader, its toolkits and its Python packages have.
+    pub(crate) own: Vec<PathBuf>,
+    /// Beside the programs.
+    pub(crate) carried: PathBuf,
+}
+
+impl Sources {
+    /// Those of this machine.
+    pub(crate) fn here(programs: &Path) -> Self {
+        Self {
+            named: std::env::var_os("STORMLP_LIBCUFILE").filter(|path| !path.is_empty()),
+            own: on_this_machine(),
+            carried: programs.join("libcufile.so.0"),
+        }
+    }
+
+    /// The library to take; `None` where there is none.
+    ///
+    /// # Errors
+    /// When the one that was named is not there.
+    pub(crate) fn choose(&self) -> Result<Option<Library>, String> {
+        if let Some(named) = &self.named {
+            return named_library(Path::new(named)).map(Some);
+        }
+        let own = self.own.iter().find(|path| path.exists());
+        let own = own.map(|path| (path, "it is this machine's own"));
+        let carried = self.carried.exists().then_some(&self.carried);
+        let carried = carried.map(|path| (path, "it was carried here: this machine has none"));
+        Ok(own.or(carried).map(|(path, why)| Library {
+            path: path.clone(),
+            why,
+        }))
+    }
+}
+
+/// The library that was named. Programs run in folders of their own, so a path is made absolute; a
+/// name without a folder is for the loader to find.
+fn named_library(named: &Path) -> Result<Library, String> {
+    let path = match named.components().count() {
+        1 => named.to_path_buf(),
+        _ => named
+            .canonicalize()
+            .map_err(|error| format!("STORMLP_LIBCUFILE names {}: {error}", named.display()))?,
+    };
+    Ok(Library {
+        path,
+        why: "STORMLP_LIBCUFILE names it",
+    })
+}
+
+/// What the machine has, what the loader finds by itself first.
+fn on_this_machine() -> Vec<PathBuf> {
+    let found = Command::new("sh")
+        .args(["-c", FIND])
+        .stderr(Stdio::null())
+        .output();
+    let text = found.map_or_else(|_| Vec::new(), |found| found.stdout);
+    String::from_utf8_lossy(&text)
+        .lines()
+        .map(PathBuf::from)
+        .collect()
+}
+
+/// The newest toolkit is the last of them by version.
+const FIND: &str = "\
+PATH=$PATH:/sbin:/usr/sbin
+ldconfig -p | sed -n 's/.*libcufile.so.0.*=> //p' | head -1
+ls -d /usr/local/cuda/targets/*/lib/libcufile.so.0 /usr/local/cuda/lib64/libcufile.so.0 | head -1
+ls -d /usr/local/cuda-*/targets/*/lib/libcufile.so.0 /usr/local/cuda-*/lib64/libcufile.so.0 | sort -rV | head -1
+ls -d /usr/lib/python3*/*-packages /usr/local/lib/python3*/*-packages \"$HOME\"/.local/lib/python3*/site-packages \
+  /opt/*/lib/python3*/site-packages /opt/*/*/lib/python3*/site-packages | while read -r folder; do
+  ls \"$folder\"/nvidia/cu13/lib/libcufile.so.0 \"$folder\"/nvidia/cufile/lib/libcufile.so.0; done | head -1";

@@ -1,0 +1,268 @@
+//! By which route bytes must have gone, and whether the evidence of a run shows that they did.
+
+use serde_json::Value;
+
+/// The route that bytes must have taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// A direct route of cuFile, all of them.
+    Direct,
+    /// A direct route, at least some of them: the ends of files need not be aligned.
+    SomeDirect,
+    /// cuFile's POSIX calls: they end in host memory, or this machine has no direct route.
+    Compat,
+    /// cuFile may choose, and its evidence must say what it chose.
+    Either,
+}
+
+/// How bytes went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// By the CPU, on a path that is not cuFile's.
+    Cpu,
+    Direct,
+    Compat,
+    /// Part direct, part by POSIX calls.
+    Mixed,
+}
+
+/// What the evidence shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Finding {
+    /// A route, with what proves it.
+    Proven(Route, String),
+    /// Nothing, and what would prove it.
+    NotProven(String),
+}
+
+/// A path's evidence, as reports have it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claim<'a> {
+    /// The path that was asked for.
+    pub(crate) asked: &'a str,
+    pub(crate) evidence: &'a Value,
+    /// How many transfers there were, where that is known.
+    pub(crate) transfers: Option<u64>,
+}
+
+impl Claim<'_> {
+    fn ran(&self) -> Option<&str> {
+        self.evidence["effective_path"].as_str()
+    }
+
+    fn summary(&self) -> &str {
+        self.evidence["summary"].as_str().unwrap_or("no evidence")
+    }
+
+    fn count(&self, key: &str) -> Option<u64> {
+        self.evidence["cufile"][key].as_u64()
+    }
+
+    /// Holds what is claimed against its evidence and against what must be.
+    ///
+    /// # Errors
+    /// When they contradict each other.
+    pub(crate) fn judge(&self, expected: Expected) -> Result<Finding, String> {
+        if !self.asked.starts_with("gds") {
+            return self.by_the_cpu();
+        }
+        let finding = match self.evidence["cufile"]["proof"].as_str() {
+            Some("counters") => Finding::Proven(self.by_counters()?, "counters".to_string()),
+            Some("nvidia_fs") => Finding::Proven(self.by_nvidia_fs()?, "nvidia-fs".to_string()),
+            Some("compat_forbidden") => {
+                let forbidden = self.evidence["cufile"]["compat_mode_allowed"] == false;
+                if !forbidden || self.ran() != Some(self.asked) {
+                    return Err(self.contradiction("compatibility mode is said to be forbidden"));
+                }
+                Finding::Proven(Route::Direct, "compat_forbidden".to_string())
+            }
+            Some("elimination") if self.ran() == Some("gds-compat") => {
+                Finding::Proven(Route::Compat, "elimination".to_string())
+            }
+            Some("none") if self.ran().is_none() => {
+                let to_prove = self.evidence["cufile"]["to_prove"].as_str();
+                let to_prove = to_prove.unwrap_or("nothing is said of what would prove it");
+                Finding::NotProven(format!("{}; to prove it: {to_prove}", self.summary()))
+            }
+            _ => return Err(self.contradiction("nothing shows the route that is named")),
+        };
+        let right = match (&finding, expected) {
+            (Finding::NotProven(_), _) | (Finding::Proven(..), Expected::Either) => true,
+            (Finding::Proven(route, _), Expected::Direct) => *route == Route::Direct,
+            (Finding::Proven(route, _), Expected::SomeDirect) => {
+                matches!(route, Route::Direct | Route::Mixed)
+            }
+            (Finding::Proven(route, _), Expected::Compat) => *route == Route::Compat,
+        };
+        match right {
+            true => Ok(finding),
+            false => Err(format!(
+                "{expected:?} was expected, and it was {}",
+                self.summary()
+            )),
+        }
+    }
+
+    fn by_the_cpu(&self) -> Result<Finding, String> {
+        let by_design = self.asked.ends_with("page-cache") || self.asked == "buffered";
+        let opened = match by_design {
+            true => "not_asked",
+            false => "honoured",
+        };
+        let right =
+            self.ran() == Some(self.asked) && self.evidence["direct_io"].as_str() == Some(opened);
+        match right {
+            true => Ok(Finding::Proven(Route::Cpu, format!("O_DIRECT {opened}"))),
+            false => Err(self.contradiction("it did not run as asked")),
+        }
+    }
+
+    /// What cuFile counted must be of the path that is named, and of every transfer where it
+    /// counted through all of it.
+    fn by_counters(&self) -> Result<Route, String> {
+        let sum = |keys: [&str; 2]| keys.iter().filter_map(|key| self.count(key)).sum::<u64>();
+        let direct = sum(["p2p_operations", "nvfs_operations"]);
+        let posix = self.count("posix_operations").unwrap_or(0);
+        let throughout = self.evidence["cufile"]["counted"] == "throughout";
+        let least = self.transfers.filter(|_| throughout).unwrap_or(1);
+        if direct + posix < least {
+            let counted = direct + posix;
+            return Err(format!("cuFile counted {counted} of {least} transfers"));
+        }
+        match (self.ran(), direct, posix) {
+            (Some(ran), 1.., 0) if ran == self.asked => Ok(Route::Direct),
+            (Some("gds-compat"), 0, 1..) => Ok(Route::Compat),
+            (None, 1.., 1..) => Ok(Route::Mixed),
+            _ => Err(self.contradiction("the counters say otherwise")),
+        }
+    }
+
+    /// The kernel's driver counts every transfer that it sees, those before the cell included.
+    fn by_nvidia_fs(&self) -> Result<Route, String> {
+        let counted = self.count("nvfs_driver_operations");
+        match (self.ran(), counted) {
+            (Some(ran), Some(counted))
+                if ran == self.asked && counted >= self.transfers.unwrap_or(1).max(1) =>
+            {
+                Ok(Route::Direct)
+            }
+            (Some("gds-compat"), Some(0)) => Ok(Route::Compat),
+            (None, Some(1..)) => Ok(Route::Mixed),
+            _ => Err(self.contradiction("nvidia-fs counted otherwise")),
+        }
+    }
+
+    fn contradiction(&self, what: &str) -> String {
+        format!(
+            "{what}: {} was asked for, {} ran, {}",
+            self.asked,
+            self.ran().unwrap_or("what cannot be told"),
+            self.summary()
+        )
+    }
+}
+
+/// Holds a cell of a matrix to its bytes, all of them checked where they were read, and to its
+/// route. `bytes_per_thread` is what each thread had to move.
+///
+/// # Errors
+/// When it is not right.
+pub(crate) fn judge_cell(
+    cell: &Value,
+    bytes_per_thread: u64,
+    expected: Expected,
+) -> Result<Finding, String> {
+    if cell["status"] != "ok" {
+        return Err(cell["reason"].as_str().unwrap_or("no reason").to_string());
+    }
+    let number = |key: &str| cell[key].as_u64().unwrap_or(0);
+    let (bytes, operations) = (number("bytes"), number("operations"));
+    let due = bytes_per_thread * number("threads");
+    if bytes == 0 || bytes != due || operations * number("io_size_bytes") != bytes {
+        return Err(format!(
+            "{bytes} bytes in {operations} transfers, and {due} bytes were to be moved"
+        ));
+    }
+    let checked = &cell["verification"];
+    let reads = cell["op"] == "read" || cell["op"] == "randread";
+    if reads && (checked["checked_bytes"] != bytes || checked["mismatched_transfers"] != 0) {
+        return Err(format!("of {bytes} bytes were checked: {checked}"));
+    }
+    if cell["effective_path"] != cell["evidence"]["effective_path"] {
+        return Err("the cell and its evidence name different paths".to_string());
+    }
+    let claim = Claim {
+        asked: cell["requested_path"].as_str().unwrap_or_default(),
+        evidence: &cell["evidence"],
+        transfers: Some(operations),
+    };
+    claim.judge(expected)
+}
+
+/// What many findings come to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Findings of each route with its proof, and how many.
+    proven: Vec<(Route, String, u32)>,
+    /// How many show nothing, and the first of their reasons.
+    unproven: Option<(u32, String)>,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, finding: Finding) {
+        match finding {
+            Finding::NotProven(why) => match &mut self.unproven {
+                Some((count, _)) => *count += 1,
+                none => *none = Some((1, why)),
+            },
+            Finding::Proven(route, proof) => {
+                let same = |known: &&mut (Route, String, u32)| known.0 == route && known.1 == proof;
+                match self.proven.iter_mut().find(same) {
+                    Some((_, _, count)) => *count += 1,
+                    None => self.proven.push((route, proof, 1)),
+                }
+            }
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (route, proof, count) in &other.proven {
+            (0..*count).for_each(|_| self.add(Finding::Proven(*route, proof.clone())));
+        }
+        if let Some((count, why)) = &other.unproven {
+            (0..*count).for_each(|_| self.add(Finding::NotProven(why.clone())));
+        }
+    }
+
+    /// How many are proven.
+    pub(crate) fn proven(&self) -> u32 {
+        self.proven.iter().map(|(_, _, count)| count).sum()
+    }
+
+    /// How many are not, with the first of the reasons.
+    pub(crate) fn unproven(&self) -> Option<(u32, &str)> {
+        let (count, why) = self.unproven.as_ref()?;
+        Some((*count, why))
+    }
+
+    /// The proven ones in words.
+    pub(crate) fn in_words(&self) -> String {
+        let parts: Vec<String> = self
+            .proven
+            .iter()
+            .map(|(route, proof, count)| {
+                let route = match route {
+                    Route::Cpu => "by the CPU",
+                    Route::Direct => "direct",
+                    Route::Compat => "in compatibility mode",
+                    Route::Mixed => "part direct",
+                };
+                format!("{count} {route} ({proof})")
+            })
+            .collect();
+        match parts.is_empty() {
+            true => "none".to_string(),
+            false => parts.join(", "),
+        }
+    }
+}
