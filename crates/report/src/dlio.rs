@@ -439,7 +439,7 @@ mod tests {
         let shown = document(&run);
         assert_eq!(
             shown.records.rows[0][3..],
-            ["92.5", "90", "40", "0.375", "0.5", "600"]
+            ["92.5", "90", "40", "0.375", "0.5", "600", "", "", ""]
         );
         insta::assert_snapshot!(text::render(&shown, None), @"
         AU 92.50 % of 2 accelerators: meets its threshold (DLIO's files)

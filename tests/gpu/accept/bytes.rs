@@ -174,7 +174,7 @@ pub(crate) fn by_cells(scene: &Scene, report: &mut Report) {
     for matrix in matrices(scene) {
         // Where nothing tells the route, a fallback is made an error.
         let proof = match matrix.expected {
-            Expected::Direct => direct.option(),
+            Expected::Direct => direct.option_of(matrix.paths),
             Expected::SomeDirect | Expected::Compat | Expected::Either => "",
         };
         let words = format!(

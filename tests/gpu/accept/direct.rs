@@ -83,10 +83,11 @@ impl Direct {
         }
     }
 
-    /// What proves routes that nothing would tell otherwise: a fallback is made an error.
-    pub(crate) fn option(&self) -> &'static str {
+    /// What proves the routes of `paths` that nothing would tell otherwise: a fallback is made an
+    /// error. It goes with cuFile's paths alone.
+    pub(crate) fn option_of(&self, paths: &str) -> &'static str {
         match (&self.there, &self.told_by) {
-            (Ok(_), None) => "--require-gds",
+            (Ok(_), None) if paths.starts_with("gds") => "--require-gds",
             _ => "",
         }
     }

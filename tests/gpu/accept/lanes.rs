@@ -20,7 +20,7 @@ pub(crate) fn all(scene: &Scene, report: &mut Report) {
         // Records in tfrecord files, whose reading ahead goes as far as it has time.
         (
             "resnet50",
-            0.03,
+            0.08,
             "--files 4 --samples-per-file 200 --batch-size 100",
         ),
     ] {
@@ -53,7 +53,7 @@ fn training(scene: &Scene, report: &mut Report, workload: &str, slack: f64, more
             Ok(bytes) => *bytes,
             Err(why) => return report.fail(&format!("{workload} by {of_host}"), why),
         };
-        let proof = proof_of(scene, path);
+        let proof = scene.direct().option_of(path);
         let verdict = train(&format!("{path} --device cuda:0 {proof}")).and_then(|run| {
             let bytes = read_bytes(&run);
             match alike(bytes, host, slack) {
@@ -68,14 +68,6 @@ fn training(scene: &Scene, report: &mut Report, workload: &str, slack: f64, more
             }
             Err(why) => report.fail(&what, why),
         }
-    }
-}
-
-/// The option that proves the route of a path of cuFile's where nothing else does.
-fn proof_of(scene: &Scene, path: &str) -> &'static str {
-    match path.starts_with("gds") {
-        true => scene.direct().option(),
-        false => "",
     }
 }
 
@@ -148,7 +140,7 @@ fn checkpoints(scene: &Scene, report: &mut Report) {
     };
     for path in ["gds", "cpu-gpu", "page-cache"] {
         let what = format!("checkpoint by {path}");
-        let proof = proof_of(scene, path);
+        let proof = scene.direct().option_of(path);
         let verdict = save(
             &format!("by-{path}"),
             &format!("--path {path} --device cuda:0 {proof}"),
@@ -184,7 +176,7 @@ fn restored_elsewhere(scene: &Scene, report: &mut Report, model: &str) {
         "checkpoint {model} --ranks 8 --scale 1 --pause 0 --writes 0 --reads 1 --verify --dir {} \
          --path gds --device cuda:0 {}",
         folder.display(),
-        proof_of(scene, "gds")
+        scene.direct().option_of("gds")
     );
     let what = "the host's checkpoint restored by gds";
     let verdict = scene
