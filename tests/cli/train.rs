@@ -532,7 +532,10 @@ fn a_closed_run_of_v3_keeps_results_off_the_file_system_of_its_data() {
     // Without the rules it has no effect there.
     let words = "retinanet --accelerator b200 --dry-run --results-dir elsewhere";
     let said = stderr(train(folder.path(), words).assert().code(2));
-    assert!(said.contains("--results-dir has no effect with --dry-run"), "{said}");
+    assert!(
+        said.contains("--results-dir has no effect with --dry-run"),
+        "{said}"
+    );
 }
 
 #[test]

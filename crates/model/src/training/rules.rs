@@ -244,7 +244,7 @@ fn results(request: &TrainRequest, edition: &Edition) -> Vec<(&'static str, Stri
     beside
         .map(|folder| {
             let folder = folder.display().to_string();
-        let folder = printable(&folder);
+            let folder = printable(&folder);
             let what = format!(
                 "results go to {folder}, which is on the dataset's file system; use another one \
                  (--results-dir, --mlperf-output)"
