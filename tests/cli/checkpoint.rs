@@ -231,7 +231,20 @@ fn mlperfs_files_have_dlios_keys() {
     let stats = read("0_per_epoch_stats.json");
     assert!(stats["1"]["save_ckpt1"]["throughput"].is_number());
     assert!(stats["1"]["load_ckpt1"]["start"].is_string());
-    // Every rank leaves its two files, as DLIO's do.
+}
+
+#[test]
+fn every_rank_leaves_mlperfs_files_and_every_checkpoint_is_a_row() {
+    let folder = folder();
+    let arguments = ["--writes", "1", "--reads", "1", "--mlperf-output", "mlperf"];
+    tiny(folder.path(), &arguments).assert().success();
+    let runs = folder.path().join("mlperf/checkpointing/tiny");
+    let mut runs = fs::read_dir(runs).unwrap().map(|run| run.unwrap().path());
+    let run = runs.next().unwrap();
+    let read = |name: &str| -> Value {
+        let text = fs::read_to_string(run.join(name)).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
     for rank in 0..8 {
         let stats = read(&format!("{rank}_per_epoch_stats.json"));
         let seconds = stats["1"]["save_ckpt1"]["duration"].as_f64();

@@ -2,10 +2,9 @@
 //!
 //! Skipped with a message where CUDA has no GPU; `STORMLP_REQUIRE_GPU=1` makes that a failure.
 //! `STORMLP_GPU_TEST_DIR` names folders (colons between) to work in besides `/dev/shm` and the
-//! system's temporary folder, and `STORMLP_LIBCUFILE` the library, as for stormlp itself. The
+//! system's temporary folder, and `STORMLP_LIBCUFILE` the library, as for stormlp itself.
 //! `STORMLP_REQUIRE_DIRECT=1` says that cuFile has a direct route to the folders that were added: what
-//! moves registered GPU memory there must not be in compatibility mode. The
-//! executable needs nothing beside it, so that it can be carried to a machine with a GPU.
+//! moves registered GPU memory there must not be in compatibility mode. The executable needs nothing beside it, so that it can be carried to a machine with a GPU.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -13,8 +13,8 @@ pub(crate) struct Direct {
     there: Result<String, String>,
     /// What tells the route of transfers that may fall back: `counters`, `nvidia-fs` or nothing.
     told_by: Option<String>,
-    /// What cuFile says that it has a direct route to.
-    targets: Option<String>,
+    /// What cuFile says that it has a direct route to; an error where it moved nothing at all.
+    targets: Result<Option<String>, String>,
     /// Version of libcufile, `(1, 20)`.
     version: (u32, u32),
 }
@@ -49,12 +49,13 @@ impl Direct {
             .ok()
             .and_then(|cell| proven(cell, Expected::Either).ok().flatten());
         let cufile = allowed.map(|cell| cell["evidence"]["cufile"].clone());
-        let cufile = cufile.unwrap_or_default();
+        let known = cufile.as_ref().ok();
+        let number = known.and_then(|cufile| cufile["library_version"].as_str());
         Self {
             there,
             told_by: told.map(|(_, proof)| proof),
-            targets: targets(&cufile["properties"]),
-            version: version(cufile["library_version"].as_str().unwrap_or_default()),
+            version: version(number.unwrap_or_default()),
+            targets: cufile.map(|cufile| targets(&cufile["properties"])),
         }
     }
 
@@ -102,14 +103,15 @@ impl Direct {
         let what = "the direct route to this folder";
         match (&self.there, &self.targets) {
             (Ok(proof), _) => report.pass(what, format!("proven by {proof}")),
-            (Err(why), Some(targets)) => report.fail(
+            (Err(_), Err(why)) => report.fail(what, format!("cuFile moved nothing: {why}")),
+            (Err(why), Ok(Some(targets))) => report.fail(
                 what,
                 format!(
                     "cuFile names direct targets ({targets}), and it was not taken: {why}. Is the \
                      folder of --dir on such storage?"
                 ),
             ),
-            (Err(why), None) => report.not_proven(
+            (Err(why), Ok(None)) => report.not_proven(
                 what,
                 format!("cuFile names no direct target on this machine: {why}"),
             ),

@@ -1,7 +1,7 @@
 //! The GPU, kept open by one process: what wakes a GPU takes seconds where its driver lets it sleep
 //! as soon as nobody has it open.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ impl OpenGpu {
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null());
+            .stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| error.to_string())?;
         let (Some(questions), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("it has no pipes".to_string());
@@ -45,9 +45,21 @@ impl OpenGpu {
             answers: receiver,
             opened_in: Duration::ZERO,
         };
-        open.free_bytes()?;
-        open.opened_in = begun.elapsed();
+        match open.free_bytes() {
+            Ok(_) => open.opened_in = begun.elapsed(),
+            Err(why) => return Err(format!("{why}: {}", open.last_words())),
+        }
         Ok(open)
+    }
+
+    /// What the process said on standard error, which ends it.
+    fn last_words(&mut self) -> String {
+        let _ = self.child.kill();
+        let mut said = String::new();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            let _ = stderr.read_to_string(&mut said);
+        }
+        said.trim().to_string()
     }
 
     /// Free memory of the GPU.

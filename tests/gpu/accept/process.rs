@@ -24,6 +24,15 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
+    /// What never started, and why.
+    pub(crate) fn never(why: impl Into<String>) -> Self {
+        Self {
+            code: None,
+            stdout: String::new(),
+            stderr: why.into(),
+        }
+    }
+
     /// The report it printed, or what it said instead.
     pub(crate) fn json(&self) -> Result<Value, String> {
         match (self.code, serde_json::from_str(&self.stdout)) {
@@ -185,10 +194,6 @@ fn text_of(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
 pub(crate) fn run(command: &mut Command) -> Ended {
     match Running::start(command) {
         Ok(running) => running.attend(LIMIT, |_| {}),
-        Err(stderr) => Ended {
-            code: None,
-            stdout: String::new(),
-            stderr,
-        },
+        Err(why) => Ended::never(why),
     }
 }

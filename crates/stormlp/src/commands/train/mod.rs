@@ -85,11 +85,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         false => data::find(&workload, &request, &args.data, name, &facts, session)?,
     };
     workload.dataset = data.spec;
-    if request.closed && !is_null(&request) {
-        let folder = data.inventory.folder.folder();
-        let other = args.mlperf_output.as_deref();
-        request.results_beside_data = args.output.beside([folder], other);
-    }
+    request.results_beside_data = results_beside(&args, &request, &data);
     let Resolved {
         plan,
         warnings: of_plan,
@@ -194,6 +190,15 @@ fn check_phases(workload: &Workload, name: &str) -> Result<(), Failure> {
     Err(Failure::no_plan(error).with_help(format!(
         "{command}; --params workflow.train=True trains all the same"
     )))
+}
+
+/// The folders for results that share the dataset's file system, where rules ask for that.
+fn results_beside(args: &Args, request: &TrainRequest, data: &Data) -> Vec<PathBuf> {
+    if !request.closed || is_null(request) {
+        return Vec::new();
+    }
+    let folder = data.inventory.folder.folder();
+    args.output.beside([folder], args.mlperf_output.as_deref())
 }
 
 fn is_null(request: &TrainRequest) -> bool {
