@@ -84,8 +84,8 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         true => Data::none(&workload),
         false => data::find(&workload, &request, &args.data, name, &facts, session)?,
     };
-    workload.dataset = data.spec;
     request.results_beside_data = results_beside(&args, &request, &data);
+    workload.dataset = data.spec;
     let Resolved {
         plan,
         warnings: of_plan,
