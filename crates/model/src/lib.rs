@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checkpoint;
+pub mod comparison;
 pub mod dataset;
 pub mod event;
 pub mod evidence;

@@ -1,5 +1,11 @@
 //! Small statistics over samples.
 
+mod effective;
+mod welch;
+
+pub use effective::effective_samples;
+pub use welch::{UncertainMean, holm, welch};
+
 /// The arithmetic mean; 0 for no samples.
 pub fn mean(samples: &[f64]) -> f64 {
     if samples.is_empty() {

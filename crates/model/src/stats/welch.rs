@@ -1,0 +1,160 @@
+//! Whether two means differ by more than chance explains.
+
+use statrs::function::beta::checked_beta_reg;
+use statrs::function::erf::erfc;
+
+use super::{effective_samples, mean, population_deviation, sample_deviation};
+
+/// Above so many degrees of freedom Student's t distribution is the normal one.
+const NORMAL: f64 = 1e5;
+
+/// A mean, and how uncertain it is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct UncertainMean {
+    /// The mean.
+    pub value: f64,
+    /// The variance of the mean, not of the samples.
+    pub variance: f64,
+    /// What the variance itself is known from.
+    pub degrees_of_freedom: f64,
+}
+
+impl UncertainMean {
+    /// The mean of independent samples; `None` below two.
+    pub fn of_independent(samples: &[f64]) -> Option<Self> {
+        let count = samples.len() as f64;
+        (samples.len() >= 2).then(|| Self {
+            value: mean(samples),
+            variance: sample_deviation(samples).powi(2) / count,
+            degrees_of_freedom: count - 1.0,
+        })
+    }
+
+    /// `value`, which varied as `series` did over its run; `None` where that is worth less than
+    /// `fewest` independent samples.
+    ///
+    /// Only how `series` varies in relation to its own mean counts: it may be in another unit.
+    pub fn of_series(value: f64, series: &[f64], fewest: f64) -> Option<Self> {
+        let (samples, level) = (effective_samples(series), mean(series));
+        if samples < fewest.max(1.5) {
+            return None;
+        }
+        // A series of nothing but zeros does not vary.
+        let relative = match level == 0.0 {
+            true => 0.0,
+            false => population_deviation(series) / level,
+        };
+        Some(Self {
+            value,
+            variance: (relative * value).powi(2) / (samples - 1.0),
+            degrees_of_freedom: samples - 1.0,
+        })
+    }
+}
+
+/// The probability of a difference as large as that between `a` and `b` when there is none (Welch's
+/// test, two-sided). `known_variance` is what is known of the difference's variance besides.
+pub fn welch(a: UncertainMean, b: UncertainMean, known_variance: f64) -> f64 {
+    let difference = b.value - a.value;
+    let variance = a.variance + b.variance + known_variance;
+    // What is beyond all numbers is no evidence of a difference.
+    if difference == 0.0 || !(difference.is_finite() && variance.is_finite()) {
+        return 1.0;
+    }
+    if variance <= 0.0 {
+        return 0.0;
+    }
+    let share = |one: UncertainMean| match one.variance > 0.0 {
+        true => (one.variance / variance).powi(2) / one.degrees_of_freedom,
+        false => 0.0,
+    };
+    let degrees_of_freedom = (share(a) + share(b)).recip();
+    two_sided(difference.powi(2) / variance, degrees_of_freedom)
+}
+
+/// The probability of a square of Student's t beyond `squared`.
+fn two_sided(squared: f64, degrees_of_freedom: f64) -> f64 {
+    if degrees_of_freedom > NORMAL {
+        return erfc((squared / 2.0).sqrt());
+    }
+    let place = degrees_of_freedom / (degrees_of_freedom + squared);
+    // Outside its domain nothing is known: that is no evidence of a difference.
+    checked_beta_reg(degrees_of_freedom / 2.0, 0.5, place).unwrap_or(1.0)
+}
+
+/// Probabilities of several tests at once, by Holm's method: those below a level are wrong in at
+/// most that share of the families, however the tests hang together.
+pub fn holm(probabilities: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..probabilities.len()).collect();
+    order.sort_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b]));
+    let mut adjusted = vec![1.0; probabilities.len()];
+    let mut largest: f64 = 0.0;
+    for (rank, index) in order.into_iter().enumerate() {
+        let left = (probabilities.len() - rank) as f64;
+        largest = largest.max((probabilities[index] * left).min(1.0));
+        adjusted[index] = largest;
+    }
+    adjusted
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn p(a: &[f64], b: &[f64]) -> f64 {
+        let mean = |samples| UncertainMean::of_independent(samples).unwrap();
+        welch(mean(a), mean(b), 0.0)
+    }
+
+    #[test]
+    fn the_probabilities_are_those_of_other_programs() {
+        let a = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6];
+        let b = [27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0, 24.8, 20.2];
+        assert!((p(&a, &b) - 0.059_253_737_007_7).abs() < 1e-9);
+        // The normal distribution: 1.959964 standard errors.
+        assert!((two_sided(1.959_963_985f64.powi(2), 1e9) - 0.05).abs() < 1e-8);
+        // Student's t with 4 degrees of freedom: 2.776445.
+        assert!((two_sided(2.776_445_105f64.powi(2), 4.0) - 0.05).abs() < 1e-8);
+    }
+
+    #[test]
+    fn samples_that_do_not_vary_differ_or_do_not() {
+        assert_eq!(p(&[1.0, 1.0], &[1.0, 1.0]), 1.0);
+        assert_eq!(p(&[1.0, 1.0], &[2.0, 2.0]), 0.0);
+        assert_eq!(UncertainMean::of_independent(&[1.0]), None);
+        assert_eq!(UncertainMean::of_series(1.0, &[1.0, 2.0], 3.0), None);
+    }
+
+    #[test]
+    fn holms_method_is_that_of_its_paper() {
+        // R: p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm")
+        let adjusted = holm(&[0.01, 0.04, 0.03, 0.005]);
+        for (found, expected) in adjusted.iter().zip([0.03, 0.06, 0.06, 0.02]) {
+            assert!((found - expected).abs() < 1e-12, "{adjusted:?}");
+        }
+        assert_eq!(holm(&[]), Vec::<f64>::new());
+    }
+
+    proptest! {
+        #[test]
+        fn a_probability_is_one_whatever_the_samples(
+            a in prop::collection::vec(prop::num::f64::NORMAL, 2..10),
+            b in prop::collection::vec(prop::num::f64::NORMAL, 2..10),
+        ) {
+            let p = p(&a, &b);
+            prop_assert!((0.0..=1.0).contains(&p), "{}", p);
+        }
+
+        #[test]
+        fn adjusting_never_makes_a_difference_likelier(
+            probabilities in prop::collection::vec(0.0..=1.0, 1..20)
+        ) {
+            for (alone, together) in probabilities.iter().zip(holm(&probabilities)) {
+                prop_assert!((*alone..=1.0).contains(&together));
+            }
+        }
+    }
+}
