@@ -9,7 +9,7 @@ use crate::gds::QUICK;
 use crate::{stderr, stdout, stormlp};
 
 const GDS: &str = "gds --path buffered";
-const TRAIN: &str = "train unet3d --storage null --steps 4 --compute-time 2ms --epochs 2 \
+pub(crate) const TRAIN: &str = "train unet3d --storage null --steps 4 --compute-time 2ms --epochs 2 \
     --params metric.au=0.001";
 const CHECKPOINT: &str = "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --pause 0";
 
@@ -47,7 +47,8 @@ fn every_command_exports_compares_and_shows_in_every_format() {
             run(folder, &format!("report {report} --format {format}")).success();
         }
         let compared = stdout(run(folder, &format!("report {report} --baseline {report}")));
-        assert!(compared.contains("× baseline"), "{compared}");
+        assert!(compared.contains("Against the baseline"), "{compared}");
+        assert!(compared.contains("identical: "), "{compared}");
         let narrow = stormlp()
             .current_dir(folder)
             .args(["report", &report])

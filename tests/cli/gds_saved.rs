@@ -215,7 +215,7 @@ fn a_saved_report_can_be_shown_listed_and_compared() {
     let words = format!("{QUICK} --path buffered --baseline {}", path.display());
     let table = stdout(gds(folder.path(), &words).assert().success());
     assert!(
-        table.contains("× baseline") && table.contains("\nbaseline "),
+        table.contains("Against the baseline: buffered") && table.contains("\nbaseline "),
         "{table}"
     );
 }

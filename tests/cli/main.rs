@@ -5,6 +5,7 @@
 
 mod checkpoint;
 mod checkpoint_trouble;
+mod compare;
 mod datagen;
 mod deliver;
 mod devices;

@@ -5,13 +5,12 @@
 
 use std::fmt::Display;
 
-use stormlp_model::report::{Ending, Head};
+use stormlp_model::report::Ending;
 use stormlp_model::warning::Warning;
 
 use crate::numbers::{short, with_decimals_of};
 use crate::records::Records;
 use crate::series::{Distribution, Series};
-use crate::settings;
 
 /// A report, a plan or an answer, ready to be drawn.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -28,8 +27,6 @@ pub struct Document {
     pub sections: Vec<Section>,
     /// What the reader should know before trusting the numbers.
     pub warnings: Vec<String>,
-    /// What makes another report's numbers those of the same work; compared, not drawn.
-    pub settings: Facts,
     /// The same for programs: a row for each unit that was measured.
     pub records: Records,
 }
@@ -75,8 +72,6 @@ pub struct Column {
     pub numbers: bool,
     /// When it goes where there is no room: the highest first; one with 0 stays.
     pub drop: u8,
-    /// Whether tables show how its numbers stand against a baseline.
-    pub compared: bool,
 }
 
 /// A row of a table.
@@ -126,8 +121,6 @@ pub struct Quantity {
     pub unit: &'static str,
     /// Whether more of it is better.
     pub direction: Direction,
-    /// The same number of an earlier report.
-    pub baseline: Option<Estimate>,
 }
 
 impl Document {
@@ -163,40 +156,6 @@ impl Document {
                 self.warnings.push(text);
             }
         }
-    }
-
-    /// Puts the numbers of an earlier report beside those of this one, row by row, and says what
-    /// makes the comparison doubtful. The answer is whether there was anything to compare.
-    pub fn compare(&mut self, earlier: &Self, now: &Head, then: &Head) -> bool {
-        let mut compared = 0;
-        for section in &mut self.sections {
-            let Some(table) = &mut section.table else {
-                continue;
-            };
-            let first = |table: &Table| table.columns.first().map(|column| column.name.clone());
-            let others = earlier.sections.iter();
-            let same = others.filter(|other| other.title == section.title);
-            let mut same = same.filter_map(|other| other.table.as_ref());
-            if let Some(other) = same.find(|other| first(other) == first(table)) {
-                compared += table.compare(other);
-            }
-        }
-        self.caveat = match compared {
-            0 => Some(format!(
-                "nothing to compare: no row of the baseline ({}) is one of this report",
-                then.command
-            )),
-            _ => settings::differences(&self.settings, &earlier.settings),
-        };
-        let mut doubts = vec![then.started_at.clone()];
-        if now.host.hostname != then.host.hostname {
-            doubts.push(format!("it was measured on {}", then.host.hostname));
-        }
-        if now.host.kernel != then.host.kernel {
-            doubts.push(format!("it was measured under Linux {}", then.host.kernel));
-        }
-        self.facts.add("baseline", doubts.join("; "));
-        compared > 0
     }
 }
 
@@ -251,46 +210,15 @@ impl Table {
         format!("[{}]", index + 1)
     }
 
-    /// Each column with the text of its cells; one that is compared is followed by how
-    /// it stands against the baseline.
+    /// Each column with the text of its cells.
     pub fn texts(&self) -> Vec<(Column, Vec<String>)> {
-        let mut texts = Vec::new();
-        for (index, column) in self.columns.iter().enumerate() {
-            let cells = || self.rows.iter().map(|row| row.cells.get(index));
-            let shown = cells().map(|cell| cell.map_or(String::new(), Cell::text));
-            texts.push((column.clone(), shown.collect()));
-            let against = cells().map(|cell| match cell {
-                Some(Cell::Number(quantity, _)) if column.compared => quantity.against(),
-                _ => None,
-            });
-            let against: Vec<Option<String>> = against.collect();
-            if against.iter().any(Option::is_some) {
-                let shown = against.into_iter().map(Option::unwrap_or_default);
-                texts.push((Column::numbers("× baseline", column.drop), shown.collect()));
-            }
-        }
-        texts
-    }
-
-    /// Sets the baseline of every number that the same row of `other` has in the same column, and
-    /// says of how many.
-    fn compare(&mut self, other: &Self) -> usize {
-        let mut compared = 0;
-        for row in &mut self.rows {
-            let Some(then) = other.rows.iter().find(|then| then.key == row.key) else {
-                continue;
-            };
-            for (column, cell) in self.columns.iter().zip(&mut row.cells) {
-                let place = other.columns.iter().position(|c| c.name == column.name);
-                if let (Cell::Number(now, _), Some(Cell::Number(then, _))) =
-                    (cell, place.and_then(|place| then.cells.get(place)))
-                {
-                    now.baseline = Some(then.estimate);
-                    compared += 1;
-                }
-            }
-        }
-        compared
+        let columns = self.columns.iter().enumerate();
+        let texts = columns.map(|(index, column)| {
+            let cells = self.rows.iter().map(|row| row.cells.get(index));
+            let shown = cells.map(|cell| cell.map_or(String::new(), Cell::text));
+            (column.clone(), shown.collect())
+        });
+        texts.collect()
     }
 }
 
@@ -301,7 +229,6 @@ impl Column {
             name: name.into(),
             numbers: false,
             drop,
-            compared: false,
         }
     }
 
@@ -311,13 +238,6 @@ impl Column {
             numbers: true,
             ..Self::words(name, drop)
         }
-    }
-
-    /// The same, shown against a baseline where there is one.
-    #[must_use]
-    pub fn compared(mut self) -> Self {
-        self.compared = true;
-        self
     }
 }
 
@@ -400,7 +320,6 @@ impl Quantity {
             },
             unit,
             direction,
-            baseline: None,
         }
     }
 
@@ -419,22 +338,5 @@ impl Quantity {
             ("%", None) => format!("{value:.1}"),
             _ => self.estimate.text(),
         }
-    }
-
-    /// This number by that of the baseline, and which way it went where the samples tell.
-    pub fn against(&self) -> Option<String> {
-        let ratio = self.estimate.ratio(self.baseline?);
-        if !ratio.value.is_finite() {
-            return None;
-        }
-        let is_more = ratio.value > 1.0;
-        let beyond = (ratio.value - 1.0).abs() > ratio.spread.unwrap_or(0.0).max(0.005);
-        let verdict = match (self.direction, beyond) {
-            (Direction::Neutral, _) | (_, false) => "",
-            (Direction::Higher, _) if is_more => " better",
-            (Direction::Lower, _) if !is_more => " better",
-            _ => " worse",
-        };
-        Some(format!("{}{verdict}", with_decimals_of(ratio.value, 1.0)))
     }
 }

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checkpoint;
+pub mod comparison;
 pub mod csv;
 pub mod dataset;
 pub mod dlio;

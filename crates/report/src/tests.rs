@@ -5,7 +5,7 @@ use stormlp_model::printable::printable;
 
 use crate::document::{Cell, Column, Document, Quantity, Table};
 use crate::records::Records;
-use crate::{checkpoint, csv, doctor, markdown, matrix, text, training};
+use crate::{checkpoint, comparison, csv, doctor, markdown, matrix, text, training};
 
 const WIDTHS: [usize; 3] = [80, 100, 200];
 
@@ -13,6 +13,7 @@ fn documents() -> Vec<(&'static str, Document)> {
     let mut documents = matrix::tests::samples();
     documents.extend(training::tests::samples());
     documents.extend(checkpoint::tests::samples());
+    documents.extend(comparison::tests::samples());
     documents.push(("doctor", doctor::tests::sample()));
     documents
 }

@@ -10,7 +10,8 @@ use stormlp_model::impairment::{Fault, Throttle};
 use stormlp_model::printable::printable;
 
 use crate::commands::{
-    checkpoint, clean, completions, datagen, datasize, doctor, gds, gdsio, report, train, workloads,
+    checkpoint, clean, compare, completions, datagen, datasize, doctor, gds, gdsio, report, train,
+    workloads,
 };
 use crate::exit::Failure;
 
@@ -107,8 +108,10 @@ pub(crate) enum Command {
     Workloads(workloads::Args),
     /// Say what this machine can do, path by path, and why not.
     Doctor(doctor::Args),
-    /// Show a saved report again, in any format, or compare two.
+    /// Show a saved report again, in any format.
     Report(report::Args),
+    /// Say whether runs of the same work differ by more than chance explains.
+    Compare(compare::Args),
     /// Remove the data that stormlp made, and only that.
     Clean(clean::Args),
     /// Print a completion script for a shell.
@@ -125,6 +128,7 @@ impl Command {
             | Self::Workloads(_)
             | Self::Doctor(_)
             | Self::Report(_)
+            | Self::Compare(_)
             | Self::Clean(_)
             | Self::Completions(_) => false,
         }
@@ -138,7 +142,8 @@ Examples:
   stormlp train unet3d --dry-run          print the plan of a training run
 
 Exit codes: 0 done, 1 bug, 2 wrong usage, 3 no valid plan, 4 this machine lacks something,
-5 storage or device failed, 6 missed its target, 130 stopped by a signal.";
+5 storage or device failed, 6 missed its target, 7 a comparison found a regression, 130 stopped
+by a signal.";
 
 #[cfg(test)]
 mod tests {

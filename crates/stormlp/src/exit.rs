@@ -27,6 +27,8 @@ pub(crate) enum Code {
     Storage = 5,
     /// The run ended, but missed its target.
     MissedTarget = 6,
+    /// A comparison found a regression.
+    Regressed = 7,
     /// Stopped by the user, with what was measured saved.
     Stopped = 130,
 }
@@ -81,6 +83,11 @@ impl Failure {
     /// The run missed its target (6).
     pub(crate) fn missed_target(message: impl Display) -> Self {
         Self::new(Code::MissedTarget, anyhow::anyhow!("{message}"))
+    }
+
+    /// A comparison found a regression (7).
+    pub(crate) fn regressed(message: impl Display) -> Self {
+        Self::new(Code::Regressed, anyhow::anyhow!("{message}"))
     }
 
     /// The user stopped the run; `message` says what was saved and where (130).

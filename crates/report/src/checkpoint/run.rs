@@ -13,7 +13,7 @@ use super::{gib, mark};
 use crate::document::{Cell, Column, Document, Facts, Quantity, Section, Table, ended};
 use crate::records::Records;
 use crate::series::{Distribution, Series};
-use crate::{settings, storage};
+use crate::storage;
 
 /// The unit of throughput.
 const GIB_S: (&str, u64) = ("GiB/s", 1 << 30);
@@ -82,7 +82,6 @@ pub fn document(report: &CheckpointReport) -> Document {
     }
     averages(&mut document, report);
     document.warn(&report.warnings);
-    document.settings = settings::of_checkpoint(report);
     let mut alone = report.clone();
     alone.results.saves.clear();
     alone.results.restores.clear();
@@ -303,7 +302,7 @@ const ARITHMETICS: [(Arithmetic, &str, &str); 3] = [
     ),
 ];
 
-fn figure(summary: &PhaseSummary, arithmetic: Arithmetic) -> DurationAndRate {
+pub(super) fn figure(summary: &PhaseSummary, arithmetic: Arithmetic) -> DurationAndRate {
     match arithmetic {
         Arithmetic::MlperfRules => summary.mlperf_rules,
         Arithmetic::Dlio => summary.dlio,
@@ -318,7 +317,7 @@ fn averages(document: &mut Document, report: &CheckpointReport) {
         Column::words("", 0),
         Column::words("arithmetic", 0),
         Column::numbers("seconds", 0),
-        Column::numbers("GiB/s", 0).compared(),
+        Column::numbers("GiB/s", 0),
         Column::words("profile", 1),
     ]);
     let phases = [

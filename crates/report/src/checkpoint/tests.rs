@@ -79,7 +79,7 @@ fn result(step: u32, slow: f64) -> CheckpointResult {
     }
 }
 
-fn report(scale: f64) -> CheckpointReport {
+pub(crate) fn report(scale: f64) -> CheckpointReport {
     let saves = vec![result(1, 2.0), result(2, 4.0)];
     let head = Head::new(
         ReportKind::Checkpoint,

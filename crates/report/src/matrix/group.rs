@@ -6,7 +6,7 @@ use stormlp_model::path::PathKind;
 use stormlp_model::stats::{mean, sample_deviation};
 use stormlp_model::units::{ByteSize, GIB, counted};
 
-use crate::document::Estimate;
+use crate::document::{Estimate, Facts};
 
 /// What the repetitions of a combination share.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -133,6 +133,32 @@ pub(super) fn groups(report: &MatrixReport) -> Vec<Group<'_>> {
         }
     }
     groups
+}
+
+/// Adds what combinations were measured: paths, with what ran where that differs, and the rest.
+pub(crate) fn add_combinations(report: &MatrixReport, settings: &mut Facts) {
+    type Words = fn(&Group<'_>) -> String;
+    let parts: [(&str, Words); 5] = [
+        ("paths", |group| group.path_words()),
+        ("operations", |group| group.key.combination.operation()),
+        ("I/O sizes", |group| group.key.combination.io_size()),
+        ("threads a cell", |group| {
+            group.key.combination.threads.to_string()
+        }),
+        ("queue depths", |group| {
+            group.key.combination.queue_depth.to_string()
+        }),
+    ];
+    let groups = groups(report);
+    for (name, words) in parts {
+        let mut found: Vec<String> = Vec::new();
+        for value in groups.iter().map(words) {
+            if !found.contains(&value) {
+                found.push(value);
+            }
+        }
+        settings.add(name, found.join(", "));
+    }
 }
 
 pub(super) fn key_of(report: &MatrixReport, cell: &CellReport) -> Key {

@@ -12,7 +12,7 @@ pub(super) fn table(report: &MatrixReport) -> Option<Table> {
     let numbers = [
         Column::numbers("threads", 0),
         Column::numbers("repeat", 4),
-        Column::numbers("GiB/s", 0).compared(),
+        Column::numbers("GiB/s", 0),
         Column::numbers("mean µs", 1),
         Column::numbers("operations", 3),
         Column::numbers("seconds", 2),

@@ -1,6 +1,7 @@
 //! A transfer matrix as a document, and gdsio's result line.
 
 mod compare;
+mod figures;
 mod gdsio;
 mod group;
 mod jobs;
@@ -14,7 +15,9 @@ mod study;
 pub(crate) mod tests;
 mod warnings;
 
+pub(crate) use figures::figures;
 pub use gdsio::result_lines as gdsio_lines;
+pub(crate) use group::add_combinations;
 pub use plan::plan;
 pub use progress::{cell_row, cell_row_head};
 pub(crate) use reach::fsync_setting;

@@ -12,7 +12,7 @@ use crate::document::{Cell, Column, Document, Quantity, Table, ended};
 use crate::numbers::percent;
 use crate::records::Records;
 use crate::series::Series;
-use crate::{settings, storage};
+use crate::storage;
 
 /// More cells are not shown over time.
 const AT_A_GLANCE: usize = 8;
@@ -92,7 +92,6 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
     over_time(report, &mut document);
     document.warn(&report.warnings);
     document.warnings.extend(warnings::of_cells(report));
-    document.settings = settings::of_matrix(report);
     let mut alone = report.clone();
     alone.results.cells.clear();
     document.records = Records::new(&alone, cells(report), &RECORDS);
@@ -275,14 +274,14 @@ fn standard(report: &MatrixReport, groups: &[Group<'_>]) -> Table {
         Column::words("I/O", 0),
         Column::numbers("threads", 0),
         Column::numbers("depth", 7),
-        Column::numbers("GiB/s", 0).compared(),
+        Column::numbers("GiB/s", 0),
         Column::numbers("IOPS", 4),
         Column::numbers("mean µs", 2),
         Column::numbers("p50 µs", 5),
-        Column::numbers("p99 µs", 1).compared(),
+        Column::numbers("p99 µs", 1),
         Column::numbers("p99.9 µs", 8),
         Column::numbers("max µs", 9),
-        Column::numbers("CPU s/GiB", 1).compared(),
+        Column::numbers("CPU s/GiB", 1),
         Column::words("device", 2),
         Column::words("cached", 3),
     ];

@@ -448,21 +448,6 @@ fn the_studys_tables_have_its_columns_and_precision() {
 }
 
 #[test]
-fn a_baseline_stands_beside_each_cell_with_what_makes_it_doubtful() {
-    let now = report(&plain(), both);
-    let mut then = report(&plain(), |_, _| Some(40.0));
-    then.head.host.kernel = "6.1.0".to_string();
-    let mut shown = document(&now, Columns::Standard);
-    shown.compare(&document(&then, Columns::Standard), &now.head, &then.head);
-    let text = text::render(&shown, None);
-    assert!(
-        text.contains("1.25 better") && text.contains("0.50 worse"),
-        "{text}"
-    );
-    assert!(text.contains("measured under Linux 6.1.0"), "{text}");
-}
-
-#[test]
 fn warnings_are_printed_once_with_their_advice() {
     let mut report = report(&plain(), both);
     let warning = Warning::new(WarningKind::TooShort, "it ran for 0.1 s", "use --duration");
@@ -525,15 +510,18 @@ fn repetitions_unlike_the_others_and_a_near_ceiling_are_told() {
     assert_eq!(kinds(&near), [WarningKind::HarnessBound]);
 }
 
-/// A small matrix with a baseline, for the tests of every renderer.
+/// A small matrix, for the tests of every renderer.
 pub(crate) fn samples() -> Vec<(&'static str, crate::document::Document)> {
     let now = report(&plain(), both);
-    let then = report(&plain(), |_, _| Some(40.0));
-    let mut compared = document(&now, Columns::Standard);
-    compared.compare(&document(&then, Columns::Standard), &now.head, &then.head);
     vec![
         ("gds", document(&now, Columns::Standard)),
-        ("gds_baseline", compared),
         ("gds_plan", super::plan(&now.plan)),
     ]
+}
+
+/// A run that read 1 MiB at a time by one path, `gib` GiB in each cell, for comparisons.
+pub(crate) fn run_of(gib: f64) -> MatrixReport {
+    let mut request = plain();
+    request.paths = PathChoice::Named(vec![PathKind::Cpu]);
+    report(&request, |_, _| Some(gib))
 }

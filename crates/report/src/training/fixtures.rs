@@ -110,7 +110,7 @@ pub(super) fn epoch(plan: &TrainPlan, number: u32, step: f64) -> EpochReport {
     }
 }
 
-pub(super) fn report() -> TrainReport {
+pub(crate) fn report() -> TrainReport {
     let plan = plan();
     let epochs = vec![epoch(&plan, 1, 0.38), epoch(&plan, 2, 0.34)];
     let measures: Vec<Measures> = epochs.iter().map(|epoch| epoch.measures).collect();

@@ -2,6 +2,7 @@
 //! files that MLPerf Storage's own tools read.
 
 mod datasize;
+mod figures;
 pub mod mlperf;
 mod plan;
 mod run;
@@ -9,13 +10,15 @@ mod workloads;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod fixtures;
+pub(crate) mod fixtures;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 pub(crate) mod tests;
 
 pub use datasize::{SizeAnswer, datasize};
+pub(crate) use figures::figures;
 pub use plan::plan;
+pub(crate) use plan::{data, loader};
 pub(crate) use run::RECORDS;
 pub use run::document;
 pub use workloads::workloads;

@@ -90,7 +90,7 @@ fn between_epochs(plan: &TrainPlan, facts: &mut Facts) {
     }
 }
 
-fn data(plan: &TrainPlan) -> String {
+pub(crate) fn data(plan: &TrainPlan) -> String {
     let data = &plan.data;
     format!(
         "{} {} files, samples in each: {}; {}; {:.0} bytes a sample by the workload",
@@ -102,7 +102,7 @@ fn data(plan: &TrainPlan) -> String {
     )
 }
 
-fn loader(plan: &TrainPlan) -> String {
+pub(crate) fn loader(plan: &TrainPlan) -> String {
     match &plan.loader {
         LoaderPlan::Workers {
             read_threads,

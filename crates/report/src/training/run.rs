@@ -11,7 +11,7 @@ use crate::document::{Cell, Column, Document, Facts, Quantity, Table};
 use crate::numbers::percent;
 use crate::records::Records;
 use crate::series::{Distribution, Series};
-use crate::{settings, storage};
+use crate::storage;
 
 /// The unit of throughput.
 const MIB_S: (&str, u64) = ("MiB/s", 1 << 20);
@@ -83,7 +83,6 @@ pub fn document(report: &TrainReport) -> Document {
     between_epochs(report, &mut section.facts);
     cost(report, &mut section.facts);
     document.warn(&report.warnings);
-    document.settings = settings::of_training(report);
     let mut alone = report.clone();
     alone.results.epochs.clear();
     alone.results.runs.clear();
@@ -224,8 +223,8 @@ pub(super) fn setting(plan: &TrainPlan) -> String {
 fn epochs(report: &TrainReport) -> Table {
     let mut table = Table::new([
         Column::words("epoch", 0),
-        Column::numbers("AU %", 0).compared(),
-        Column::numbers("samples/s", 0).compared(),
+        Column::numbers("AU %", 0),
+        Column::numbers("samples/s", 0),
         Column::numbers("MiB/s", 3),
         Column::numbers("read MiB/s", 4),
         Column::numbers("cached %", 1),

@@ -1,6 +1,7 @@
 //! What becomes of a result, alike for every command: its folder, in which it is saved after every
 //! unit that was measured; stdout; exported files; an earlier report beside it.
 
+mod answer;
 mod journal;
 mod saver;
 
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use stormlp_model::report::{AnyReport, Ending, ReportKind};
+use stormlp_report::comparison::{Comparison, Named};
 use stormlp_report::document::Document;
 use stormlp_report::matrix::{Columns, gdsio_lines};
 use stormlp_report::mlperf::OutputFile;
@@ -23,6 +25,7 @@ use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
 
+pub(crate) use answer::AnswerArgs;
 pub(crate) use journal::cells as journal_cells;
 pub(crate) use saver::{Saver, results_folder};
 
@@ -91,7 +94,7 @@ pub(crate) struct Delivery {
     columns: Columns,
     per_job: bool,
     exports: Vec<(PathBuf, Format)>,
-    baseline: Option<AnyReport>,
+    baseline: Option<(String, AnyReport)>,
     results_dir: Option<PathBuf>,
 }
 
@@ -212,7 +215,10 @@ impl ShowArgs {
             per_job: false,
             exports,
             baseline: baseline
-                .map(|path| saved::of_kind(path, kind))
+                .map(|path| {
+                    let name = saved::file(path).display().to_string();
+                    saved::of_kind(path, kind).map(|report| (name, report))
+                })
                 .transpose()?,
             results_dir: None,
         })
@@ -344,11 +350,14 @@ impl Delivery {
     /// a baseline.
     fn compared(&self, report: &AnyReport) -> (Document, bool) {
         let mut document = stormlp_report::document(report, self.columns);
-        let comparable = self.baseline.as_ref().is_none_or(|baseline| {
-            let earlier = stormlp_report::document(baseline, self.columns);
-            document.compare(&earlier, report.head(), baseline.head())
-        });
-        (document, comparable)
+        let Some((name, baseline)) = &self.baseline else {
+            return (document, true);
+        };
+        let [then, now] = [(name.as_str(), baseline), ("this run", report)]
+            .map(|(name, report)| [Named { name, report }]);
+        let comparison = Comparison::of(&then, &now, false);
+        comparison.close(&mut document);
+        (document, !comparison.figures.is_empty())
     }
 
     /// Refuses to show a saved report beside a baseline that has nothing in common with it.
@@ -356,14 +365,14 @@ impl Delivery {
     /// # Errors
     /// With exit code 3.
     pub(crate) fn check_baseline(&self, report: &AnyReport) -> Result<(), Failure> {
-        match (&self.baseline, self.compared(report).1) {
-            (Some(baseline), false) => Err(Failure::no_plan(anyhow::anyhow!(
-                "nothing to compare: no row of the baseline (`{}`) is one of the report (`{}`)",
-                baseline.head().command,
-                report.head().command
-            ))
-            .with_help("name a --baseline that measured the same")),
-            _ => Ok(()),
+        let (document, comparable) = self.compared(report);
+        match comparable {
+            true => Ok(()),
+            false => {
+                let why = document.caveat.unwrap_or_default();
+                let help = "name a --baseline that measured the same";
+                Err(Failure::no_plan(anyhow::anyhow!("{why}")).with_help(help))
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod clean;
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod datagen;
 pub(crate) mod datasize;
@@ -35,6 +36,7 @@ pub(crate) fn run(command: Command, session: &Session) -> Result<(), Failure> {
         Command::Workloads(args) => workloads::run(args, session),
         Command::Doctor(args) => doctor::run(args, session),
         Command::Report(args) => report::run(args, session),
+        Command::Compare(args) => compare::run(args, session),
         Command::Clean(args) => clean::run(args, session),
         Command::Completions(args) => completions::run(args, session),
     }

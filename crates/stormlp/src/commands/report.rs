@@ -1,6 +1,5 @@
 //! `stormlp report`: a saved report once more, in any format, or the list of a folder.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -92,18 +91,7 @@ fn list(folder: &Path, output: ShowArgs, columns: Columns) -> Result<(), Failure
         ));
     }
     let format = output.of_other("a folder of them")?;
-    let files: Vec<PathBuf> = fs::read_dir(folder)
-        .map_err(|error| Failure::machine(anyhow::Error::new(error)))?
-        .flatten()
-        .map(|entry| entry.path().join("report.json"))
-        .filter(|path| path.is_file())
-        .collect();
-    if files.is_empty() {
-        return Err(
-            Failure::machine(anyhow::anyhow!("{} holds no reports", folder.display()))
-                .with_help("`stormlp gds`, `train` and `checkpoint` save one in every run"),
-        );
-    }
+    let files = saved::files(folder)?;
     let mut reports: Vec<Value> = files.iter().map(|path| summary(path)).collect();
     // Folders of runs that began in the same second are numbered in their order.
     reports.sort_by_key(|report| {

@@ -1,5 +1,6 @@
 //! Saved reports, read back.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -21,6 +22,33 @@ pub(crate) fn file(place: &Path) -> PathBuf {
     match inside.is_file() {
         true => inside,
         false => place.to_path_buf(),
+    }
+}
+
+/// The reports that are meant by `place`: one, or all of the folders in it, by name.
+///
+/// # Errors
+/// With exit code 4 when it is a folder without reports, or cannot be listed.
+pub(crate) fn files(place: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let file = file(place);
+    if !file.is_dir() {
+        return Ok(vec![file]);
+    }
+    let entries = fs::read_dir(&file)
+        .with_context(|| format!("cannot list {}", file.display()))
+        .map_err(Failure::machine)?;
+    let inside = entries
+        .flatten()
+        .map(|entry| entry.path().join("report.json"));
+    let mut files: Vec<PathBuf> = inside.filter(|path| path.is_file()).collect();
+    files.sort();
+    match files.is_empty() {
+        false => Ok(files),
+        true => {
+            let error = anyhow::anyhow!("{} holds no reports", file.display());
+            let help = "`stormlp gds`, `train` and `checkpoint` save one in every run";
+            Err(Failure::machine(error).with_help(help))
+        }
     }
 }
 

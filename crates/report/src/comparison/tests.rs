@@ -1,0 +1,192 @@
+//! What a reader gets to hear of runs that are made up.
+
+use stormlp_model::comparison::Verdict;
+use stormlp_model::matrix::MatrixReport;
+use stormlp_model::report::{AnyReport, Ending};
+
+use super::*;
+use crate::document::Document;
+use crate::matrix::tests::run_of;
+use crate::training::fixtures;
+use crate::{checkpoint, text};
+
+/// Names of reports in the order of their sides.
+const NAMES: [&str; 8] = ["a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8"];
+
+fn named(reports: &[AnyReport]) -> Vec<Named<'_>> {
+    let named = reports.iter().zip(NAMES);
+    named.map(|(report, name)| Named { name, report }).collect()
+}
+
+fn compare(baseline: &[AnyReport], now: &[AnyReport]) -> Comparison {
+    Comparison::of(&named(baseline), &named(now), true)
+}
+
+/// A run for each number of GiB.
+fn runs(gib: &[f64]) -> Vec<AnyReport> {
+    gib.iter().map(|gib| run_of(*gib).into()).collect()
+}
+
+/// A run whose cell had these GiB in its intervals.
+fn course(rate: f64) -> MatrixReport {
+    let mut report = run_of(rate);
+    let numbers = report.results.cells[0].measurement.as_mut().unwrap();
+    let waves = (0..40).map(|n| rate * (1.0 + 0.02 * f64::from(n * 7 % 5)));
+    numbers.series.interval_bytes = waves.map(|rate| (rate * 1e8) as u64).collect();
+    numbers.series.interval_seconds = 0.1;
+    report
+}
+
+fn shown(comparison: &Comparison) -> String {
+    text::render(&comparison.document(), None)
+}
+
+#[test]
+fn sets_of_runs_are_told_apart_by_how_they_vary() {
+    let slower = compare(&runs(&[20.0, 20.2, 19.8]), &runs(&[18.0, 18.2, 17.8]));
+    assert_eq!(slower.verdict, Verdict::Regressed);
+    let throughput = &slower.figures[0];
+    assert_eq!(throughput.verdict, Verdict::Regressed);
+    assert_eq!(
+        throughput.name,
+        "cpu, read of 1 MiB, 8 threads, depth 1: throughput"
+    );
+    assert!((throughput.change_percent.unwrap() + 10.0).abs() < 0.1);
+    assert_eq!(slower.regressions(5.0).len(), 2, "{slower:?}");
+    assert_eq!(slower.regressions(50.0), Vec::<&Compared>::new());
+    let text = shown(&slower);
+    assert!(text.contains("over 3 and 3 independent runs"), "{text}");
+    assert!(text.contains("Holm's, 5 %"), "{text}");
+    let faster = compare(&runs(&[18.0, 18.2, 17.8]), &runs(&[20.0, 20.2, 19.8]));
+    assert_eq!(faster.verdict, Verdict::Improved);
+    let noisy = compare(&runs(&[20.0, 15.0, 25.0]), &runs(&[18.0, 14.0, 22.0]));
+    assert_eq!(noisy.verdict, Verdict::WithinNoise);
+    let few = compare(&runs(&[20.0]), &runs(&[10.0]));
+    assert_eq!(few.verdict, Verdict::TooFewSamples);
+}
+
+#[test]
+fn one_run_each_is_told_apart_by_its_own_course() {
+    let [then, now] = [20.0, 18.0].map(|rate| [course(rate).into()]);
+    let slower = compare(&then, &now);
+    assert_eq!(slower.verdict, Verdict::Regressed);
+    assert_eq!(slower.figures[0].basis, Some(Basis::WithinRuns));
+    // What a run has as one number stays open.
+    assert_eq!(slower.figures[1].verdict, Verdict::TooFewSamples);
+    let text = shown(&slower);
+    assert!(text.contains("autocorrelation"), "{text}");
+}
+
+#[test]
+fn the_keys_that_scripts_rely_on_are_there() {
+    let comparison = compare(&runs(&[20.0, 20.2]), &runs(&[18.0, 18.2]));
+    let json = serde_json::to_value(&comparison).unwrap();
+    assert!(json["verdict"].is_string());
+    let figure = &json["figures"][0];
+    for key in ["baseline", "value", "change_percent", "p_value"] {
+        assert!(figure[key].is_f64(), "{key}: {figure}");
+    }
+    assert!(figure["name"].is_string() && figure["unit"].is_string());
+    assert_eq!(figure["higher_is_better"], true);
+    let words = ["improved", "regressed", "within_noise", "too_few_samples"];
+    let verdict = figure["verdict"].as_str().unwrap();
+    assert!(words.contains(&verdict), "{verdict}");
+    assert!(json.get("mark").is_none());
+}
+
+#[test]
+fn every_command_has_figures_and_the_same_report_twice_is_identical() {
+    for report in [
+        run_of(20.0).into(),
+        fixtures::report().into(),
+        checkpoint::tests::report(1.0).into(),
+    ] {
+        let side = [report];
+        let same = compare(&side, &side);
+        assert!(same.identical && same.sentence.starts_with("identical"));
+        assert_eq!(same.verdict, Verdict::WithinNoise);
+        assert!(same.figures.len() > 3, "{same:?}");
+        assert!(same.differences.is_empty() && same.warnings.is_empty());
+        let unchanged = |figure: &Compared| figure.change_percent.is_none_or(|p| p == 0.0);
+        assert!(same.figures.iter().all(unchanged));
+    }
+}
+
+#[test]
+fn what_is_not_the_same_work_is_named_with_both_values() {
+    let mut other = run_of(20.0);
+    for cell in &mut other.results.cells {
+        cell.io_size_bytes = 4 << 20;
+    }
+    let comparison = compare(&runs(&[20.0]), &[other.into()]);
+    assert_eq!(
+        comparison.difference_words().unwrap(),
+        "not the same work: I/O sizes 4 MiB against 1 MiB"
+    );
+    // One combination a side is held against the other all the same.
+    let subject = &comparison.figures[0].subject;
+    assert!(
+        subject.contains("4 MiB") && subject.contains("against"),
+        "{subject}"
+    );
+    let text = shown(&comparison);
+    assert!(text.contains("compared all the same"), "{text}");
+}
+
+#[test]
+fn what_makes_a_verdict_doubtful_is_told() {
+    let mut now = run_of(20.0);
+    now.head.host.kernel = "6.1.0".to_string();
+    now.ending = Ending::Stopped;
+    let twice = [now.clone().into(), now.into()];
+    let comparison = compare(&runs(&[20.0, 20.1]), &twice);
+    let told = comparison.warnings.join("\n");
+    for words in [
+        "the same report, which counts once",
+        "a1 is stopped",
+        "under Linux 6.1.0",
+    ] {
+        assert!(told.contains(words), "{told}");
+    }
+    assert_eq!(comparison.value.len(), 1);
+    let shared = runs(&[20.0, 21.0, 22.0]);
+    let overlapping = compare(&shared, &shared[1..]);
+    assert!(
+        overlapping
+            .warnings
+            .contains(&"a1 is on both sides".to_string())
+    );
+}
+
+#[test]
+fn figures_of_nothing_have_no_change_and_break_nothing() {
+    let mut nothing = run_of(20.0);
+    let numbers = nothing.results.cells[0].measurement.as_mut().unwrap();
+    numbers.throughput_bytes_per_second = 0.0;
+    numbers.series.interval_bytes = vec![0; 40];
+    let comparison = compare(&[nothing.clone().into()], &[course(20.0).into()]);
+    assert_eq!(comparison.figures[0].change_percent, None);
+    assert!(shown(&comparison).contains("GiB/s"));
+    numbers_of(&mut nothing).cpu_seconds_per_gib = 0.0;
+    let mut other = nothing.clone();
+    numbers_of(&mut other).throughput_bytes_per_second = 1.0;
+    let comparison = compare(&[nothing.into()], &[other.into()]);
+    let has_cpu = comparison
+        .figures
+        .iter()
+        .any(|one| one.figure == "CPU time");
+    assert!(!has_cpu, "what was nothing and stayed nothing is left out");
+}
+
+fn numbers_of(report: &mut MatrixReport) -> &mut stormlp_model::matrix::Measurement {
+    report.results.cells[0].measurement.as_mut().unwrap()
+}
+
+/// Comparisons, for the tests of every renderer.
+pub(crate) fn samples() -> Vec<(&'static str, Document)> {
+    let sets = compare(&runs(&[20.0, 20.2, 19.8]), &runs(&[18.0, 18.2, 17.8]));
+    let now = course(18.0);
+    let mut closed = crate::matrix::document(&now, crate::matrix::Columns::Standard);
+    compare(&[course(20.0).into()], &[now.into()]).close(&mut closed);
+    vec![("comparison", sets.document()), ("gds_baseline", closed)]
+}

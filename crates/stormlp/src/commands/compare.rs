@@ -1,0 +1,152 @@
+//! `stormlp compare`: two reports, or two sets of them, and whether they differ.
+
+use std::path::PathBuf;
+
+use stormlp_model::report::AnyReport;
+use stormlp_report::comparison::{Comparison, Named, record_columns};
+
+use super::deliver::AnswerArgs;
+use super::saved;
+use crate::exit::Failure;
+use crate::session::Session;
+
+/// Arguments of `stormlp compare`.
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "stormlp compare [OPTIONS] BASELINE NOW\n       \
+        stormlp compare [OPTIONS] BASELINE... -- NOW...",
+    after_help = "\
+Examples:
+  stormlp compare before/report.json after/report.json
+                                            one run each: its own seconds tell the noise
+  stormlp compare a1 a2 a3 -- b1 b2 b3      runs of the same work, best taken in turns: a b a b
+  stormlp compare --fail-on-regression 5 nightly/ today/ --format markdown
+                                            folders of runs; exit code 7 when one got 5 % worse
+
+A figure improved or regressed when chance explains the difference in less than 5 of 100
+comparisons, all figures taken together (Welch's test, Holm's method). docs/compare.md says more."
+)]
+pub(crate) struct Args {
+    /// Saved reports, their folders, or folders of such folders, of before; two places without --
+    /// are the baseline and what is held against it
+    #[arg(value_name = "BASELINE", required = true)]
+    baseline: Vec<PathBuf>,
+
+    /// The same of now
+    #[arg(value_name = "NOW", last = true)]
+    now: Vec<PathBuf>,
+
+    /// Compare what is not the same work all the same, and say so
+    #[arg(long)]
+    force: bool,
+
+    /// Exit with code 7 when a figure got worse by so many percent or more, beyond chance
+    #[arg(long, value_name = "PCT", value_parser = percent, allow_negative_numbers = true)]
+    fail_on_regression: Option<f64>,
+
+    #[command(flatten)]
+    answer: AnswerArgs,
+}
+
+/// Compares the reports.
+pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
+    let (baseline, now) = sides(args.baseline, args.now)?;
+    let answer = args.answer.open(&record_columns())?;
+    let (baseline, now) = (read(&baseline)?, read(&now)?);
+    check_kinds(&baseline, &now)?;
+    let comparison = Comparison::of(&named(&baseline), &named(&now), args.force);
+    if let Some(words) = comparison.difference_words().filter(|_| !args.force) {
+        let help = "compare runs of the same options, or add --force to compare these all the same";
+        return Err(Failure::no_plan(anyhow::anyhow!("{words}")).with_help(help));
+    }
+    if comparison.figures.is_empty() {
+        let help = "name reports that measured the same";
+        let sentence = &comparison.sentence;
+        return Err(Failure::no_plan(anyhow::anyhow!("{sentence}")).with_help(help));
+    }
+    answer.write(&comparison, &comparison.document())?;
+    match args.fail_on_regression {
+        None => Ok(()),
+        Some(percent) => fail_beyond(percent, &comparison),
+    }
+}
+
+/// The places of both sides: two without `--` are one each.
+fn sides(
+    mut baseline: Vec<PathBuf>,
+    now: Vec<PathBuf>,
+) -> Result<(Vec<PathBuf>, Vec<PathBuf>), Failure> {
+    match (now.is_empty(), baseline.len()) {
+        (false, _) => Ok((baseline, now)),
+        (true, 2) => {
+            let now = baseline.split_off(1);
+            Ok((baseline, now))
+        }
+        (true, count) => Err(Failure::usage(format!(
+            "a comparison has two sides, and {count} places without -- could be either"
+        ))
+        .with_help("stormlp compare BASELINE NOW, or BASELINE... -- NOW...")),
+    }
+}
+
+/// A report and its file.
+type Saved = (String, AnyReport);
+
+/// Reads every report that is meant by `places`.
+fn read(places: &[PathBuf]) -> Result<Vec<Saved>, Failure> {
+    let mut reports = Vec::new();
+    for place in places {
+        for file in saved::files(place)? {
+            let report = saved::any(&file)?;
+            reports.push((file.display().to_string(), report));
+        }
+    }
+    Ok(reports)
+}
+
+fn named(side: &[Saved]) -> Vec<Named<'_>> {
+    let named = side.iter().map(|(name, report)| Named { name, report });
+    named.collect()
+}
+
+/// Refuses reports of different commands, which have no figure in common.
+fn check_kinds(baseline: &[Saved], now: &[Saved]) -> Result<(), Failure> {
+    let mut all = baseline.iter().chain(now);
+    let Some((first, report)) = all.next() else {
+        return Ok(());
+    };
+    let kind = report.head().kind;
+    match all.find(|(_, report)| report.head().kind != kind) {
+        None => Ok(()),
+        Some((other, report)) => Err(Failure::no_plan(anyhow::anyhow!(
+            "nothing to compare: {first} is the report of `stormlp {}`, and {other} of `stormlp {}`",
+            kind.name(),
+            report.head().kind.name()
+        ))
+        .with_help("compare reports of one command; `stormlp report DIR` lists those of a folder")),
+    }
+}
+
+/// Exit code 7 where a figure regressed by `percent` or more.
+fn fail_beyond(percent: f64, comparison: &Comparison) -> Result<(), Failure> {
+    let worse = comparison.regressions(percent);
+    match worse.first() {
+        None => Ok(()),
+        Some(worst) => Err(Failure::regressed(format!(
+            "{} of {} figures got worse by {percent} % or more; the worst: {}{}",
+            worse.len(),
+            comparison.figures.len(),
+            worst.name,
+            worst
+                .change_percent
+                .map_or(String::new(), |change| format!(" by {:.1} %", change.abs()))
+        ))),
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.trim_end_matches('%').trim_end().parse().ok();
+    number
+        .filter(|number| number.is_finite() && *number >= 0.0)
+        .ok_or_else(|| format!("`{text}` is no percentage: use a number such as 5"))
+}

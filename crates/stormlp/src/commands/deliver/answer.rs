@@ -1,0 +1,83 @@
+//! An answer that is no report of a run: printed and exported as reports are.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use stormlp_report::document::Document;
+use stormlp_report::{markdown, text};
+
+use super::{Format, append_csv, cannot_write, check_folder, check_header, of_file, rows};
+use crate::exit::Failure;
+use crate::output;
+
+/// What is shown of it, and where else it is written.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Results")]
+pub(crate) struct AnswerArgs {
+    /// What is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    /// Write the result to a file too; .json, .csv (appended to), .md or .txt; repeatable
+    #[arg(long, value_name = "FILE")]
+    export: Vec<PathBuf>,
+}
+
+/// The options, checked: what is wrong shows before the work.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    format: Format,
+    exports: Vec<(PathBuf, Format)>,
+}
+
+impl AnswerArgs {
+    /// Makes sure that every export can be written; `columns` are those of its rows.
+    ///
+    /// # Errors
+    /// When an option makes no sense, or a file cannot be used.
+    pub(crate) fn open(self, columns: &[&str]) -> Result<Answer, Failure> {
+        let exports = (self.export.into_iter())
+            .map(|path| of_file(&path).map(|format| (path, format)))
+            .collect::<Result<Vec<_>, Failure>>()?;
+        let mut formats = exports.iter().map(|(_, format)| *format);
+        if formats.any(|format| format == Format::Gdsio) || self.format == Format::Gdsio {
+            return Err(Failure::usage(
+                "gdsio's result lines are of `stormlp gds` alone: use text, json, csv or markdown",
+            ));
+        }
+        for (path, format) in &exports {
+            check_folder(path)?;
+            if *format == Format::Csv {
+                check_header(path, columns)?;
+            }
+        }
+        Ok(Answer {
+            format: self.format,
+            exports,
+        })
+    }
+}
+
+impl Answer {
+    /// Prints the answer and writes the exports: `data` is what programs get.
+    ///
+    /// # Errors
+    /// When stdout or a file cannot be written.
+    pub(crate) fn write(&self, data: &impl Serialize, document: &Document) -> Result<(), Failure> {
+        let text = |format, width| match format {
+            Format::Json => output::json(data),
+            Format::Markdown => Ok(markdown::render(document)),
+            Format::Csv => rows(document, true),
+            Format::Text | Format::Gdsio => Ok(text::render(document, width)),
+        };
+        let printed = text(self.format, output::width()).and_then(|text| output::print(&text));
+        let write = |(path, format): &(PathBuf, Format)| match format {
+            Format::Csv => append_csv(path, document),
+            _ => fs::write(path, text(*format, None)?).map_err(|error| cannot_write(path, error)),
+        };
+        let exported = self.exports.iter().map(write).fold(Ok(()), Result::and);
+        exported.and(printed)
+    }
+}

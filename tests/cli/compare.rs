@@ -1,0 +1,222 @@
+//! `stormlp compare`: what is told of reports that are alike, that differ, and that cannot be held
+//! against each other. One real run gives them; their numbers are set.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::deliver::TRAIN;
+use crate::gds::{QUICK, folder, gds, read_json, saved};
+use crate::{stderr, stdout, stormlp};
+
+/// A report of a run in `folder`, as JSON.
+fn measured(folder: &Path) -> Value {
+    let words = format!("{QUICK} --path buffered --op read");
+    gds(folder, &words).assert().success();
+    read_json(&saved(folder))
+}
+
+/// Saves `report` as `name/report.json`, with its cell at `rate` bytes a second.
+fn save(folder: &Path, name: &str, report: &Value, rate: f64) {
+    let mut report = report.clone();
+    report["command"] = json!(format!("stormlp gds # {name}"));
+    let cell = &mut report["cells"][0];
+    cell["throughput_bytes_per_second"] = json!(rate);
+    cell["latency_us"]["mean"] = json!(1e12 / rate.max(1.0));
+    cell["interval_seconds"] = json!(0.1);
+    let bytes = |n: u64| (rate * 0.1) as u64 + n * 7 % 5 * 1000;
+    cell["interval_bytes"] = json!((0..40).map(bytes).collect::<Vec<u64>>());
+    write(folder, name, &report.to_string());
+}
+
+fn write(folder: &Path, name: &str, text: &str) {
+    fs::create_dir_all(folder.join(name)).unwrap();
+    fs::write(folder.join(name).join("report.json"), text).unwrap();
+}
+
+fn compare(folder: &Path, words: &str) -> assert_cmd::assert::Assert {
+    let mut command = stormlp();
+    command.current_dir(folder).arg("compare");
+    command.args(words.split_whitespace()).assert()
+}
+
+/// Three runs `a1` to `a3`, and three `b1` to `b3` a tenth slower.
+fn sets(folder: &Path) -> Value {
+    let report = measured(folder);
+    for (n, rate) in [1e9, 1.01e9, 0.99e9].into_iter().enumerate() {
+        save(folder, &format!("a{}", n + 1), &report, rate);
+        save(folder, &format!("b{}", n + 1), &report, 0.9 * rate);
+    }
+    report
+}
+
+#[test]
+fn a_tenth_less_regressed_and_fails_where_that_was_asked_for() {
+    let folder = folder();
+    let folder = folder.path();
+    sets(folder);
+    let text = stdout(compare(folder, "a1 a2 a3 -- b1 b2 b3").success());
+    assert!(text.starts_with("regressed: "), "{text}");
+    assert!(
+        text.contains("-10.0 %") && text.contains("over 3 and 3 independent runs"),
+        "{text}"
+    );
+    let said = stderr(compare(folder, "--fail-on-regression 5 a1 a2 a3 -- b1 b2 b3").code(7));
+    assert!(said.contains("got worse by 5 % or more"), "{said}");
+    compare(folder, "--fail-on-regression 50% a1 a2 a3 -- b1 b2 b3").success();
+    compare(folder, "--fail-on-regression 5 b1 b2 b3 -- a1 a2 a3").success();
+    // One run each, by its own seconds.
+    let text = stdout(compare(folder, "a1 b1/report.json").success());
+    assert!(text.starts_with("regressed: "), "{text}");
+    assert!(
+        text.contains("autocorrelation") && text.contains("too few samples"),
+        "{text}"
+    );
+    let json = stdout(compare(folder, "a1 b1 --format json").success());
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["verdict"], "regressed");
+    assert_eq!(json["figures"][0]["verdict"], "regressed");
+    assert_eq!(json["figures"][0]["basis"], "within_runs");
+    let csv = stdout(compare(folder, "a1 b1 --format csv --export c.md --export c.csv").success());
+    assert!(
+        csv.starts_with("name,subject,figure,unit,baseline,"),
+        "{csv}"
+    );
+    assert_eq!(fs::read_to_string(folder.join("c.csv")).unwrap(), csv);
+    let page = fs::read_to_string(folder.join("c.md")).unwrap();
+    assert!(page.starts_with("### regressed: "), "{page}");
+}
+
+#[test]
+fn folders_are_sets_and_the_same_report_twice_is_identical() {
+    let folder = folder();
+    let folder = folder.path();
+    let report = sets(folder);
+    for (n, rate) in [1e9, 1.01e9, 0.99e9].into_iter().enumerate() {
+        save(folder, &format!("before/{n}"), &report, rate);
+        save(folder, &format!("now/{n}"), &report, rate + 1e6);
+    }
+    let text = stdout(compare(folder, "before now/").success());
+    assert!(text.starts_with("within noise: "), "{text}");
+    assert!(text.contains("3 reports on "), "{text}");
+    for words in ["a1 a1/report.json", "before before", "a1 a2 -- a1 a2"] {
+        let text = stdout(compare(folder, words).success());
+        assert!(text.starts_with("identical: "), "{words}: {text}");
+    }
+    let text = stdout(compare(folder, "a1 a1 a2 -- a1 a3").success());
+    assert!(
+        text.contains("counts once") && text.contains("is on both sides"),
+        "{text}"
+    );
+}
+
+#[test]
+fn other_work_is_refused_with_the_setting_unless_forced() {
+    let folder = folder();
+    let folder = folder.path();
+    let report = sets(folder);
+    let mut other = report.clone();
+    other["cells"][0]["io_size_bytes"] = json!(4 << 20);
+    save(folder, "other", &other, 1e9);
+    let said = stderr(compare(folder, "a1 other").code(3));
+    assert!(said.contains("I/O sizes 4 MiB against 1 MiB"), "{said}");
+    assert!(said.contains("--force"), "{said}");
+    let text = stdout(compare(folder, "a1 other --force").success());
+    assert!(
+        text.contains("not the same work: I/O sizes") && text.contains("all the same"),
+        "{text}"
+    );
+    let mut train = stormlp();
+    train.current_dir(folder).args(TRAIN.split_whitespace());
+    train.args(["--results-dir", "t"]).assert().success();
+    let said = stderr(compare(folder, "a1 t --force").code(3));
+    assert!(
+        said.contains("stormlp gds") && said.contains("stormlp train"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_cannot_be_read_or_written_is_named_and_nothing_panics() {
+    let folder = folder();
+    let folder = folder.path();
+    let report = sets(folder);
+    let whole = report.to_string();
+    write(folder, "cut", &whole[..whole.len() / 2]);
+    write(
+        folder,
+        "newer",
+        &whole.replacen("\"format_version\":2", "\"format_version\":99", 1),
+    );
+    write(
+        folder,
+        "large",
+        &whole.replacen("\"bytes\":", "\"bytes\":1e999,\"x\":", 1),
+    );
+    fs::create_dir(folder.join("empty")).unwrap();
+    for (words, code, told) in [
+        ("a1 cut", 3, "cut/report.json cannot be used"),
+        ("a1 newer", 3, "format version 99"),
+        ("a1 large", 3, "large/report.json cannot be used"),
+        ("a1 empty", 4, "empty holds no reports"),
+        ("a1 nowhere", 4, "nowhere"),
+        ("a1", 2, "two sides"),
+        ("a1 a2 a3", 2, "two sides"),
+        (
+            "a1 a2 --export nowhere/c.md",
+            4,
+            "there is no folder nowhere",
+        ),
+        ("a1 a2 --export c.xlsx", 2, "names no format"),
+        ("a1 a2 --format gdsio", 2, "gdsio"),
+        ("a1 a2 --fail-on-regression -1", 2, "fail-on-regression"),
+        ("a1 a2 --fail-on-regression much", 2, "is no percentage"),
+    ] {
+        let said = stderr(compare(folder, words).code(code));
+        assert!(said.contains(told), "{words}: {said}");
+        assert!(!said.contains("panicked"), "{words}: {said}");
+    }
+    // Numbers of nothing, and a host that would steer a terminal.
+    let mut odd = report.clone();
+    odd["host"]["hostname"] = json!("\u{1b}[31mred\u{7}");
+    save(folder, "odd", &odd, 0.0);
+    for format in ["text", "json", "csv", "markdown"] {
+        let printed = stdout(compare(folder, &format!("odd a1 --format {format}")).success());
+        let steers = |c: char| c.is_control() && c != '\n';
+        assert!(!printed.contains(steers), "{format}: {printed:?}");
+    }
+}
+
+#[test]
+fn a_baseline_ends_a_run_with_the_same_comparison() {
+    let folder = folder();
+    let folder = folder.path();
+    sets(folder);
+    let words = format!("{QUICK} --path buffered --op read --baseline a1");
+    let text = stdout(gds(folder, &words).assert().success());
+    assert!(
+        text.contains("Against the baseline: buffered, read of 1 MiB"),
+        "{text}"
+    );
+    assert!(
+        text.contains("throughput") && text.contains("CPU time"),
+        "{text}"
+    );
+    assert!(!text.contains("not the same work"), "{text}");
+    let text = stdout(
+        gds(folder, &words.replace("50ms", "60ms"))
+            .assert()
+            .success(),
+    );
+    assert!(
+        text.contains("not the same work: length of a cell 60 ms against 50 ms"),
+        "{text}"
+    );
+    let text = stdout(
+        gds(folder, &words.replace("--op read", "--op write"))
+            .assert()
+            .success(),
+    );
+    assert!(text.contains("nothing to compare: "), "{text}");
+}
