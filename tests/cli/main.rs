@@ -22,6 +22,7 @@ mod impaired;
 mod limits;
 mod schema;
 mod signals;
+mod submission;
 mod threads;
 mod train;
 mod train_dataset;

@@ -44,27 +44,6 @@ pub fn is_summary(value: &Value) -> bool {
     value["metric"].is_object() && value["num_accelerators"].is_number()
 }
 
-/// Python writes numbers that are none (a mean of nothing) as words that JSON does not have.
-pub fn without_nan(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let (mut in_string, mut escaped) = (false, false);
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let word = ["NaN", "-Infinity", "Infinity"].into_iter();
-        let mut word = word.filter(|word| !in_string && rest.starts_with(word));
-        if let Some(word) = word.next() {
-            plain.push_str("null");
-            rest = &rest[word.len()..];
-            continue;
-        }
-        in_string ^= c == '"' && !escaped;
-        escaped = c == '\\' && !escaped;
-        plain.push(c);
-        rest = &rest[c.len_utf8()..];
-    }
-    plain
-}
-
 /// What a run came to.
 pub fn document(run: &DlioRun) -> Document {
     let mut document = Document::new(headline(run));
@@ -387,15 +366,6 @@ fn numbers(list: &Value) -> Vec<f64> {
 mod tests {
     use super::*;
     use crate::text;
-
-    #[test]
-    fn words_that_json_has_not_become_nothing_outside_of_texts() {
-        let plain = without_nan(r#"{"a": NaN, "b": [-Infinity, Infinity], "NaN \" NaN": "é NaN"}"#);
-        let value: Value = serde_json::from_str(&plain).unwrap();
-        assert_eq!(value["a"], Value::Null);
-        assert_eq!(value["b"], json!([null, null]));
-        assert_eq!(value["NaN \" NaN"], "é NaN");
-    }
 
     /// A block of one step, as DLIO computes it.
     #[test]

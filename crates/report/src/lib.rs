@@ -19,6 +19,7 @@ pub mod series;
 mod settings;
 mod stamp;
 mod storage;
+pub mod submission;
 pub mod text;
 pub mod training;
 

@@ -10,8 +10,8 @@ use stormlp_model::impairment::{Fault, Throttle};
 use stormlp_model::printable::printable;
 
 use crate::commands::{
-    checkpoint, clean, compare, completions, datagen, datasize, doctor, gds, gdsio, report, train,
-    workloads,
+    checkpoint, clean, compare, completions, datagen, datasize, doctor, gds, gdsio, report,
+    submission, train, workloads,
 };
 use crate::exit::Failure;
 
@@ -112,6 +112,8 @@ pub(crate) enum Command {
     Report(report::Args),
     /// Say whether runs of the same work differ by more than chance explains.
     Compare(compare::Args),
+    /// Plan, rehearse and check an MLPerf Storage submission; only mlpstorage makes one.
+    Submission(submission::Args),
     /// Remove the data that stormlp made, and only that.
     Clean(clean::Args),
     /// Print a completion script for a shell.
@@ -129,6 +131,7 @@ impl Command {
             | Self::Doctor(_)
             | Self::Report(_)
             | Self::Compare(_)
+            | Self::Submission(_)
             | Self::Clean(_)
             | Self::Completions(_) => false,
         }

@@ -20,11 +20,11 @@ use crate::transport::EngineChoice;
 use crate::units::ByteSize;
 
 /// Saves and restores of a closed run.
-const COUNT: u32 = 10;
+pub(crate) const COUNT: u32 = 10;
 /// Seconds before each of them.
-const PAUSE_SECONDS: f64 = 5.0;
+pub(crate) const PAUSE_SECONDS: f64 = 5.0;
 /// What a client writes is out of its page cache by itself when it is so many times its memory.
-const MEMORIES: u64 = 3;
+pub(crate) const MEMORIES: u64 = 3;
 
 /// A rule: whether it holds, and what breaks it.
 type Rule = (bool, String);

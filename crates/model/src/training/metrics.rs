@@ -134,7 +134,12 @@ pub fn spread(epochs: &[Measures]) -> Spread {
 /// MiB/s of `samples_per_second` by the *configured* record length, as every edition reports them
 /// (`train_io_mean_MB_per_second` of DLIO's summary); measured bytes stand beside it in the report.
 pub fn mib(rule: &Rule, samples_per_second: f64) -> f64 {
-    samples_per_second * rule.sample_bytes / f64::from(1u32 << 20)
+    mib_of_samples(samples_per_second, rule.sample_bytes)
+}
+
+/// MiB/s of `samples_per_second`, each of `sample_bytes`.
+pub fn mib_of_samples(samples_per_second: f64, sample_bytes: f64) -> f64 {
+    samples_per_second * sample_bytes / f64::from(1u32 << 20)
 }
 
 /// AU and samples per second of an evaluation of one accelerator: the latter over the whole

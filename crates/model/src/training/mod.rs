@@ -19,7 +19,7 @@ pub mod profile;
 pub mod report;
 pub mod request;
 pub mod resolve;
-mod rules;
+pub(crate) mod rules;
 pub mod steps;
 mod transport;
 pub mod warnings;

@@ -19,7 +19,7 @@ use crate::units::counted;
 use crate::workload_file::KeyNote;
 
 /// Scored runs of a closed result; a warm-up comes before them.
-pub(super) const CLOSED_RUNS: u32 = 5;
+pub(crate) const CLOSED_RUNS: u32 = 5;
 /// Batches that a closed run may read ahead.
 const MOST_PREFETCH: u32 = 2;
 /// Parameters that a closed run may set.
@@ -36,6 +36,13 @@ const ALLOWED: [&str; 12] = [
     "storage.storage_type",
     "storage.storage_root",
     "storage.storage_options",
+];
+/// Parameters that an open run may set besides.
+const ALLOWED_IN_OPEN: [&str; 4] = [
+    "framework",
+    "dataset.format",
+    "dataset.num_samples_per_file",
+    "reader.data_loader",
 ];
 /// What launchers and DLIO's own files set beside a workload, without a part in it.
 const NOT_OF_THE_WORKLOAD: [&str; 10] = [
@@ -95,6 +102,52 @@ const V3: Edition = Edition {
     of_runs: "2.1.17",
     of_results: Some("3.4.1/3.4.2"),
 };
+
+/// Who may set a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Freedom {
+    /// Closed and open runs.
+    Closed,
+    /// Open runs alone.
+    Open,
+    /// The official tool, beside the workload.
+    Tool,
+    /// Nobody.
+    Fixed,
+}
+
+/// Who may set the parameter `key`.
+pub(crate) fn freedom(key: &str) -> Freedom {
+    let beside = |name: &&str| key == *name || name.ends_with('.') && key.starts_with(*name);
+    if ALLOWED.contains(&key) {
+        Freedom::Closed
+    } else if ALLOWED_IN_OPEN.contains(&key) {
+        Freedom::Open
+    } else if NOT_OF_THE_WORKLOAD.iter().any(beside) {
+        Freedom::Tool
+    } else {
+        Freedom::Fixed
+    }
+}
+
+/// What is wrong with reading so many batches ahead.
+pub(crate) fn prefetch_fault(prefetch: u32) -> Option<String> {
+    (prefetch > MOST_PREFETCH)
+        .then(|| format!("reader.prefetch_size is {prefetch}; it may be 0 to {MOST_PREFETCH}"))
+}
+
+/// Models and accelerators of an edition's closed training; none for profiles that are no edition.
+pub(crate) fn closed_workloads(
+    profile: Profile,
+) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let edition = match profile {
+        Profile::V2 => Some(&V2),
+        Profile::V3 => Some(&V3),
+        Profile::V1 | Profile::Native => None,
+    };
+    let all = edition.map_or(&[][..], |edition| edition.workloads);
+    all.iter().copied()
+}
 
 /// Finds the rules a closed run would break; none when it is not closed.
 pub(super) fn closed_problems(
@@ -164,7 +217,7 @@ fn parameters(
         found.map_or("nothing", |(_, value)| value.as_str())
     };
     let set = planned.differing_keys(&base).into_iter();
-    let set = set.filter(|(key, _)| !ALLOWED.contains(&key.as_str()));
+    let set = set.filter(|(key, _)| freedom(key) != Freedom::Closed);
     let mut broken: Vec<String> = set
         .map(|(key, value)| {
             format!(
@@ -175,12 +228,7 @@ fn parameters(
         .collect();
     let vain = workload.without_effect.iter();
     broken.extend(vain.filter_map(|note| set_in_vain(note, &base)));
-    let prefetch = planned.reader.prefetch_size;
-    if prefetch > MOST_PREFETCH {
-        broken.push(format!(
-            "reader.prefetch_size is {prefetch}; it may be 0 to {MOST_PREFETCH}"
-        ));
-    }
+    broken.extend(prefetch_fault(planned.reader.prefetch_size));
     let rule = edition.of_parameters;
     broken.into_iter().map(|what| (rule, what)).collect()
 }
@@ -194,8 +242,7 @@ fn set_in_vain(note: &KeyNote, base: &Workload) -> Option<String> {
             FILES.join(", ")
         ));
     }
-    let beside = |name: &&str| key == name || name.ends_with('.') && key.starts_with(*name);
-    let free = ALLOWED.contains(&key.as_str()) || NOT_OF_THE_WORKLOAD.iter().any(beside);
+    let free = matches!(freedom(key), Freedom::Closed | Freedom::Tool);
     let same = |other: &KeyNote| other.key == *key && other.value == *value;
     (!free && !base.without_effect.iter().any(same))
         .then(|| format!("{key} is set to {value}; it is none of the parameters that may be set"))

@@ -8,7 +8,7 @@
 mod fault;
 mod field;
 mod params;
-mod place;
+pub(crate) mod place;
 mod read;
 mod table;
 mod write;

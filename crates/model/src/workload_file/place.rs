@@ -5,20 +5,22 @@
 
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::de::{
+    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 
 use super::fault::Fault;
 
 /// A place in a file that was read.
-pub(super) struct Place {
-    /// Which entry of each section, from the whole file inwards.
-    pub(super) entries: Vec<usize>,
+pub(crate) struct Place {
+    /// Which entry of each section or list, from the whole file inwards.
+    pub(crate) entries: Vec<usize>,
     /// The last entry's key, not its value.
-    pub(super) at_key: bool,
+    pub(crate) at_key: bool,
 }
 
 /// Line and column of `place` in `text`, from 1.
-pub(super) fn find(text: &str, place: &Place) -> Option<(usize, usize)> {
+pub(crate) fn find(text: &str, place: &Place) -> Option<(usize, usize)> {
     let steps = Steps {
         entries: &place.entries,
         at_key: place.at_key,
@@ -28,7 +30,7 @@ pub(super) fn find(text: &str, place: &Place) -> Option<(usize, usize)> {
 }
 
 /// A fault of YAML itself.
-pub(super) fn of_error(error: &serde_yaml::Error) -> Fault {
+pub(crate) fn of_error(error: &serde_yaml::Error) -> Fault {
     let place = line_and_column(error);
     let message = error.to_string();
     Fault {
@@ -62,7 +64,7 @@ impl<'de> DeserializeSeed<'de> for Steps<'_> {
     }
 }
 
-/// Whatever is no section fails by itself: there the steps end.
+/// Whatever is no section and no list fails by itself: there the steps end.
 impl<'de> Visitor<'de> for Steps<'_> {
     type Value = ();
 
@@ -86,6 +88,19 @@ impl<'de> Visitor<'de> for Steps<'_> {
                 map.next_key::<IgnoredAny>()?;
                 map.next_value_seed(steps)?;
             }
+        }
+        Err(A::Error::custom("here"))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        if let Some((entry, rest)) = self.entries.split_first() {
+            for _ in 0..*entry {
+                list.next_element::<IgnoredAny>()?;
+            }
+            list.next_element_seed(Steps {
+                entries: rest,
+                at_key: self.at_key,
+            })?;
         }
         Err(A::Error::custom("here"))
     }

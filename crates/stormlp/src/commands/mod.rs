@@ -13,6 +13,7 @@ pub(crate) mod gds;
 pub(crate) mod gdsio;
 pub(crate) mod report;
 mod saved;
+pub(crate) mod submission;
 mod threads;
 pub(crate) mod train;
 pub(crate) mod workloads;
@@ -37,6 +38,7 @@ pub(crate) fn run(command: Command, session: &Session) -> Result<(), Failure> {
         Command::Doctor(args) => doctor::run(args, session),
         Command::Report(args) => report::run(args, session),
         Command::Compare(args) => compare::run(args, session),
+        Command::Submission(args) => submission::run(args, session),
         Command::Clean(args) => clean::run(args, session),
         Command::Completions(args) => completions::run(args, session),
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde_json::Value;
+use stormlp_model::python_json;
 use stormlp_model::report::{AnyReport, Ending, ReportKind};
 use stormlp_report::dlio::{self, DlioRun};
 
@@ -88,7 +89,7 @@ pub(crate) fn dlio(place: &Path) -> Result<Option<DlioRun>, Failure> {
 /// Reads JSON as Python writes it.
 fn python_json(path: &Path) -> Result<Value, Failure> {
     let text = read_bounded(path, "file of DLIO's", MOST_REPORT_BYTES)?;
-    serde_json::from_str(&dlio::without_nan(&text))
+    python_json::parse(&text)
         .with_context(|| format!("{} cannot be used", path.display()))
         .map_err(Failure::no_plan)
 }

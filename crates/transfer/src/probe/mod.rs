@@ -15,6 +15,7 @@ pub(crate) mod platform;
 pub(crate) mod root;
 mod signature;
 mod storage;
+mod system;
 #[cfg(test)]
 mod testing;
 mod uring;
@@ -31,6 +32,8 @@ use stormlp_model::machine::{
 
 use self::libraries::Libraries;
 use self::root::Root;
+
+pub use system::system_facts;
 
 /// What plans and reports need to know of this machine, without opening any GPU library: the
 /// cuFile paths are said to be unavailable. Takes a few milliseconds.

@@ -1,0 +1,47 @@
+//! JSON as Python writes it: with words for numbers that are none.
+
+use serde_json::Value;
+
+/// Reads it; `NaN` and the infinities (means of nothing) become `null`.
+///
+/// # Errors
+/// When it is no JSON.
+pub fn parse(text: &str) -> Result<Value, serde_json::Error> {
+    serde_json::from_str(&without_nan(text))
+}
+
+/// The same text with `null` for words that JSON does not have.
+pub fn without_nan(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let (mut in_string, mut escaped) = (false, false);
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let word = ["NaN", "-Infinity", "Infinity"].into_iter();
+        let mut word = word.filter(|word| !in_string && rest.starts_with(word));
+        if let Some(word) = word.next() {
+            plain.push_str("null");
+            rest = &rest[word.len()..];
+            continue;
+        }
+        in_string ^= c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        plain.push(c);
+        rest = &rest[c.len_utf8()..];
+    }
+    plain
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_json_has_not_become_nothing_outside_of_texts() {
+        let text = r#"{"a": NaN, "b": [-Infinity, Infinity], "NaN \" NaN": "é NaN"}"#;
+        let value = parse(text).unwrap();
+        assert_eq!(value["a"], Value::Null);
+        assert_eq!(value["b"], serde_json::json!([null, null]));
+        assert_eq!(value["NaN \" NaN"], "é NaN");
+    }
+}

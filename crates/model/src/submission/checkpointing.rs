@@ -1,0 +1,335 @@
+//! What a checkpointing result must have been: the rules of chapter 4, and 2.2 of v2.0.
+
+use serde_json::Value;
+
+use super::figures::number;
+use super::leaf::Leaf;
+use super::moment;
+use super::rule::{Official, Outcome, or_passed};
+use super::survey::{Edition, Group, Submission};
+use crate::checkpoint::resolve::HOST_RANKS;
+use crate::checkpoint::rules::{COUNT, MEMORIES};
+use crate::checkpoint::{CheckpointWorkload, builtin};
+use crate::units::{counted, format_duration};
+
+/// Seconds that may lie between the invocation that writes and the one that reads.
+const HANDOFF_SECONDS: f64 = 30.0;
+/// Memory of accelerators in GB. Checkpoint sizes are GiB; the rules hold one against the other.
+const ACCELERATOR_GB: [(&str, f64); 4] = [
+    ("b200", 180.0),
+    ("mi355", 288.0),
+    ("h100", 80.0),
+    ("a100", 80.0),
+];
+
+fn model(group: &Group) -> Option<CheckpointWorkload> {
+    builtin::load(&group.model)
+}
+
+fn ranks(leaf: &Leaf) -> Option<u64> {
+    let told = leaf
+        .figure("num_accelerators")
+        .or_else(|| number(leaf.argument("num_processes")));
+    told.map(|ranks| ranks as u64)
+}
+
+fn is_subset(leaf: &Leaf) -> bool {
+    let set = leaf
+        .set("checkpoint.mode")
+        .is_some_and(|mode| mode.eq_ignore_ascii_case("subset"));
+    set || leaf.parameter("checkpoint", "mode") == "subset"
+}
+
+/// Writes and reads that a run was told to make.
+fn counts(leaf: &Leaf) -> Option<(i64, i64)> {
+    let told = |key: &str| {
+        let argument = number(leaf.argument(key));
+        let set = || leaf.set(&format!("checkpoint.{key}"))?.parse().ok();
+        let parameter = || number(leaf.parameter("checkpoint", key));
+        argument
+            .or_else(set)
+            .or_else(parameter)
+            .map(|count| count as i64)
+    };
+    Some((
+        told("num_checkpoints_write")?,
+        told("num_checkpoints_read")?,
+    ))
+}
+
+/// A check of each run by itself; those that it has nothing to say of are not told.
+fn each(group: &Group, check: impl Fn(&Leaf) -> Option<Outcome>) -> Vec<Outcome> {
+    let outcomes: Vec<Outcome> = group.runs.iter().filter_map(check).collect();
+    match outcomes.is_empty() {
+        true => vec![Outcome::unknown(
+            &group.path,
+            "summary and metadata do not tell",
+            "take them as the tool wrote them",
+        )],
+        false => outcomes,
+    }
+}
+
+/// 4.3.1: more is written than three memories, or the cache is cleared.
+pub(super) fn beyond_memory(_: &Submission, group: &Group) -> Vec<Outcome> {
+    each(group, |leaf| {
+        let (size, memory) = (leaf.metric("checkpoint_size_GB")?, leaf.memory_gib()?);
+        let needed = MEMORIES as f64 * memory;
+        let evidence =
+            format!("{size:.1} GiB a checkpoint, {MEMORIES} × {memory:.1} GiB of memory");
+        Some(match size >= needed {
+            true => Outcome::passed(&leaf.path, evidence),
+            false => Outcome::unknown(
+                &leaf.path,
+                format!(
+                    "{evidence}: caches are to be cleared before the reads, which no file proves"
+                ),
+                "write and read in two runs, and clear the caches of the clients in between",
+            ),
+        })
+    })
+}
+
+/// 4.3.2: each write is synced.
+pub(super) fn synced(_: &Submission, group: &Group) -> Vec<Outcome> {
+    each(group, |leaf| {
+        let fsync = leaf.parameter("checkpoint", "fsync");
+        let remedy = "leave checkpoint.fsync at True, and run again";
+        match fsync {
+            Value::Null => None,
+            fsync => Some(Outcome::of(
+                *fsync == Value::Bool(true),
+                &leaf.path,
+                format!("checkpoint.fsync is {fsync}"),
+                remedy,
+            )),
+        }
+    })
+}
+
+/// 4.3.3: the model is one of four.
+pub(super) fn known_model(_: &Submission, group: &Group) -> Vec<Outcome> {
+    let known: Vec<&str> = builtin::names().collect();
+    let evidence = format!("{}, of {}", group.model, known.join(", "));
+    let remedy = "run one of the four models";
+    vec![Outcome::of(
+        model(group).is_some(),
+        &group.path,
+        evidence,
+        remedy,
+    )]
+}
+
+/// 4.3.4: the accelerators together hold the checkpoint.
+pub(super) fn fits_accelerators(_: &Submission, group: &Group) -> Vec<Outcome> {
+    each(group, |leaf| {
+        let (size, ranks) = (leaf.metric("checkpoint_size_GB")?, ranks(leaf)?);
+        let accelerator = leaf.accelerator();
+        let of_kind = |name: &str| {
+            let mut kinds = ACCELERATOR_GB.iter();
+            kinds.find(|(kind, _)| *kind == name).map(|(_, gb)| *gb)
+        };
+        let Some((name, gb)) = accelerator.and_then(|name| of_kind(&name).map(|gb| (name, gb)))
+        else {
+            return Some(Outcome::unknown(
+                &leaf.path,
+                "the metadata names no accelerator whose memory is known",
+                "name it with --accelerator-type",
+            ));
+        };
+        let together = gb * ranks as f64;
+        Some(Outcome::of(
+            together >= size,
+            &leaf.path,
+            format!("{ranks} × {gb} GB of {name} for a checkpoint of {size:.1}"),
+            "take an accelerator with more memory",
+        ))
+    })
+}
+
+/// 4.3.5: a subset is one of the smallest model on eight ranks.
+pub(super) fn subset(submission: &Submission, group: &Group) -> Vec<Outcome> {
+    let smallest = builtin::names().next() == Some(group.model.as_str());
+    let mut faults = Vec::new();
+    for leaf in group.runs.iter().filter(|leaf| is_subset(leaf)) {
+        let count = ranks(leaf).unwrap_or(0);
+        let any_model = submission.edition == Edition::V2;
+        if count != HOST_RANKS || !smallest && !any_model {
+            faults.push(Outcome::failed(
+                &leaf.path,
+                format!("a subset of {count} ranks of {}", group.model),
+                match any_model {
+                    true => "a subset has 8 ranks",
+                    false => "subset mode is for the 8B model on 8 ranks",
+                },
+            ));
+        }
+    }
+    or_passed(faults, &group.path, || {
+        "no subset, or one that is allowed".to_string()
+    })
+}
+
+/// 4.6.1: the number of ranks.
+pub(super) fn rank_count(submission: &Submission, group: &Group) -> Vec<Outcome> {
+    let Some(model) = model(group) else {
+        return Vec::new();
+    };
+    let all = model.parallelism_of_all_ranks().ranks();
+    each(group, |leaf| {
+        let count = ranks(leaf)?;
+        let part = submission.edition == Edition::V2 && is_subset(leaf) && count == HOST_RANKS;
+        let evidence = format!("{}; {} has {all}", counted(count, "rank"), group.model);
+        if count == all || part {
+            return Some(Outcome::passed(&leaf.path, evidence));
+        }
+        let step = model.parallelism_of_all_ranks().model_parallel();
+        let is_open =
+            group.division.as_deref() != Some("closed") && count % step == 0 && count > all;
+        Some(match is_open {
+            true => Outcome::passed(
+                &leaf.path,
+                format!("{evidence}: a multiple of {step}, open"),
+            )
+            .open(),
+            false => Outcome::failed(&leaf.path, evidence, format!("run {all} processes")),
+        })
+    })
+}
+
+/// 4.6.2: more than four ranks on each host.
+pub(super) fn ranks_of_host(submission: &Submission, group: &Group) -> Vec<Outcome> {
+    // The table of v2.0 says four at least, the text of v3.0 more than four.
+    let least = match submission.edition {
+        Edition::V2 => 4,
+        Edition::V3 => 5,
+    };
+    each(group, |leaf| {
+        let hosts = leaf.figure("num_hosts").filter(|hosts| *hosts > 0.0)?;
+        let each = ranks(leaf)? as f64 / hosts;
+        let evidence = format!("{each} on each of {hosts} hosts; at least {least}");
+        let remedy = "run on fewer hosts";
+        Some(Outcome::of(
+            each >= f64::from(least),
+            &leaf.path,
+            evidence,
+            remedy,
+        ))
+    })
+}
+
+/// 4.6.3: only the folder may be chosen.
+pub(super) fn parameters(_: &Submission, group: &Group) -> Vec<Outcome> {
+    let free = [
+        "checkpoint.checkpoint_folder",
+        "checkpoint.num_checkpoints_write",
+        "checkpoint.num_checkpoints_read",
+        // The tool sets these for a subset.
+        "checkpoint.mode",
+        "model.parallelism.data",
+    ];
+    let prefixes = ["workflow.", "output.", "hydra.", "storage.", "profiling"];
+    let mut faults = Vec::new();
+    for leaf in &group.runs {
+        for (key, value) in &leaf.overrides {
+            let is_free =
+                free.contains(&key.as_str()) || prefixes.iter().any(|p| key.starts_with(p));
+            if !is_free {
+                faults.push(Outcome::failed(
+                    &leaf.path,
+                    format!("{key} is {value}: only checkpoint.checkpoint_folder may be set"),
+                    "leave it out, and run again",
+                ));
+            }
+        }
+    }
+    or_passed(faults, &group.path, || {
+        "nothing but folder and counts is set".to_string()
+    })
+}
+
+/// 4.7.1: ten writes, then ten reads, in one run or in two close to each other.
+pub(super) fn order(submission: &Submission, group: &Group) -> Vec<Outcome> {
+    let ten = i64::from(COUNT);
+    let mut told: Vec<(&Leaf, (i64, i64))> = Vec::new();
+    let mut faults = Vec::new();
+    for leaf in &group.runs {
+        match counts(leaf) {
+            // v2.0's table writes -1 for none, its text 0.
+            Some((writes, reads)) => told.push((leaf, (writes.max(0), reads.max(0)))),
+            None => faults.push(Outcome::unknown(
+                &leaf.path,
+                "metadata and overrides do not tell how many writes and reads there were",
+                "take them as the tool wrote them",
+            )),
+        }
+    }
+    let what = told
+        .iter()
+        .map(|(_, (writes, reads))| format!("{writes} writes, {reads} reads"));
+    let what = what.collect::<Vec<String>>().join("; then ");
+    match told.as_slice() {
+        [] => {}
+        [(_, both)] if *both == (ten, ten) => {}
+        [(write, (w, 0)), (read, (0, r))] if *w == ten && *r == ten => {
+            if submission.edition == Edition::V3 {
+                faults.push(handoff(write, read));
+            }
+        }
+        _ => faults.push(Outcome::failed(
+            &group.path,
+            what.clone(),
+            format!("write {ten} checkpoints, then read {ten}, in one run or in two"),
+        )),
+    }
+    or_passed(faults, &group.path, || what)
+}
+
+/// How long it took from the end of the writes to the start of the reads, and by which clock.
+fn handoff(write: &Leaf, read: &Leaf) -> Outcome {
+    let at = |leaf: &Leaf, key: &str| moment::seconds(leaf.metadata.value()[key].as_str()?);
+    let invocations = at(read, "invocation_start_time").zip(at(write, "invocation_end_time"));
+    let summaries = || Some((read.span()?.0, write.span()?.1));
+    let (gap, clock) = match invocations {
+        Some((start, end)) => (start - end, "invocations in the metadata"),
+        None => match summaries() {
+            Some((start, end)) => (start - end, "start and end in summary.json"),
+            None => return Outcome::unknown(&read.path, "no moments are there", ""),
+        },
+    };
+    if gap < 0.0 {
+        return Outcome::unknown(
+            &read.path,
+            format!(
+                "it began {} before the writes had ended, by {clock}: clocks differ",
+                format_duration(-gap)
+            ),
+            "set the clocks of the hosts by the same source",
+        );
+    }
+    Outcome::of(
+        gap <= HANDOFF_SECONDS,
+        &read.path,
+        format!("{gap:.1} s after the writes, by {clock}; at most {HANDOFF_SECONDS} s"),
+        "start the reads from a script, right after the writes",
+    )
+}
+
+/// 2.1.24: the runs are close to each other, which 4.7.1 asks more of.
+pub(super) fn gap(_: &Submission, group: &Group) -> Vec<Outcome> {
+    let spans: Vec<(f64, f64)> = group.runs.iter().filter_map(Leaf::span).collect();
+    let [(start, end), (next, after)] = spans.as_slice() else {
+        return vec![Outcome::passed(
+            &group.path,
+            "one run: nothing lies between",
+        )];
+    };
+    let (gap, shortest) = (next - end, (end - start).min(after - next));
+    let evidence = format!(
+        "{} between the runs; the shorter took {}",
+        format_duration(gap.max(0.0)),
+        format_duration(shortest.max(0.0))
+    );
+    let remedy = "run both again, one right after the other";
+    vec![Outcome::of(gap < shortest, &group.path, evidence, remedy).officially(Official::Same)]
+}

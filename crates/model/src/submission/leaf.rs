@@ -1,0 +1,315 @@
+//! The folder of one run: what its files say of it.
+
+use serde_json::Value;
+
+use super::figures::{RankFigures, number};
+use super::moment;
+use super::tree::{Content, Entry, Form, Part, Tree, join, last, parent};
+
+/// The folder of a run, a generation or a sizing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Leaf {
+    /// Where it lies.
+    pub path: String,
+    /// What it is a folder of.
+    pub kind: LeafKind,
+    /// DLIO's `summary.json`.
+    pub summary: Part,
+    /// mlpstorage's metadata.
+    pub metadata: Part,
+    /// `provenance.json`.
+    pub provenance: Part,
+    /// `fs_separation.json`.
+    pub separation: Part,
+    /// `overrides.yaml`: the keys that were set, in order.
+    pub overrides: Vec<(String, String)>,
+    /// `overrides.yaml` itself.
+    pub overrides_file: Part,
+    /// `config.yaml`.
+    pub config: Part,
+    /// `N_output.json` of each rank that has one, by path.
+    pub ranks: Vec<(String, RankFigures)>,
+    /// Files that cannot be used, and why.
+    pub unusable: Vec<(String, String)>,
+}
+
+/// What a leaf is a folder of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeafKind {
+    /// A sizing of a dataset.
+    Datasize,
+    /// A generation of a dataset.
+    Datagen,
+    /// A training run.
+    Run,
+    /// Checkpoint writes or reads.
+    Checkpoint,
+    /// Nothing tells.
+    Unknown,
+}
+
+impl Leaf {
+    /// The leaf at `path`, whose files are in `tree`.
+    pub(super) fn read(tree: &Tree, path: &str, kind: Option<LeafKind>) -> Self {
+        let json = |name: &str| tree.part(&join(path, name), Form::Json);
+        let config = |name: &str| {
+            let place = join(path, &format!("dlio_config/{name}.yaml"));
+            match tree.part(&place, Form::Yaml) {
+                // DLIO alone leaves them where Hydra does.
+                Part::Absent => tree.part(&join(path, &format!(".hydra/{name}.yaml")), Form::Yaml),
+                found => found,
+            }
+        };
+        let metadata = tree
+            .files(path)
+            .into_iter()
+            .find(|name| is_metadata(name))
+            .map_or(Part::Absent, json);
+        let overrides_file = config("overrides");
+        let mut leaf = Self {
+            path: path.to_string(),
+            kind: LeafKind::Unknown,
+            summary: json("summary.json"),
+            metadata,
+            provenance: json("provenance.json"),
+            separation: json("fs_separation.json"),
+            overrides: Vec::new(),
+            overrides_file,
+            config: config("config"),
+            ranks: Vec::new(),
+            unusable: Vec::new(),
+        };
+        leaf.overrides = leaf.keys_that_were_set();
+        leaf.take_ranks(tree);
+        leaf.find_unusable();
+        leaf.kind = kind.unwrap_or_else(|| leaf.kind_by_content());
+        leaf
+    }
+
+    fn take_ranks(&mut self, tree: &Tree) {
+        for name in tree.files(&self.path) {
+            let place = join(&self.path, name);
+            match tree.get(&place) {
+                Some(Entry::File {
+                    content: Content::Rank(figures),
+                    ..
+                }) => self.ranks.push((place, figures.clone())),
+                Some(Entry::File {
+                    content: Content::Unreadable(why),
+                    ..
+                }) => self.unusable.push((place, why.clone())),
+                _ => {}
+            }
+        }
+    }
+
+    fn find_unusable(&mut self) {
+        let parts = [
+            &self.summary,
+            &self.metadata,
+            &self.provenance,
+            &self.separation,
+            &self.overrides_file,
+            &self.config,
+        ];
+        for part in parts {
+            let fault = match part {
+                Part::Absent => continue,
+                Part::Broken { path, why } => Some((path, why.clone())),
+                Part::Found { path, value } => {
+                    // Hydra's list is the only one that is no mapping.
+                    let is_list = path.ends_with("overrides.yaml");
+                    let fits = value.is_object() || is_list && value.is_array();
+                    (!fits).then(|| (path, "it does not hold what its name says".to_string()))
+                }
+            };
+            if let Some((path, why)) = fault
+                && !self.unusable.iter().any(|(known, _)| known == path)
+            {
+                self.unusable.push((path.clone(), why));
+            }
+        }
+    }
+
+    /// What was set over the workload's file: Hydra's overrides, then those of the metadata.
+    fn keys_that_were_set(&self) -> Vec<(String, String)> {
+        let mut keys: Vec<(String, String)> = Vec::new();
+        let mut add = |key: &str, value: String| {
+            let key = key.trim_start_matches('+');
+            let key = key.strip_prefix("workload.").unwrap_or(key).to_string();
+            if key != "workload" && !keys.iter().any(|(known, _)| *known == key) {
+                keys.push((key, value));
+            }
+        };
+        for line in self.overrides_file.value().as_array().into_iter().flatten() {
+            if let Some((key, value)) = line.as_str().and_then(|line| line.split_once('=')) {
+                add(key, value.to_string());
+            }
+        }
+        for section in ["override_parameters", "params_dict"] {
+            let entries = self.metadata.value()[section].as_object();
+            for (key, value) in entries.into_iter().flatten() {
+                add(key, plain(value));
+            }
+        }
+        keys
+    }
+
+    fn kind_by_content(&self) -> LeafKind {
+        let metric = self.summary.value()["metric"].as_object();
+        let begins = |prefix: &str| {
+            let mut keys = metric.into_iter().flatten();
+            keys.any(|(key, _)| key.starts_with(prefix))
+        };
+        if begins("train_") {
+            return LeafKind::Run;
+        }
+        if begins("save_") || begins("load_") {
+            return LeafKind::Checkpoint;
+        }
+        let is = |key: &str, wanted: &str| {
+            self.set(key)
+                .is_some_and(|value| value.eq_ignore_ascii_case(wanted))
+        };
+        if is("workflow.generate_data", "true") && !is("workflow.train", "true") {
+            return LeafKind::Datagen;
+        }
+        LeafKind::Unknown
+    }
+
+    /// The name of its folder.
+    pub fn name(&self) -> &str {
+        last(&self.path)
+    }
+
+    /// The folder it lies in.
+    pub fn parent(&self) -> &str {
+        parent(&self.path)
+    }
+
+    /// What a key of the workload was set to.
+    pub fn set(&self, key: &str) -> Option<&str> {
+        let mut keys = self.overrides.iter();
+        keys.find(|(known, _)| known == key)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// A number of the summary.
+    pub fn figure(&self, key: &str) -> Option<f64> {
+        number(&self.summary.value()[key])
+    }
+
+    /// A metric of the summary.
+    pub fn metric(&self, key: &str) -> Option<f64> {
+        number(&self.summary.value()["metric"][key])
+    }
+
+    /// An argument of mlpstorage.
+    pub fn argument(&self, key: &str) -> &Value {
+        &self.metadata.value()["args"][key]
+    }
+
+    /// A parameter of the workload as it ran, `dataset` and `num_files_train`: from the metadata,
+    /// else from DLIO's configuration.
+    pub fn parameter(&self, section: &str, key: &str) -> &Value {
+        let metadata = self.metadata.value();
+        let config = self.config.value();
+        let places = [
+            &metadata["parameters"],
+            &metadata["combined_params"],
+            &config["workload"],
+            config,
+        ];
+        let values = places.into_iter().map(|place| &place[section][key]);
+        let mut found = values.filter(|value| !value.is_null());
+        found.next().unwrap_or(&Value::Null)
+    }
+
+    /// When it began and ended, by its summary.
+    pub fn span(&self) -> Option<(f64, f64)> {
+        let at = |key: &str| moment::seconds(self.summary.value()[key].as_str()?);
+        Some((at("start")?, at("end")?))
+    }
+
+    /// The memory of all hosts together in GiB.
+    pub fn memory_gib(&self) -> Option<f64> {
+        let list = self.summary.value()["host_memory_GB"].as_array()?;
+        let sum: f64 = list.iter().filter_map(Value::as_f64).sum();
+        (sum > 0.0).then_some(sum)
+    }
+
+    /// How the official tool judged it, in lower case.
+    pub fn verification(&self) -> Option<String> {
+        let verdict = self.metadata.value()["verification"].as_str()?;
+        Some(verdict.to_ascii_lowercase())
+    }
+
+    /// How it is known that stormlp made it.
+    pub fn is_of_stormlp(&self) -> Option<String> {
+        let metadata = self.metadata.value();
+        let marks = [
+            (
+                metadata["generator"] == "stormlp",
+                &self.metadata,
+                "generator is stormlp",
+            ),
+            (
+                self.verification().as_deref() == Some("rehearsal"),
+                &self.metadata,
+                "verification is REHEARSAL",
+            ),
+            (
+                self.summary.value()["stormlp"].is_object(),
+                &self.summary,
+                "it has stormlp's entry",
+            ),
+            (
+                self.provenance.value()["tool"]["name"] == "stormlp",
+                &self.provenance,
+                "its tool is stormlp",
+            ),
+        ];
+        let mut marks = marks.into_iter().filter(|(is, ..)| *is);
+        let (_, part, what) = marks.next()?;
+        Some(format!("{}: {what}", part.path().map_or("", last)))
+    }
+
+    /// The model by metadata, else by Hydra's choice of workload.
+    pub fn model(&self) -> Option<String> {
+        if let Some(model) = self.argument("model").as_str() {
+            return Some(model.to_ascii_lowercase());
+        }
+        let lines = self.overrides_file.value().as_array()?.iter();
+        let mut choices = lines.filter_map(|line| line.as_str()?.strip_prefix("workload="));
+        let choice = choices.next()?;
+        Some(
+            choice
+                .split_once('_')
+                .map_or(choice, |(model, _)| model)
+                .to_ascii_lowercase(),
+        )
+    }
+
+    /// The accelerator that was emulated.
+    pub fn accelerator(&self) -> Option<String> {
+        if let Some(accelerator) = self.argument("accelerator_type").as_str() {
+            return Some(accelerator.to_ascii_lowercase());
+        }
+        let lines = self.overrides_file.value().as_array()?.iter();
+        let mut choices = lines.filter_map(|line| line.as_str()?.strip_prefix("workload="));
+        Some(choices.next()?.rsplit_once('_')?.1.to_ascii_lowercase())
+    }
+}
+
+/// Whether a file of this name is mlpstorage's metadata.
+pub(super) fn is_metadata(name: &str) -> bool {
+    name.contains("metadata") && name.ends_with(".json")
+}
+
+/// A value as an option would say it.
+pub(super) fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

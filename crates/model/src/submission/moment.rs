@@ -1,0 +1,56 @@
+//! Moments as trees of results hold them: DLIO's without a zone, mlpstorage's in UTC, and names of
+//! folders.
+
+use chrono::{DateTime, NaiveDateTime};
+
+/// Seconds since 1970 of `2026-06-01T10:00:00.5`, `…Z` or `…+02:00`; one without a zone is taken
+/// for UTC, so only moments of the same clock may be compared.
+pub(super) fn seconds(text: &str) -> Option<f64> {
+    if let Ok(moment) = DateTime::parse_from_rfc3339(text) {
+        return Some(moment.timestamp_micros() as f64 / 1e6);
+    }
+    let naive = ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f"];
+    let mut parsed =
+        (naive.iter()).filter_map(|form| NaiveDateTime::parse_from_str(text, form).ok());
+    parsed
+        .next()
+        .map(|at| at.and_utc().timestamp_micros() as f64 / 1e6)
+}
+
+/// The moment that a folder is named for: `20260601_100000`.
+pub(super) fn of_folder(name: &str) -> Option<f64> {
+    let (date, time) = name.split_once('_')?;
+    let digits =
+        |text: &str, count| text.len() == count && text.bytes().all(|b| b.is_ascii_digit());
+    if !digits(date, 8) || !digits(time, 6) {
+        return None;
+    }
+    let at = NaiveDateTime::parse_from_str(name, "%Y%m%d_%H%M%S").ok()?;
+    Some(at.and_utc().timestamp() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_read_as_they_are_written() {
+        let ten = Some(1_780_308_000.0);
+        assert_eq!(seconds("2026-06-01T10:00:00"), ten);
+        assert_eq!(seconds("2026-06-01 10:00:00"), ten);
+        assert_eq!(seconds("2026-06-01T10:00:00Z"), ten);
+        assert_eq!(seconds("2026-06-01T12:00:00+02:00"), ten);
+        assert_eq!(seconds("2026-06-01T10:00:00.5"), Some(1_780_308_000.5));
+        assert_eq!(of_folder("20260601_100000"), ten);
+        for other in [
+            "20261301_100000",
+            "20260601-100000",
+            "20260601_10000",
+            "run1",
+            "é_1",
+        ] {
+            assert_eq!(of_folder(other), None, "{other}");
+        }
+        assert_eq!(seconds("yesterday"), None);
+    }
+}

@@ -1,0 +1,536 @@
+//! What a submission takes: data, runs, time and disk, and the official tool's command lines in
+//! their order.
+
+use serde::Serialize;
+
+use super::survey::Edition;
+use crate::checkpoint::CheckpointWorkload;
+use crate::checkpoint::rules::{COUNT, PAUSE_SECONDS};
+use crate::problem::Problems;
+use crate::shell::shell_word;
+use crate::training::datasize::{SizeRequest, datasize};
+use crate::training::rules::{CLOSED_RUNS, closed_workloads};
+use crate::training::workload::Workload;
+use crate::units::GIB;
+
+/// What is to be submitted.
+#[derive(Debug, Clone)]
+pub enum Planned {
+    /// A training workload.
+    Training(Box<Workload>),
+    /// A model whose checkpoints are written and read.
+    Checkpointing(Box<CheckpointWorkload>),
+}
+
+/// On what, and where things are to lie.
+#[derive(Debug, Clone)]
+pub struct PlanRequest {
+    /// Whose rules.
+    pub edition: Edition,
+    /// Emulated accelerators of a training run in all.
+    pub accelerators: u32,
+    /// The clients.
+    pub hosts: Vec<String>,
+    /// Memory of one client in bytes.
+    pub host_memory_bytes: u64,
+    /// How fast storage is written, where that is known.
+    pub write_bytes_per_second: Option<f64>,
+    /// How fast storage is read, where that is known.
+    pub read_bytes_per_second: Option<f64>,
+    /// Folder of the datasets.
+    pub data: String,
+    /// Folder of the checkpoints.
+    pub checkpoints: String,
+    /// Folder of the results; on another file system.
+    pub results: String,
+    /// The organisation.
+    pub organisation: String,
+    /// The system.
+    pub system: String,
+    /// The accelerator that checkpoints are of in v3.0.
+    pub checkpoint_accelerator: String,
+}
+
+/// A campaign.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CampaignPlan {
+    /// Whose rules.
+    pub edition: Edition,
+    /// The results.
+    pub results: Vec<PlannedResult>,
+    /// What is run, in order.
+    pub steps: Vec<Step>,
+    /// Bytes on the storage under test at the most.
+    pub disk_bytes: u64,
+    /// Estimated seconds of everything; `null` where a rate that decides it was not given.
+    pub estimated_seconds: Option<f64>,
+    /// What the estimate rests on.
+    pub estimate: String,
+}
+
+/// What one result takes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PlannedResult {
+    /// The workload.
+    pub workload: String,
+    /// The accelerator.
+    pub accelerator: String,
+    /// Accelerators, or ranks of a checkpoint.
+    pub accelerators: u64,
+    /// Files of the dataset; 0 for checkpoints.
+    pub files: u64,
+    /// Bytes on storage.
+    pub disk_bytes: u64,
+    /// Runs, or checkpoints written and read.
+    pub runs: u64,
+    /// Estimated seconds of one of them, where that is known.
+    pub estimated_run_seconds: Option<f64>,
+    /// Estimated seconds of it all, preparation too.
+    pub estimated_seconds: Option<f64>,
+}
+
+/// One command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// What it is for.
+    pub what: String,
+    /// The command line; empty for what people do.
+    pub command: String,
+}
+
+/// Plans a campaign of all of `planned`.
+///
+/// # Errors
+/// With every workload that the edition does not take, and numbers beyond all storage.
+pub fn plan(planned: &[Planned], request: &PlanRequest) -> Result<CampaignPlan, Problems> {
+    let mut problems = Problems::default();
+    let mut campaign = CampaignPlan {
+        edition: request.edition,
+        results: Vec::new(),
+        steps: opening(request),
+        disk_bytes: 0,
+        estimated_seconds: None,
+        estimate: estimate_of(request),
+    };
+    for one in planned {
+        match one {
+            Planned::Training(workload) => {
+                training(workload, request, &mut campaign, &mut problems)
+            }
+            Planned::Checkpointing(model) => checkpointing(model, request, &mut campaign),
+        }
+    }
+    campaign.steps.extend(closing(request));
+    campaign.disk_bytes = campaign
+        .results
+        .iter()
+        .fold(0, |sum, one| one.disk_bytes.saturating_add(sum));
+    let seconds = campaign.results.iter().map(|one| one.estimated_seconds);
+    campaign.estimated_seconds = seconds.sum();
+    problems.or(campaign)
+}
+
+fn estimate_of(request: &PlanRequest) -> String {
+    let rates = match (
+        request.write_bytes_per_second,
+        request.read_bytes_per_second,
+    ) {
+        (Some(_), Some(_)) => "written and read at the rates that were given",
+        (None, Some(_)) => "writing is not estimated: give --write-rate",
+        (Some(_), None) => "reading checkpoints is not estimated: give --read-rate",
+        (None, None) => {
+            "writing and reading checkpoints is not estimated: give --write-rate and --read-rate"
+        }
+    };
+    format!("an estimate, nothing was measured: runs at their AU threshold, {rates}")
+}
+
+/// A command line, each word quoted where a shell needs it.
+fn line(words: &[&str]) -> String {
+    let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
+    words.join(" ")
+}
+
+fn step(what: impl Into<String>, command: String) -> Step {
+    Step {
+        what: what.into(),
+        command,
+    }
+}
+
+fn opening(request: &PlanRequest) -> Vec<Step> {
+    match request.edition {
+        Edition::V2 => Vec::new(),
+        Edition::V3 => vec![step(
+            "claim the results folder, once",
+            line(&[
+                "mlpstorage",
+                "init",
+                &request.organisation,
+                &request.results,
+            ]),
+        )],
+    }
+}
+
+fn closing(request: &PlanRequest) -> Vec<Step> {
+    let report = line(&[
+        "mlpstorage",
+        "reports",
+        "reportgen",
+        "--results-dir",
+        &request.results,
+    ]);
+    let mut steps = vec![step("make the report", report)];
+    let people = |what: String| step(what, String::new());
+    steps.push(people(format!(
+        "describe the system: systems/{0}.yaml (`stormlp submission system-yaml`) and systems/{0}.pdf",
+        request.system
+    )));
+    let check = line(&["stormlp", "submission", "check", &request.results]);
+    steps.push(step(
+        "look for what the official checker is silent about",
+        check,
+    ));
+    if request.edition == Edition::V3 {
+        let validate = line(&["mlpstorage", "validate", &request.results]);
+        steps.push(step("the official check", validate));
+    }
+    steps
+}
+
+/// Whole GiB of a client, as the tool takes them.
+fn memory(request: &PlanRequest) -> String {
+    request.host_memory_bytes.div_ceil(GIB).to_string()
+}
+
+fn training(
+    workload: &Workload,
+    request: &PlanRequest,
+    campaign: &mut CampaignPlan,
+    problems: &mut Problems,
+) {
+    let profile = request.edition.profile();
+    let (name, accelerator) = (workload.name.as_str(), workload.accelerator.as_str());
+    if !closed_workloads(profile).any(|known| known == (name, accelerator)) {
+        let known: Vec<String> = closed_workloads(profile)
+            .map(|(model, on)| format!("{model} on {on}"))
+            .collect();
+        problems.plan(
+            format!(
+                "{name} on {accelerator} is no closed workload of v{}",
+                request.edition
+            ),
+            format!("take one of {}", known.join(", ")),
+        );
+        return;
+    }
+    let size = datasize(&SizeRequest {
+        hosts: request.hosts.len() as u64,
+        host_memory_bytes: request.host_memory_bytes,
+        ..SizeRequest::of(workload, profile, u64::from(request.accelerators))
+    });
+    let size = match size {
+        Ok(size) => size,
+        Err(error) => return problems.plan(error.to_string(), "check the numbers that were given"),
+    };
+    let runs = u64::from(CLOSED_RUNS) + 1;
+    let steps = size.steps_per_epoch as f64 * f64::from(workload.train.epochs);
+    let compute = steps * workload.train.computation_time.mean_seconds();
+    let run_seconds = compute / workload.metric.au.max(0.01);
+    let generation = request
+        .write_bytes_per_second
+        .map(|rate| size.bytes as f64 / rate);
+    campaign.results.push(PlannedResult {
+        workload: name.to_string(),
+        accelerator: accelerator.to_string(),
+        accelerators: u64::from(request.accelerators),
+        files: size.files,
+        disk_bytes: size.bytes,
+        runs,
+        estimated_run_seconds: Some(run_seconds),
+        estimated_seconds: generation.map(|seconds| seconds + runs as f64 * run_seconds),
+    });
+    campaign.steps.extend(training_steps(
+        workload,
+        request,
+        size.files,
+        size.subfolders,
+        runs,
+    ));
+}
+
+fn training_steps(
+    workload: &Workload,
+    request: &PlanRequest,
+    files: u64,
+    subfolders: u64,
+    runs: u64,
+) -> Vec<Step> {
+    let (name, accelerator) = (workload.name.as_str(), workload.accelerator.as_str());
+    let memory = memory(request);
+    let count = request.accelerators.to_string();
+    let hosts = request.hosts.join(",");
+    let clients = request.hosts.len().to_string();
+    let mut files = vec![format!("dataset.num_files_train={files}")];
+    if subfolders > 0 {
+        files.push(format!("dataset.num_subfolders_train={subfolders}"));
+    }
+    let params: Vec<&str> = ["--params"]
+        .into_iter()
+        .chain(files.iter().map(String::as_str))
+        .collect();
+    let (data, results) = (request.data.as_str(), request.results.as_str());
+    let folders = [
+        "--hosts",
+        &hosts,
+        "--data-dir",
+        data,
+        "--results-dir",
+        results,
+    ];
+    let sized = [
+        "--client-host-memory-in-gb",
+        &memory,
+        "--num-client-hosts",
+        &clients,
+    ];
+    let all = |parts: &[&[&str]]| line(&parts.concat());
+    let [size, generate, run] = match request.edition {
+        Edition::V2 => {
+            let tool = |command| ["mlpstorage", "training", command, "--model", name];
+            let on = ["--accelerator-type", accelerator];
+            let checkpoints: &[&str] = match workload.workflow.checkpoint {
+                true => &["--checkpoint-folder", &request.checkpoints],
+                false => &[],
+            };
+            [
+                all(&[
+                    &tool("datasize"),
+                    &on,
+                    &["--max-accelerators", &count],
+                    &sized,
+                    &["--results-dir", results],
+                ]),
+                all(&[
+                    &tool("datagen"),
+                    &["--num-processes", &count],
+                    &folders,
+                    &params,
+                ]),
+                all(&[
+                    &tool("run"),
+                    &on,
+                    &["--num-accelerators", &count],
+                    &sized,
+                    &folders,
+                    checkpoints,
+                    &["--closed"],
+                    &params,
+                ]),
+            ]
+        }
+        Edition::V3 => {
+            let tool = |command| ["mlpstorage", "closed", "training", name, command];
+            let on = ["--accelerator-type", accelerator];
+            let of = ["--systemname", &request.system];
+            let memory = ["--client-host-memory-in-gb", &memory];
+            [
+                all(&[
+                    &tool("datasize"),
+                    &on,
+                    &["--max-accelerators", &count],
+                    &memory,
+                    &folders,
+                    &of,
+                ]),
+                all(&[
+                    &tool("datagen"),
+                    &["file", "--num-processes", &count],
+                    &folders,
+                    &of,
+                    &params,
+                ]),
+                all(&[
+                    &tool("run"),
+                    &["file"],
+                    &on,
+                    &["--num-accelerators", &count],
+                    &memory,
+                    &folders,
+                    &of,
+                    &params,
+                ]),
+            ]
+        }
+    };
+    let run = format!("for run in $(seq {runs}); do {run}; done");
+    vec![
+        step(format!("size the dataset of {name}"), size),
+        step(format!("write the dataset of {name}"), generate),
+        step(
+            format!("{name}: a warm-up and {CLOSED_RUNS} scored runs, one right after the other"),
+            run,
+        ),
+    ]
+}
+
+fn checkpointing(model: &CheckpointWorkload, request: &PlanRequest, campaign: &mut CampaignPlan) {
+    let layout = model.layout(model.parallelism_of_all_ranks());
+    let (ranks, bytes) = (
+        model.parallelism_of_all_ranks().ranks(),
+        layout.total_bytes(),
+    );
+    let count = f64::from(COUNT);
+    let phase = |rate: Option<f64>| rate.map(|rate| count * (bytes as f64 / rate + PAUSE_SECONDS));
+    let both = phase(request.write_bytes_per_second).zip(phase(request.read_bytes_per_second));
+    campaign.results.push(PlannedResult {
+        workload: model.name.clone(),
+        accelerator: request.checkpoint_accelerator.clone(),
+        accelerators: ranks,
+        files: 0,
+        // All of them are kept until they were read.
+        disk_bytes: bytes.saturating_mul(u64::from(COUNT)),
+        runs: u64::from(COUNT),
+        estimated_run_seconds: None,
+        estimated_seconds: both.map(|(writes, reads)| writes + reads),
+    });
+    let (memory, ranks, ten) = (memory(request), ranks.to_string(), COUNT.to_string());
+    let hosts = request.hosts.join(",");
+    let name = model.name.as_str();
+    let command = |writes: &str, reads: &str| {
+        let tool: Vec<&str> = match request.edition {
+            Edition::V2 => vec![
+                "mlpstorage",
+                "checkpointing",
+                "run",
+                "--model",
+                name,
+                "--closed",
+            ],
+            Edition::V3 => vec![
+                "mlpstorage",
+                "closed",
+                "checkpointing",
+                name,
+                "run",
+                "file",
+                "--accelerator-type",
+                &request.checkpoint_accelerator,
+                "--systemname",
+                &request.system,
+            ],
+        };
+        let rest = [
+            "--hosts",
+            &hosts,
+            "--num-processes",
+            &ranks,
+            "--client-host-memory-in-gb",
+            &memory,
+            "--checkpoint-folder",
+            &request.checkpoints,
+            "--results-dir",
+            &request.results,
+            "--num-checkpoints-write",
+            writes,
+            "--num-checkpoints-read",
+            reads,
+        ];
+        line(&[tool.as_slice(), &rest].concat())
+    };
+    campaign.steps.extend([
+        step(
+            format!("{name}: write {COUNT} checkpoints"),
+            command(&ten, "0"),
+        ),
+        step(
+            "clear the page cache of every client, and begin to read within 30 s",
+            String::new(),
+        ),
+        step(
+            format!("{name}: read {COUNT} checkpoints"),
+            command("0", &ten),
+        ),
+    ]);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::builtin;
+    use crate::training::catalog;
+
+    fn request(edition: Edition) -> PlanRequest {
+        PlanRequest {
+            edition,
+            accelerators: 8,
+            hosts: vec!["h1".to_string(), "h2".to_string()],
+            host_memory_bytes: 64 * GIB,
+            write_bytes_per_second: Some(1e9),
+            read_bytes_per_second: Some(2e9),
+            data: "/data".to_string(),
+            checkpoints: "/ckpt".to_string(),
+            results: "/my results".to_string(),
+            organisation: "acme".to_string(),
+            system: "fast".to_string(),
+            checkpoint_accelerator: "b200".to_string(),
+        }
+    }
+
+    fn unet3d(accelerator: &str) -> Planned {
+        let entry = catalog::find("unet3d", Some(accelerator)).unwrap();
+        Planned::Training(Box::new(entry.workload(&[]).unwrap()))
+    }
+
+    #[test]
+    fn a_campaign_has_the_sizes_of_datasize_and_every_command_in_order() {
+        let model = Planned::Checkpointing(Box::new(builtin::load("llama3-8b").unwrap()));
+        for (edition, accelerator) in [(Edition::V2, "h100"), (Edition::V3, "b200")] {
+            let campaign = plan(&[unet3d(accelerator), model.clone()], &request(edition)).unwrap();
+            assert_eq!(
+                (campaign.results[0].files, campaign.results[0].runs),
+                (28_000, 6)
+            );
+            assert_eq!(campaign.results[1].disk_bytes, 1_124_256_235_520);
+            assert!(campaign.estimated_seconds.unwrap() > 4104.0);
+            let steps = campaign
+                .steps
+                .iter()
+                .map(|step| format!("# {}\n{}", step.what, step.command));
+            let steps = steps.collect::<Vec<String>>().join("\n");
+            insta::assert_snapshot!(format!("steps_of_{edition}"), steps);
+        }
+    }
+
+    #[test]
+    fn without_rates_there_is_no_estimate_of_the_whole() {
+        let mut request = request(Edition::V3);
+        request.write_bytes_per_second = None;
+        let campaign = plan(&[unet3d("b200")], &request).unwrap();
+        assert_eq!(campaign.estimated_seconds, None);
+        assert!(campaign.results[0].estimated_run_seconds.is_some());
+        assert!(
+            campaign.estimate.contains("--write-rate"),
+            "{}",
+            campaign.estimate
+        );
+    }
+
+    #[test]
+    fn what_an_edition_does_not_have_is_refused() {
+        let problems = plan(&[unet3d("a100")], &request(Edition::V3)).unwrap_err();
+        let told = problems.to_string();
+        assert!(
+            told.contains("unet3d on a100 is no closed workload of v3.0"),
+            "{told}"
+        );
+        assert!(
+            problems
+                .help()
+                .is_some_and(|help| help.contains("unet3d on b200")),
+            "{told}"
+        );
+    }
+}

@@ -1,0 +1,217 @@
+//! Packages that keep every rule, for tests that break them.
+
+use serde_json::{Value, json};
+
+use crate::submission::tree::{Content, Entry, Tree, join};
+use crate::submission::{CheckReport, RankFigures, Submission, check, system_yaml};
+
+/// A tree that is made file by file.
+#[derive(Default)]
+pub(super) struct Builder {
+    pub(super) files: std::collections::BTreeMap<String, String>,
+}
+
+/// The folder of a system in a package of v3.0.
+pub(super) const SYSTEM: &str = "closed/acme/results/fast";
+
+impl Builder {
+    pub(super) fn put(&mut self, path: &str, text: impl Into<String>) -> &mut Self {
+        self.files.insert(path.to_string(), text.into());
+        self
+    }
+
+    pub(super) fn json(&mut self, path: &str, value: &Value) -> &mut Self {
+        self.put(path, value.to_string())
+    }
+
+    /// Changes a JSON file.
+    pub(super) fn edit(&mut self, path: &str, change: impl FnOnce(&mut Value)) -> &mut Self {
+        let mut value = serde_json::from_str(&self.files[path]).unwrap();
+        change(&mut value);
+        self.json(path, &value)
+    }
+
+    pub(super) fn remove(&mut self, path: &str) -> &mut Self {
+        let below = format!("{path}/");
+        self.files
+            .retain(|name, _| name != path && !name.starts_with(&below));
+        self
+    }
+
+    fn tree(&self) -> Tree {
+        let mut tree = Tree::default();
+        for (path, text) in &self.files {
+            let mut folder = crate::submission::tree::parent(path);
+            while !folder.is_empty() {
+                tree.add(folder, Entry::Folder);
+                folder = crate::submission::tree::parent(folder);
+            }
+            let content = match path.ends_with("_output.json") {
+                true => Content::Rank(RankFigures::parse(text).unwrap()),
+                false => Content::Text(text.clone()),
+            };
+            tree.add(
+                path.clone(),
+                Entry::File {
+                    bytes: text.len() as u64,
+                    content,
+                },
+            );
+        }
+        tree
+    }
+
+    pub(super) fn check(&self) -> CheckReport {
+        check(&Submission::survey(self.tree(), None))
+    }
+}
+
+/// When the run of this number began: each takes ten minutes, one minute lies between.
+pub(super) fn began(number: usize) -> (String, String, String) {
+    let at = |minute: usize| format!("{:02}:{:02}:00", 10 + minute / 60, minute % 60);
+    let (start, end) = (at(number * 11), at(number * 11 + 10));
+    let name = format!("20260601_{}", start.replace(':', ""));
+    (
+        name,
+        format!("2026-06-01T{start}"),
+        format!("2026-06-01T{end}"),
+    )
+}
+
+pub(super) fn run_name(number: usize) -> String {
+    format!("{SYSTEM}/training/unet3d/run/{}", began(number).0)
+}
+
+fn leaf_files(builder: &mut Builder, leaf: &str, stem: &str) {
+    for name in [
+        format!("{stem}.stdout.log"),
+        format!("{stem}.stderr.log"),
+        "dlio.log".to_string(),
+    ] {
+        builder.put(&join(leaf, &name), "");
+    }
+    builder.put(&join(leaf, "dlio_config/config.yaml"), "workload: {}\n");
+    builder.put(&join(leaf, "dlio_config/hydra.yaml"), "hydra: {}\n");
+}
+
+fn training_metadata(command: &str) -> Value {
+    json!({
+        "benchmark_type": "training", "verification": "CLOSED",
+        "args": {
+            "model": "unet3d", "accelerator_type": "b200", "num_accelerators": 8,
+            "hosts": ["n1"], "data_dir": "/data", "results_dir": "/results", "command": command,
+        },
+        "override_parameters": {"dataset.num_files_train": "28000"},
+        "parameters": {
+            "dataset": {"num_files_train": 28000, "num_samples_per_file": 1,
+                        "record_length_bytes": 146_600_628},
+            "reader": {"batch_size": 7},
+        },
+    })
+}
+
+pub(super) fn summary(number: usize) -> Value {
+    let (_, start, end) = began(number);
+    json!({
+        "start": start, "end": end, "num_accelerators": 8, "num_hosts": 1, "hostname": "n1",
+        "num_files_train": 28000, "num_files_eval": 0, "num_samples_per_file": 1,
+        "host_memory_GB": [64.0], "host_cpu_count": [32], "host_processor_name": ["cpu"],
+        "metric": {
+            "train_au_percentage": [95.0, 97.0], "train_au_mean_percentage": 96.0,
+            "train_au_meet_expectation": "success",
+            "train_throughput_samples_per_second": [320.0, 320.0],
+            "train_throughput_mean_samples_per_second": 320.0,
+            "train_io_mean_MB_per_second": 44_738.96,
+        },
+    })
+}
+
+/// A package with a result of unet3d that breaks no rule.
+pub(super) fn package() -> Builder {
+    let mut builder = Builder::default();
+    let overrides = "- workload=unet3d_b200\n- ++workload.dataset.num_files_train=28000\n";
+    for number in 0..6 {
+        let leaf = run_name(number);
+        leaf_files(&mut builder, &leaf, "training_run");
+        builder.put(&join(&leaf, "dlio_config/overrides.yaml"), overrides);
+        builder.json(&join(&leaf, "summary.json"), &summary(number));
+        builder.json(
+            &join(&leaf, "training_x_metadata.json"),
+            &training_metadata("run"),
+        );
+        for rank in 0..8 {
+            let block = |value: f64| json!({ "block1": value });
+            let epoch = |au: f64| json!({"au": block(au), "throughput": block(40.0)});
+            let output = json!({"1": epoch(95.0), "2": epoch(97.0)});
+            builder.json(&join(&leaf, &format!("{rank}_output.json")), &output);
+            builder.put(&join(&leaf, &format!("{rank}_per_epoch_stats.json")), "{}");
+        }
+        let separation = json!({"version": 1, "same_filesystem": false});
+        builder.json(&join(&leaf, "fs_separation.json"), &separation);
+    }
+    builder.put(&format!("{SYSTEM}/training/unet3d/run/results.json"), "[]");
+    for phase in ["datasize", "datagen"] {
+        let leaf = format!("{SYSTEM}/training/unet3d/{phase}/20260601_090000");
+        if phase == "datagen" {
+            leaf_files(&mut builder, &leaf, "training_datagen");
+            builder.put(&join(&leaf, "dlio_config/overrides.yaml"), overrides);
+        }
+        builder.json(
+            &join(&leaf, "training_x_metadata.json"),
+            &training_metadata(phase),
+        );
+    }
+    builder.put("closed/acme/systems/fast.yaml", system_yaml::tests::VALID);
+    builder.put("closed/acme/systems/fast.pdf", "%PDF");
+    let hash = json!({"hash": "0123456789abcdef0123456789abcdef", "algorithm": "md5-tree-v2"});
+    builder.json("code-images/code-01234567/.code-hash.json", &hash);
+    builder
+}
+
+/// A package with a result of llama3-8b, written and read in two invocations.
+pub(super) fn checkpoints() -> Builder {
+    let mut builder = package();
+    builder.remove(&format!("{SYSTEM}/training"));
+    for (number, writes) in [(0, 10), (1, 0)] {
+        let leaf = format!("{SYSTEM}/checkpointing/llama3-8b/{}", began(number).0);
+        leaf_files(&mut builder, &leaf, "checkpointing_run");
+        let overrides = "- workload=llama3_8b\n- ++workload.checkpoint.checkpoint_folder=/c\n";
+        builder.put(&join(&leaf, "dlio_config/overrides.yaml"), overrides);
+        builder.put(&join(&leaf, "0_output.json"), "{}");
+        builder.put(&join(&leaf, "0_per_epoch_stats.json"), "{}");
+        let (_, start, end) = began(number);
+        let phase = if writes > 0 { "save" } else { "load" };
+        let mut metric = json!({"checkpoint_size_GB": 104.7});
+        metric[format!("{phase}_checkpoint_io_mean_GB_per_second")] = json!(5.0);
+        builder.json(
+            &join(&leaf, "summary.json"),
+            &json!({"start": start, "end": end, "num_accelerators": 8, "num_hosts": 1,
+                    "host_memory_GB": [32.0], "metric": metric}),
+        );
+        builder.json(
+            &join(&leaf, "checkpointing_x_metadata.json"),
+            &json!({
+                "verification": "CLOSED", "override_parameters": {},
+                "args": {"model": "llama3-8b", "accelerator_type": "b200", "num_processes": 8,
+                    "num_checkpoints_write": writes, "num_checkpoints_read": 10 - writes,
+                    "checkpoint_folder": "/c", "results_dir": "/r"},
+                "parameters": {"checkpoint": {"fsync": true}},
+                "invocation_start_time": if writes > 0 { "2026-06-01T09:59:50Z" } else { "2026-06-01T10:10:20Z" },
+                "invocation_end_time": if writes > 0 { "2026-06-01T10:10:05Z" } else { "2026-06-01T10:21:20Z" },
+            }),
+        );
+        builder.json(
+            &join(&leaf, "fs_separation.json"),
+            &json!({"same_filesystem": false}),
+        );
+    }
+    builder.put(
+        &format!("{SYSTEM}/checkpointing/llama3-8b/results.json"),
+        "[]",
+    );
+    builder
+}
+
+pub(super) fn checkpoint_leaf(number: usize) -> String {
+    format!("{SYSTEM}/checkpointing/llama3-8b/{}", began(number).0)
+}

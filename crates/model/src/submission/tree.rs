@@ -1,0 +1,226 @@
+//! A tree of files as plain data: what lies where, and what of it was read.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::figures::RankFigures;
+use crate::python_json;
+
+/// What lies below a folder, by its path from there (`closed/org/systems`); the folder itself is
+/// the empty path.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tree {
+    entries: BTreeMap<String, Entry>,
+}
+
+/// What lies at a path.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Entry {
+    /// A folder.
+    Folder,
+    /// A regular file.
+    File {
+        /// Its size.
+        bytes: u64,
+        /// What was read of it.
+        content: Content,
+    },
+    /// A link, a device, a socket: not followed, not opened.
+    Other,
+}
+
+/// What was read of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// Nothing: no rule asks for more than that it is there.
+    NotRead,
+    /// All of it.
+    Text(String),
+    /// What `N_output.json` comes to, which is too long to keep.
+    Rank(RankFigures),
+    /// It could not be read, or is not what its name says.
+    Unreadable(String),
+}
+
+/// A file that should hold JSON or YAML.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Part {
+    /// There is none.
+    Absent,
+    /// It cannot be used.
+    Broken {
+        /// Where.
+        path: String,
+        /// Why.
+        why: String,
+    },
+    /// It was read.
+    Found {
+        /// Where.
+        path: String,
+        /// What it holds.
+        value: Value,
+    },
+}
+
+/// How a file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// JSON as Python writes it.
+    Json,
+    /// YAML.
+    Yaml,
+}
+
+impl Tree {
+    /// Adds what lies at `path`.
+    pub fn add(&mut self, path: impl Into<String>, entry: Entry) {
+        self.entries.insert(path.into(), entry);
+    }
+
+    /// Paths and entries, sorted.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Entry)> {
+        self.entries
+            .iter()
+            .map(|(path, entry)| (path.as_str(), entry))
+    }
+
+    /// What lies at `path`.
+    pub fn get(&self, path: &str) -> Option<&Entry> {
+        self.entries.get(path)
+    }
+
+    /// Whether `path` is a folder.
+    pub fn is_folder(&self, path: &str) -> bool {
+        path.is_empty() || matches!(self.get(path), Some(Entry::Folder))
+    }
+
+    /// The names of what lies in the folder `path`, sorted; hidden ones are left out.
+    pub fn names(&self, path: &str) -> Vec<&str> {
+        let all = self.all_names(path);
+        all.filter(|name| !name.starts_with('.')).collect()
+    }
+
+    /// The same with hidden ones.
+    pub fn all_names(&self, path: &str) -> impl Iterator<Item = &str> {
+        let prefix = match path {
+            "" => String::new(),
+            path => format!("{path}/"),
+        };
+        let below = self.entries.range(prefix.clone()..);
+        let mine = prefix.clone();
+        let below = below.take_while(move |(path, _)| path.starts_with(&mine));
+        below.filter_map(move |(path, _)| {
+            let name = path.get(prefix.len()..)?;
+            (!name.is_empty() && !name.contains('/')).then_some(name)
+        })
+    }
+
+    /// The names of the folders in the folder `path`.
+    pub fn folders(&self, path: &str) -> Vec<&str> {
+        let is_folder = |name: &&str| self.is_folder(&join(path, name));
+        self.names(path).into_iter().filter(is_folder).collect()
+    }
+
+    /// The names of all that lies in the folder `path` and is no folder.
+    pub fn files(&self, path: &str) -> Vec<&str> {
+        let is_file = |name: &&str| !self.is_folder(&join(path, name));
+        self.names(path).into_iter().filter(is_file).collect()
+    }
+
+    /// The file at `path`.
+    pub fn part(&self, path: &str, form: Form) -> Part {
+        let broken = |why: &str| Part::Broken {
+            path: path.to_string(),
+            why: why.to_string(),
+        };
+        let text = match self.get(path) {
+            None => return Part::Absent,
+            Some(Entry::Folder) => return broken("it is a folder"),
+            Some(Entry::Other) => return broken("it is a link or no regular file"),
+            Some(Entry::File { content, .. }) => match content {
+                Content::Text(text) => text,
+                Content::Unreadable(why) => return broken(why),
+                Content::NotRead | Content::Rank(_) => return broken("it was not read"),
+            },
+        };
+        let value = match form {
+            Form::Json => python_json::parse(text).map_err(|error| error.to_string()),
+            Form::Yaml => serde_yaml::from_str(text).map_err(|error| error.to_string()),
+        };
+        match value {
+            Ok(value) => Part::Found {
+                path: path.to_string(),
+                value,
+            },
+            Err(why) => broken(&why),
+        }
+    }
+}
+
+impl Part {
+    /// What it holds; nothing where it was not read.
+    pub fn value(&self) -> &Value {
+        match self {
+            Self::Found { value, .. } => value,
+            _ => &Value::Null,
+        }
+    }
+
+    /// Whether it was read.
+    pub fn is_found(&self) -> bool {
+        matches!(self, Self::Found { .. })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Self::Absent => None,
+            Self::Broken { path, .. } | Self::Found { path, .. } => Some(path),
+        }
+    }
+}
+
+/// `folder/name`.
+pub fn join(folder: &str, name: &str) -> String {
+    match folder {
+        "" => name.to_string(),
+        folder => format!("{folder}/{name}"),
+    }
+}
+
+/// The last part of a path.
+pub fn last(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The folder that `path` lies in.
+pub fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_one_level() {
+        let mut tree = Tree::default();
+        for path in ["a", "a/b", "a/b/c", "a-b", "a/.hidden", "ab"] {
+            tree.add(path, Entry::Folder);
+        }
+        tree.add(
+            "a/file",
+            Entry::File {
+                bytes: 0,
+                content: Content::NotRead,
+            },
+        );
+        assert_eq!(tree.names(""), ["a", "a-b", "ab"]);
+        assert_eq!(tree.folders("a"), ["b"]);
+        assert_eq!(tree.files("a"), ["file"]);
+        assert_eq!(tree.all_names("a").count(), 3);
+        assert!(tree.names("nowhere").is_empty());
+    }
+}

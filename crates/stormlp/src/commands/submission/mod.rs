@@ -1,0 +1,46 @@
+//! `stormlp submission`: what is to be done for an MLPerf Storage submission, a rehearsal of it,
+//! and a check of what came out. Only the official tool makes submissions.
+
+mod check;
+mod plan;
+mod read;
+mod system_yaml;
+
+use clap::Subcommand;
+
+use crate::exit::Failure;
+use crate::session::Session;
+
+/// Arguments of `stormlp submission`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stormlp submission plan unet3d llama3-8b -n 8     what a campaign takes, and its commands
+  stormlp submission check results/                 every rule on what mlpstorage or DLIO wrote
+  stormlp submission check rehearsal/ --json        for scripts: verdict, rules[]
+  stormlp submission system-yaml --output fast.yaml this machine as a client of the system
+
+Only MLCommons' own tool, mlpstorage, makes submissions: nothing that stormlp writes is one.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Step,
+}
+
+#[derive(Debug, Subcommand)]
+enum Step {
+    /// Say what a submission takes: sizes, runs, time, disk, and mlpstorage's commands in order
+    Plan(Box<plan::Args>),
+    /// Hold a tree of results against the rules of MLPerf Storage v2.0 or v3.0
+    Check(check::Args),
+    /// Describe this machine for v3.0's system description, or check one by field and line
+    SystemYaml(system_yaml::Args),
+}
+
+/// Runs one step.
+pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
+    match args.command {
+        Step::Plan(args) => plan::run(&args),
+        Step::Check(args) => check::run(&args),
+        Step::SystemYaml(args) => system_yaml::run(&args),
+    }
+}

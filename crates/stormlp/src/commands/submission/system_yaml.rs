@@ -1,0 +1,91 @@
+//! `stormlp submission system-yaml`: a description of a system to start from, and what is wrong
+//! with one.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use stormlp_model::submission::NOTICE;
+use stormlp_model::submission::system_yaml::{draft, faults};
+use stormlp_transfer::probe;
+
+use crate::commands::workloads::read_text;
+use crate::exit::Failure;
+use crate::output;
+
+/// Arguments of `stormlp submission system-yaml`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stormlp submission system-yaml                            a draft with this machine as the client
+  stormlp submission system-yaml --output systems/fast.yaml
+  stormlp submission system-yaml --check systems/fast.yaml  what is still wrong, by field and line
+
+The fields are those of MLPerf Storage v3.0. What only you know is marked FILL_IN. With --check,
+exit code 0 says that nothing is wrong, 6 that something is.")]
+pub(crate) struct Args {
+    /// Check this description instead of making one
+    #[arg(long, value_name = "FILE", conflicts_with = "output")]
+    check: Option<PathBuf>,
+
+    /// Where to write the draft; a file that is there is left alone [default: stdout]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// With --check, print JSON for scripts
+    #[arg(long, requires = "check")]
+    json: bool,
+}
+
+/// Makes a description, or checks one.
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(file) = &args.check {
+        return check(file, args.json);
+    }
+    let text = draft(&probe::system_facts(), NOTICE);
+    let Some(file) = &args.output else {
+        return output::print(&text);
+    };
+    let written = OpenOptions::new().write(true).create_new(true).open(file);
+    written
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|error| {
+            let error =
+                anyhow::Error::new(error).context(format!("cannot write {}", file.display()));
+            Failure::machine(error).with_help("name a file that is not there yet: --output FILE")
+        })?;
+    output::say(format!(
+        "{} is written; fill in what says FILL_IN, then check it with --check",
+        file.display()
+    ));
+    Ok(())
+}
+
+fn check(file: &Path, json: bool) -> Result<(), Failure> {
+    let found = faults(&read_text(file, "description of a system")?);
+    if json {
+        output::print(&output::json(&found)?)?;
+    } else if found.is_empty() {
+        output::print(&format!("{}: nothing is wrong", file.display()))?;
+    } else {
+        let lines = found.iter().map(|fault| {
+            let line = fault.line.map_or(String::new(), |line| format!(":{line}"));
+            format!(
+                "{}{line}: {}: {}",
+                file.display(),
+                fault.field,
+                fault.message
+            )
+        });
+        output::print(&lines.collect::<Vec<String>>().join("\n"))?;
+    }
+    if found.is_empty() {
+        return Ok(());
+    }
+    let blank = found.iter().filter(|fault| fault.is_blank).count();
+    Err(Failure::missed_target(format!(
+        "{} fields of {} are wrong, {blank} of them because they are not filled in",
+        found.len(),
+        file.display()
+    )))
+}

@@ -1,0 +1,243 @@
+//! `stormlp submission`: trees that are checked, plans, rehearsals and descriptions of systems.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::{stderr, stdout, stormlp};
+
+/// A results folder of mlpstorage v2.0 with six runs of unet3d, ten minutes each.
+fn results(folder: &Path) {
+    for number in 0..6 {
+        let at = |minute: usize| format!("{:02}:{:02}:00", 10 + minute / 60, minute % 60);
+        let (start, end) = (at(number * 11), at(number * 11 + 10));
+        let name = format!("20260601_{}", start.replace(':', ""));
+        let leaf = folder.join("training/unet3d/run").join(name);
+        fs::create_dir_all(leaf.join("dlio_config")).unwrap();
+        let write = |name: &str, text: &str| fs::write(leaf.join(name), text).unwrap();
+        for name in [
+            "training_run.stdout.log",
+            "training_run.stderr.log",
+            "dlio.log",
+        ] {
+            write(name, "");
+        }
+        write("dlio_config/config.yaml", "workload: {}\n");
+        write("dlio_config/hydra.yaml", "hydra: {}\n");
+        write(
+            "dlio_config/overrides.yaml",
+            "- workload=unet3d_h100\n- ++workload.dataset.num_files_train=28000\n",
+        );
+        write(
+            "0_output.json",
+            r#"{"1": {"au": {"block1": 95.0}, "throughput": {"block1": 40.0}}}"#,
+        );
+        write("0_per_epoch_stats.json", "{}");
+        let summary = json!({
+            "start": format!("2026-06-01T{start}"), "end": format!("2026-06-01T{end}"),
+            "num_accelerators": 1, "num_hosts": 1, "num_files_train": 28000, "num_files_eval": 0,
+            "host_memory_GB": [64.0],
+            "metric": {"train_au_percentage": [95.0], "train_au_mean_percentage": 95.0,
+                "train_au_meet_expectation": "success",
+                "train_throughput_samples_per_second": [40.0],
+                "train_throughput_mean_samples_per_second": 40.0},
+        });
+        // As Python writes it.
+        write(
+            "summary.json",
+            &summary
+                .to_string()
+                .replace("\"num_files_eval\":0", "\"num_files_eval\":NaN"),
+        );
+        let metadata = json!({
+            "verification": "CLOSED", "params_dict": {},
+            "args": {"model": "unet3d", "accelerator_type": "h100", "num_accelerators": 1,
+                "hosts": ["n1"]},
+        });
+        write("training_x_metadata.json", &metadata.to_string());
+    }
+}
+
+fn check(folder: &Path, code: i32) -> Value {
+    let mut command = stormlp();
+    command.args(["submission", "check", "--json"]).arg(folder);
+    serde_json::from_str(&stdout(command.assert().code(code))).unwrap()
+}
+
+#[test]
+fn a_tree_that_keeps_the_rules_is_0_and_one_that_does_not_is_6() {
+    let folder = tempfile::tempdir().unwrap();
+    results(folder.path());
+    let report = check(folder.path(), 0);
+    assert_eq!(report["verdict"], "closed", "{report:#}");
+    assert_eq!(report["edition"], "2.0");
+    for rule in report["rules"].as_array().unwrap() {
+        for key in ["id", "result", "path", "evidence", "remedy", "official"] {
+            assert!(rule[key].is_string(), "{key}: {rule}");
+        }
+    }
+    let last = folder.path().join("training/unet3d/run/20260601_105500");
+    fs::rename(last.join("summary.json"), last.join("sumary.json")).unwrap();
+    let report = check(folder.path(), 6);
+    assert_eq!(report["verdict"], "invalid");
+    let rules = report["rules"].as_array().unwrap();
+    let failed: Vec<&Value> = rules
+        .iter()
+        .filter(|rule| rule["result"] == "failed")
+        .collect();
+    assert!(
+        failed.iter().any(|rule| {
+            rule["path"]
+                .as_str()
+                .unwrap()
+                .ends_with("20260601_105500/summary.json")
+                && rule["evidence"].as_str().unwrap().contains("sumary.json")
+        }),
+        "{failed:#?}"
+    );
+}
+
+#[test]
+fn the_text_names_rule_place_remedy_and_what_the_official_checker_does() {
+    let folder = tempfile::tempdir().unwrap();
+    results(folder.path());
+    fs::remove_dir_all(folder.path().join("training/unet3d/run/20260601_105500")).unwrap();
+    let mut command = stormlp();
+    command.current_dir(folder.path());
+    let assert = command.args(["submission", "check", "."]).assert().code(6);
+    let text = stdout(assert);
+    assert!(text.contains("INVALID by the rules of v2.0: 6.6"), "{text}");
+    assert!(
+        text.contains("[6.6 runTimestamps] training/unet3d/run: 5 runs"),
+        "{text}"
+    );
+    assert!(
+        text.contains("run 1 more, one after the other (official checker: silent)"),
+        "{text}"
+    );
+    assert!(
+        text.contains("Only MLCommons' own tool, mlpstorage, makes submissions"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_is_no_tree_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("nowhere");
+    let mut command = stormlp();
+    let told = stderr(
+        command
+            .args(["submission", "check"])
+            .arg(&missing)
+            .assert()
+            .code(4),
+    );
+    assert!(
+        told.contains("cannot read") && told.contains("help: "),
+        "{told}"
+    );
+    // An empty folder, and files that are none of what their names say.
+    assert_eq!(check(folder.path(), 6)["verdict"], "invalid");
+    let leaf = folder
+        .path()
+        .join("closed/a/results/s/training/unet3d/run/20260101_000000");
+    fs::create_dir_all(&leaf).unwrap();
+    fs::write(leaf.join("summary.json"), [0xff, 0xfe, 0x00]).unwrap();
+    fs::create_dir(leaf.join("x_metadata.json")).unwrap();
+    fs::write(leaf.join("0_output.json"), "[").unwrap();
+    std::os::unix::fs::symlink("/dev/zero", leaf.join("provenance.json")).unwrap();
+    let report = check(folder.path(), 6);
+    let rules = report["rules"].as_array().unwrap();
+    let unusable = rules.iter().filter(|rule| rule["id"] == "stormlp.files");
+    let paths: Vec<&str> = unusable
+        .map(|rule| rule["path"].as_str().unwrap())
+        .collect();
+    for name in ["summary.json", "0_output.json", "provenance.json"] {
+        assert!(
+            paths.iter().any(|path| path.ends_with(name)),
+            "{name}: {paths:?}"
+        );
+    }
+}
+
+#[test]
+fn a_description_is_drafted_and_its_blanks_are_told_by_field_and_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("fast.yaml");
+    let draft = |code| {
+        let mut command = stormlp();
+        command
+            .args(["submission", "system-yaml", "--output"])
+            .arg(&file);
+        stderr(command.assert().code(code))
+    };
+    assert!(draft(0).contains("FILL_IN"));
+    assert!(draft(4).contains("not there yet"));
+    let mut command = stormlp();
+    command
+        .args(["submission", "system-yaml", "--check"])
+        .arg(&file);
+    let text = stdout(command.assert().code(6));
+    let wanted = "system_under_test.solution.submission_name: nobody has written it yet";
+    assert!(
+        text.lines()
+            .any(|line| line.contains("fast.yaml:") && line.contains(wanted)),
+        "{text}"
+    );
+    assert!(!text.contains("memory_capacity"), "{text}");
+    let mut command = stormlp();
+    command
+        .args(["submission", "system-yaml", "--json", "--check"])
+        .arg(&file);
+    let faults: Value = serde_json::from_str(&stdout(command.assert().code(6))).unwrap();
+    assert!(
+        faults
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|fault| fault["line"].is_u64()),
+        "{faults}"
+    );
+    fs::write(&file, "system_under_test: [").unwrap();
+    let mut command = stormlp();
+    command
+        .args(["submission", "system-yaml", "--check"])
+        .arg(&file);
+    command.assert().code(6);
+}
+
+#[test]
+fn a_plan_has_sizes_commands_and_says_that_it_is_an_estimate() {
+    let plan = |words: &str, code: i32| {
+        let mut command = stormlp();
+        command.args(["submission", "plan"]).args(words.split(' '));
+        command.assert().code(code)
+    };
+    let both = "unet3d llama3-8b -n 8 --host-memory 64G";
+    let text = stdout(plan(&format!("{both} --write-rate 1G --read-rate 2G"), 0));
+    for part in [
+        "28000",
+        "(an estimate)",
+        "mlpstorage closed training unet3d datasize --accelerator-type b200 --max-accelerators 8",
+        "for run in $(seq 6); do mlpstorage closed training unet3d run file",
+        "--num-checkpoints-write 10 --num-checkpoints-read 0",
+        "mlpstorage validate",
+        "Only MLCommons' own tool, mlpstorage, makes submissions",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(stdout(plan(both, 0)).contains("time not estimated"));
+    let json = stdout(plan(
+        "resnet50 --edition 2.0 -n 16 --host-memory 64G --format json",
+        0,
+    ));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["results"][0]["files"], 2557);
+    let told = stderr(plan("unet3d --accelerator a100", 3));
+    assert!(told.contains("no closed workload of v3.0"), "{told}");
+    plan("unet3d --hosts a,a", 2);
+    plan("gpt4", 3);
+    plan("unet3d --edition 1.0", 2);
+}
