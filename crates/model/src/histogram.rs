@@ -5,7 +5,7 @@
 
 use base64::Engine as _;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Serializer as _, V2Serializer};
+use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -164,6 +164,35 @@ impl LatencyHistogram {
     }
 }
 
+/// The quantiles of a curve of latencies: as far as storage is judged by them.
+pub const CURVE: [f64; 12] = [
+    0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999,
+];
+
+/// The header of a saved histogram: cookie, length of the payload, bounds, digits.
+const HEADER_BYTES: usize = 40;
+
+/// A saved histogram as quantiles (0 to 1) and latencies in microseconds, as far as there is a
+/// latency beyond each; `None` when `data` is no histogram that a run can have saved.
+pub fn curve(data: &str) -> Option<Vec<(f64, f64)>> {
+    let bytes = base64::engine::general_purpose::STANDARD
+        .decode(data)
+        .ok()?;
+    // The length of the payload says how much memory reading takes.
+    let payload = bytes.get(4..8)?.try_into().ok().map(u32::from_be_bytes)?;
+    if bytes.len() != HEADER_BYTES + usize::try_from(payload).ok()? {
+        return None;
+    }
+    let histogram: Histogram<u64> = Deserializer::new()
+        .deserialize(&mut bytes.as_slice())
+        .ok()?;
+    let beyond = |quantile: f64| histogram.len() as f64 * (1.0 - quantile) >= 1.0;
+    let known = CURVE.into_iter().filter(|quantile| beyond(*quantile));
+    let points =
+        known.map(|quantile| (quantile, histogram.value_at_quantile(quantile) as f64 / 1e3));
+    Some(points.collect())
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -173,6 +202,40 @@ mod tests {
     #[test]
     fn an_empty_histogram_has_no_summary() {
         assert!(LatencyHistogram::new().summary().is_none());
+    }
+
+    #[test]
+    fn a_saved_histogram_is_read_back_as_a_curve_and_anything_else_is_none() {
+        let mut histogram = LatencyHistogram::new();
+        (1..=1000).for_each(|us| histogram.record_ns(us * 1000));
+        let saved = histogram.to_base64();
+        let points = curve(&saved).unwrap();
+        assert_eq!(
+            points.len(),
+            9,
+            "p99.95 has no latency beyond it: {points:?}"
+        );
+        for (quantile, us) in points {
+            let exact = (quantile * 1000.0).max(1.0);
+            assert!(
+                (us - exact).abs() <= exact * 0.011 + 1.0,
+                "{quantile}: {us}"
+            );
+        }
+        assert_eq!(
+            curve(&LatencyHistogram::new().to_base64()),
+            Some(Vec::new())
+        );
+        for wrong in ["", "HISTFAAA", "?", &saved[..saved.len() - 8], &saved[4..]] {
+            assert_eq!(curve(wrong), None, "{wrong}");
+        }
+        // A length that would take 4 GiB to read.
+        let mut bytes = base64::engine::general_purpose::STANDARD
+            .decode(&saved)
+            .unwrap();
+        bytes[4..8].copy_from_slice(&[255; 4]);
+        let saved = base64::engine::general_purpose::STANDARD.encode(&bytes);
+        assert_eq!(curve(&saved), None);
     }
 
     #[test]

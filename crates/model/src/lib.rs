@@ -38,6 +38,7 @@ pub mod shell;
 pub mod stats;
 pub mod stop;
 pub mod submission;
+pub mod tag;
 pub mod training;
 pub mod transport;
 pub mod units;

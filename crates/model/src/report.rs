@@ -14,6 +14,7 @@ use crate::evidence::Evidence;
 use crate::facts::HostFacts;
 use crate::histogram::NamedHistogram;
 use crate::matrix::MatrixReport;
+use crate::tag::Tags;
 use crate::training::report::TrainReport;
 use crate::warning::Warning;
 
@@ -55,6 +56,9 @@ pub struct Head {
     /// When it ended; `None` while it goes on, and in reports of format version 1.
     #[serde(default)]
     pub ended_at: Option<String>,
+    /// What the user said of the run with `--tag`, by key.
+    #[serde(default, skip_serializing_if = "Tags::is_empty")]
+    pub tags: Tags,
     /// The machine it ran on.
     pub host: HostFacts,
 }
@@ -68,6 +72,7 @@ impl Head {
             command,
             started_at,
             ended_at: None,
+            tags: Tags::new(),
             host,
         }
     }

@@ -1,0 +1,104 @@
+//! What users say of their runs: `--tag KEY=VALUE`, saved in the report and filtered by later.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use crate::printable::printable;
+
+/// The tags of a run, by their keys.
+pub type Tags = BTreeMap<String, String>;
+
+/// More characters make no key or value that a list can show.
+const MOST_CHARACTERS: usize = 100;
+
+/// One tag as it is typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tag {
+    /// Letters, digits, `_`, `-` and `.`.
+    pub key: String,
+    /// Any text in one line.
+    pub value: String,
+}
+
+impl FromStr for Tag {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let shown = printable(text);
+        let (key, value) = text
+            .split_once('=')
+            .ok_or_else(|| format!("`{shown}` is no tag: give KEY=VALUE, as in site=lab2"))?;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        if key.is_empty() || !key.chars().all(is_plain) {
+            return Err(format!(
+                "`{}` is no key of a tag: use letters, digits, `_`, `-` and `.`",
+                printable(key)
+            ));
+        }
+        if value.is_empty() || printable(value) != value {
+            return Err(format!(
+                "`{shown}` is no tag: its value has to be text in one line"
+            ));
+        }
+        if [key, value]
+            .iter()
+            .any(|part| part.chars().count() > MOST_CHARACTERS)
+        {
+            return Err(format!(
+                "a key and a value of a tag have at most {MOST_CHARACTERS} characters each"
+            ));
+        }
+        Ok(Self {
+            key: key.to_string(),
+            value: value.to_string(),
+        })
+    }
+}
+
+/// The tags by their keys.
+///
+/// # Errors
+/// When a key is there twice with different values.
+pub fn collect(tags: &[Tag]) -> Result<Tags, String> {
+    let mut collected = Tags::new();
+    for Tag { key, value } in tags {
+        let before = collected.insert(key.clone(), value.clone());
+        if before.is_some_and(|before| before != *value) {
+            return Err(format!("the tag `{key}` is given twice, with two values"));
+        }
+    }
+    Ok(collected)
+}
+
+/// All of them in one line: `lab=2 ssd=new`.
+pub fn words(tags: &Tags) -> String {
+    let words = tags.iter().map(|(key, value)| format!("{key}={value}"));
+    words.collect::<Vec<String>>().join(" ")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_a_plain_key_and_a_line_of_text() {
+        let tag: Tag = "site=lab 2=b".parse().unwrap();
+        assert_eq!((&*tag.key, &*tag.value), ("site", "lab 2=b"));
+        for wrong in ["site", "=x", "a b=x", "site=", "site=a\nb", "é=x"] {
+            assert!(wrong.parse::<Tag>().is_err(), "{wrong}");
+        }
+        let long = format!("site={}", "x".repeat(101));
+        assert!(long.parse::<Tag>().unwrap_err().contains("at most 100"));
+    }
+
+    #[test]
+    fn a_key_has_one_value() {
+        let tags = |words: &[&str]| {
+            let tags: Vec<Tag> = words.iter().map(|word| word.parse().unwrap()).collect();
+            collect(&tags)
+        };
+        assert_eq!(words(&tags(&["b=2", "a=1", "b=2"]).unwrap()), "a=1 b=2");
+        assert!(tags(&["a=1", "a=2"]).unwrap_err().contains("`a`"));
+    }
+}
