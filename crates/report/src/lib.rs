@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod chart;
 pub mod checkpoint;
 pub mod comparison;
 pub mod csv;
@@ -10,10 +11,13 @@ pub mod dataset;
 pub mod dlio;
 pub mod doctor;
 pub mod document;
+pub mod html;
 pub mod markdown;
 pub mod matrix;
 pub mod mlperf;
 pub mod numbers;
+pub mod openmetrics;
+mod outcome;
 pub mod records;
 pub mod series;
 mod settings;
@@ -27,6 +31,8 @@ use stormlp_model::report::{AnyReport, Ending, ReportKind};
 
 use self::document::Document;
 use self::matrix::Columns;
+
+pub use self::outcome::{Outcome, outcome};
 
 /// A report of any command as a document; `columns` are those of a matrix.
 pub fn document(report: &AnyReport, columns: Columns) -> Document {

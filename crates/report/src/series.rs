@@ -3,6 +3,7 @@
 use stormlp_model::histogram::LatencyUs;
 use stormlp_model::report;
 
+use crate::chart::Bar;
 use crate::document::{Column, Quantity, Table};
 
 /// Fewer intervals are no course over time.
@@ -72,6 +73,45 @@ impl Series {
         };
         (0..count).map(bar).collect()
     }
+}
+
+/// Bytes in each whole interval as a rate in units of so many bytes a second, in the middle of the
+/// interval. The last interval is seldom whole.
+pub(crate) fn over_time(series: &report::Series, moved: &[u64], unit: u64) -> Vec<(f64, f64)> {
+    let seconds = series.interval_seconds;
+    let whole = moved.split_last().map_or(&[][..], |(_, whole)| whole);
+    let point = |(nth, bytes): (usize, &u64)| {
+        let rate = *bytes as f64 / unit as f64 / seconds;
+        ((nth as f64 + 0.5) * seconds, rate)
+    };
+    whole.iter().enumerate().map(point).collect()
+}
+
+/// How often so many transfers were in flight, in percent of the times that somebody looked; none
+/// where nobody did.
+pub(crate) fn depths(in_flight: &[u32]) -> Vec<Bar> {
+    // 0, 1, 2, 3 to 4, 5 to 8 and so on.
+    let class = |depth: u32| match depth {
+        0 => 0,
+        depth => 1 + depth.next_power_of_two().trailing_zeros() as usize,
+    };
+    let mut counts: Vec<usize> = Vec::new();
+    for depth in in_flight {
+        let class = class((*depth).min(1 << 31));
+        counts.resize(counts.len().max(class + 1), 0);
+        counts[class] += 1;
+    }
+    let name = |class: usize| match class {
+        0..3 => class.to_string(),
+        class => {
+            let most = 1u64 << (class - 1);
+            format!("{} to {most}", most / 2 + 1)
+        }
+    };
+    let share = |count: usize| count as f64 * 100.0 / in_flight.len() as f64;
+    let bars = counts.iter().enumerate();
+    bars.map(|(class, count)| Bar::one(name(class), share(*count)))
+        .collect()
 }
 
 impl Distribution {

@@ -3,11 +3,13 @@
 //! A scaled run can be mistaken for a real one, so every line of its text begins with SCALED and
 //! the factor that was reached.
 
+mod charts;
 mod figures;
 mod mlperf;
 mod plan;
 mod run;
 
+pub(crate) use charts::charts;
 pub(crate) use figures::figures;
 pub use mlperf::files as mlperf_files;
 pub use plan::{DryRun, dry_run, opening};

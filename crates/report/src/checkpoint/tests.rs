@@ -184,6 +184,10 @@ fn mlperfs_summary_is_rank_0s_stopwatch() {
 }
 
 /// A small run, for the tests of every renderer.
+pub(crate) fn sample_report() -> CheckpointReport {
+    report(1.0)
+}
+
 pub(crate) fn samples() -> Vec<(&'static str, Document)> {
     let plan = plan(1.0);
     let problems = &[];

@@ -16,10 +16,7 @@ pub(super) fn verdict(plan: &MatrixPlan, all: &[Group<'_>]) -> Option<String> {
     if plan.verify {
         return None;
     }
-    let mut groups = without_unsynced(plan, all);
-    // A file with holes is read as fast as memory.
-    groups.retain(|group| !reads_holes(plan, group));
-    let groups = &groups;
+    let groups = &fair(plan, all);
     let mut combinations: Vec<Combination> = Vec::new();
     let mut paths: Vec<PathKind> = Vec::new();
     for group in comparable(groups.iter().copied()) {
@@ -68,6 +65,14 @@ pub(super) fn verdict(plan: &MatrixPlan, all: &[Group<'_>]) -> Option<String> {
         others.join(" and "),
         left_out(plan, all, groups)
     ))
+}
+
+/// The groups that can be held against each other: no writes that stayed in memory beside some that
+/// did not, and no holes, since a file with holes is read as fast as memory.
+pub(super) fn fair<'a, 'b>(plan: &MatrixPlan, all: &'a [Group<'b>]) -> Vec<&'a Group<'b>> {
+    let mut groups = without_unsynced(plan, all);
+    groups.retain(|group| !reads_holes(plan, group));
+    groups
 }
 
 /// Whether the cells of a group read files of which a part lies in holes.

@@ -1,5 +1,6 @@
 //! A transfer matrix as a document, and gdsio's result line.
 
+mod charts;
 mod compare;
 mod figures;
 mod gdsio;
@@ -15,6 +16,7 @@ mod study;
 pub(crate) mod tests;
 mod warnings;
 
+pub(crate) use charts::charts;
 pub(crate) use figures::figures;
 pub use gdsio::result_lines as gdsio_lines;
 pub(crate) use group::add_combinations;
@@ -23,5 +25,5 @@ pub use progress::{cell_row, cell_row_head};
 pub(crate) use reach::fsync_setting;
 pub use reach::reached;
 pub use run::{Columns, document};
-pub(crate) use run::{RECORDS, memory_words};
+pub(crate) use run::{RECORDS, best, memory_words};
 pub use warnings::of_cells as cell_warnings;

@@ -8,7 +8,7 @@ use stormlp_model::units::{ByteSize, GIB, counted, format_duration};
 use super::compare;
 use super::group::{Group, groups, key_of};
 use super::{jobs, reach, study, warnings};
-use crate::document::{Cell, Column, Document, Quantity, Table, ended};
+use crate::document::{Cell, Column, Document, Estimate, Quantity, Table, ended};
 use crate::numbers::percent;
 use crate::records::Records;
 use crate::series::Series;
@@ -109,6 +109,13 @@ fn cells(report: &MatrixReport) -> impl Iterator<Item = Value> {
         value
     };
     report.results.cells.iter().map(cell)
+}
+
+/// The throughput of the fastest combination in GiB/s.
+pub(crate) fn best(report: &MatrixReport) -> Option<Estimate> {
+    let groups = groups(report);
+    let measured = groups.iter().filter_map(Group::throughput);
+    measured.max_by(|a, b| a.value.total_cmp(&b.value))
 }
 
 /// Which path won and by how much; with nothing to compare, what was measured.

@@ -8,8 +8,8 @@ use stormlp_model::evidence::{DirectIo, Evidence};
 use stormlp_model::facts::{Availability, HostFacts, PathSupport};
 use stormlp_model::histogram::LatencyUs;
 use stormlp_model::matrix::{
-    BufferBacking, CellReport, CellStatus, FolderFacts, MatrixReport, MatrixRequest, MatrixResults,
-    Measurement, PathChoice, TargetInventory, resolve,
+    BufferBacking, CellReport, CellStatus, FolderFacts, IoSize, MatrixReport, MatrixRequest,
+    MatrixResults, Measurement, PathChoice, TargetInventory, resolve,
 };
 use stormlp_model::operation::Operation;
 use stormlp_model::path::{EngineKind, PathKind};
@@ -508,6 +508,21 @@ fn repetitions_unlike_the_others_and_a_near_ceiling_are_told() {
         Some(if path == PathKind::Null { 90.0 } else { 50.0 })
     });
     assert_eq!(kinds(&near), [WarningKind::HarnessBound]);
+}
+
+/// Sizes and threads on two paths.
+pub(crate) fn sample_report() -> MatrixReport {
+    let mut request = plain();
+    request.io_sizes = [64 << 10, 1 << 20].map(IoSize::fixed).to_vec();
+    request.threads = vec![1, 8];
+    let mut sample = report(&request, both);
+    for cell in &mut sample.results.cells {
+        if let Some(numbers) = &mut cell.measurement {
+            let growth = (cell.threads * (1 + (cell.io_size_bytes >> 20) as u32)).into();
+            numbers.throughput_bytes_per_second *= f64::sqrt(growth);
+        }
+    }
+    sample
 }
 
 /// A small matrix, for the tests of every renderer.

@@ -1,6 +1,7 @@
 //! Training as documents: the run, its plan, the built-in workloads, sizes of datasets; and the
 //! files that MLPerf Storage's own tools read.
 
+mod charts;
 mod datasize;
 mod figures;
 pub mod mlperf;
@@ -15,6 +16,7 @@ pub(crate) mod fixtures;
 #[allow(clippy::unwrap_used)]
 pub(crate) mod tests;
 
+pub(crate) use charts::charts;
 pub use datasize::{SizeAnswer, datasize};
 pub(crate) use figures::figures;
 pub use plan::plan;

@@ -103,6 +103,10 @@ fn the_keys_that_scripts_rely_on_are_there() {
 }
 
 /// A small run, for the tests of every renderer.
+pub(crate) fn sample_report() -> TrainReport {
+    report()
+}
+
 pub(crate) fn samples() -> Vec<(&'static str, Document)> {
     let whole = catalog::CATALOG
         .iter()

@@ -1,0 +1,66 @@
+//! The numbers of a chart as a table.
+
+use super::ruler::words;
+use super::{Bars, Chart, Lines, Plot};
+use crate::document::{Cell, Column, Table};
+use crate::numbers::short;
+
+impl Chart {
+    /// Every number that the chart draws.
+    pub(crate) fn table(&self) -> Table {
+        match &self.plot {
+            Plot::Lines(lines) => of_lines(lines),
+            Plot::Bars(bars) => of_bars(bars),
+        }
+    }
+}
+
+/// A row for each place on the horizontal axis, a column for each line.
+fn of_lines(lines: &Lines) -> Table {
+    let names = lines.lines.iter().map(|line| match line.name.is_empty() {
+        true => lines.y.name.clone(),
+        false => format!("{}, {}", line.name, lines.y.name),
+    });
+    let columns = [lines.x.name.clone()].into_iter().chain(names);
+    let mut table = Table::new(columns.map(|name| Column::numbers(name, 0)));
+    let mut points: Vec<(f64, usize, f64)> = Vec::new();
+    for (index, line) in lines.lines.iter().enumerate() {
+        points.extend(line.points.iter().map(|(x, y)| (*x, index, *y)));
+    }
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for row in points.chunk_by(|a, b| a.0 == b.0) {
+        let place = words(lines.x.scale, row[0].0);
+        let of_line = |index: usize| row.iter().find(|point| point.1 == index);
+        let values = (0..lines.lines.len()).map(|index| match of_line(index) {
+            Some((_, _, y)) => Cell::from(short(*y)),
+            None => Cell::from("-"),
+        });
+        let cells = [Cell::from(place.clone())].into_iter().chain(values);
+        table.row(place, cells.collect());
+    }
+    for (x, name) in &lines.marks {
+        table
+            .footnotes
+            .push(format!("{name} at {}", words(lines.x.scale, *x)));
+    }
+    table
+}
+
+/// A row for each bar, a column for each of its parts.
+fn of_bars(bars: &Bars) -> Table {
+    let names = bars.parts.iter().map(|part| match part.is_empty() {
+        true => bars.unit.clone(),
+        false => format!("{part}, {}", bars.unit),
+    });
+    let numbers = names.map(|name| Column::numbers(name, 0));
+    let mut table = Table::new([Column::words("", 0)].into_iter().chain(numbers));
+    for row in &bars.rows {
+        let values = row.values.iter().map(|value| Cell::from(short(*value)));
+        let cells = [Cell::from(row.name.as_str())].into_iter().chain(values);
+        table.row(row.name.clone(), cells.collect());
+    }
+    if let Some((value, name)) = &bars.limit {
+        table.footnotes.push(format!("{name}: {}", short(*value)));
+    }
+    table
+}

@@ -1,0 +1,167 @@
+//! What charts hold, whatever the numbers are.
+
+use proptest::prelude::*;
+
+use super::ruler::Ruler;
+use super::*;
+
+fn linear(name: &str) -> Axis {
+    Axis::new(name, Scale::Linear)
+}
+
+fn lines(points: Vec<(f64, f64)>) -> Option<Chart> {
+    Chart::lines(
+        "",
+        linear("seconds"),
+        linear("GiB/s"),
+        vec![Line::new("", points)],
+    )
+}
+
+/// The numbers of a chart, row by row.
+fn rows(chart: &Chart) -> Vec<Vec<String>> {
+    let table = chart.table();
+    let cells = table
+        .rows
+        .iter()
+        .map(|row| row.cells.iter().map(|cell| cell.text()).collect());
+    cells.collect()
+}
+
+#[test]
+fn axes_have_round_names_and_hold_all_values() {
+    let names = |axis: Axis, values: &[f64]| {
+        let ruler = Ruler::new(&axis, values.iter().copied());
+        let names: Vec<String> = ruler.ticks.into_iter().map(|(_, name)| name).collect();
+        names.join(" ")
+    };
+    assert_eq!(names(linear("s"), &[0.0, 9.3]), "0 2 4 6 8 10");
+    assert_eq!(names(linear("s"), &[0.013]), "0.000 0.005 0.010 0.015");
+    assert_eq!(names(linear("s"), &[12_000.0]), "0 5,000 10,000 15,000");
+    assert_eq!(names(linear("s"), &[0.0]), "0.000000000 0.000000000");
+    let log = |name| Axis::new(name, Scale::Log);
+    assert_eq!(
+        names(log("µs"), &[80.0, 2e6]),
+        "10 µs 100 µs 1 ms 10 ms 100 ms 1 s 10 s"
+    );
+    assert_eq!(
+        names(log("µs"), &[120.0, 900.0]),
+        "100 µs 200 µs 500 µs 1 ms"
+    );
+    let sizes = Axis::new("I/O size", Scale::Sizes);
+    assert_eq!(names(sizes, &[1_048_576.0, 4096.0, 4096.0]), "4K 1M");
+    let quantiles = Axis::new("percentile", Scale::Quantiles);
+    assert_eq!(names(quantiles, &[0.0, 0.9995]), "p0 p90 p99 p99.9");
+}
+
+#[test]
+fn what_cannot_be_drawn_is_no_chart() {
+    assert_eq!(lines(vec![(0.0, 1.0)]), None);
+    assert_eq!(
+        lines(vec![(0.0, f64::NAN), (1.0, f64::INFINITY), (2.0, 3.0)]),
+        None
+    );
+    assert_eq!(Chart::bars("", "s", vec![Bar::one("a", f64::NAN)]), None);
+    let zeros = vec![Line::new("", [(0.0, 0.0), (0.5, 0.0)])];
+    let log = Axis::new("µs", Scale::Log);
+    assert_eq!(
+        Chart::lines("", Axis::new("percentile", Scale::Quantiles), log, zeros),
+        None
+    );
+}
+
+#[test]
+fn the_table_has_every_number_that_is_drawn() {
+    let line = |name: &str, points: &[(f64, f64)]| Line::new(name, points.to_vec());
+    let both = vec![
+        line("gds", &[(4096.0, 1.0), (8192.0, 2.0)]),
+        line("cpu", &[(8192.0, 3.0), (1_048_576.0, 4.0)]),
+    ];
+    let axis = Axis::new("I/O size", Scale::Sizes);
+    let chart = Chart::lines("", axis, linear("GiB/s"), both).unwrap();
+    assert_eq!(
+        rows(&chart),
+        [
+            ["4K", "1.00", "-"],
+            ["8K", "2.00", "3.00"],
+            ["1M", "-", "4.00"]
+        ]
+    );
+    let svg = svg(&chart, false).unwrap();
+    for colour in ["#0B62A4", "#C2410C"] {
+        let line = format!("<polyline fill=\"none\" stroke=\"{colour}\"");
+        assert_eq!(svg.matches(&line).count(), 1, "{colour}: {svg}");
+    }
+    assert!(
+        svg.contains(">\ngds\n<") && svg.contains(">\n1M\n<"),
+        "{svg}"
+    );
+}
+
+#[test]
+fn of_many_bars_the_extremes_are_drawn_and_of_many_points_those_of_each_stretch() {
+    let bars = (0..1000).map(|nth| Bar::one(format!("rank {nth}"), f64::from(500 - nth).abs()));
+    let chart = Chart::bars("", "s", bars.collect()).unwrap();
+    let rows = rows(&chart);
+    assert!(rows.len() <= MOST_ROWS);
+    for extreme in ["rank 0", "rank 500"] {
+        assert!(rows.iter().any(|row| row[0] == extreme), "{extreme}");
+    }
+    assert!(chart.notes[0].contains("32 of 1000"), "{:?}", chart.notes);
+    let peak = |nth: u32| if nth == 77_777 { 9.0 } else { 1.0 };
+    let points = (0..100_000).map(|nth| (f64::from(nth), peak(nth)));
+    let line = Line::new("", points);
+    assert!(line.points.len() <= MOST_POINTS);
+    assert!(line.points.contains(&(77_777.0, 9.0)));
+}
+
+#[test]
+fn charts_of_one_name_get_one_scale() {
+    let group = |most: f64| {
+        let mut group = Group::new("g");
+        group.charts.extend(lines(vec![(0.0, 0.0), (1.0, most)]));
+        vec![group]
+    };
+    let (mut small, mut large) = (group(1.0), group(100.0));
+    align(&mut [&mut small, &mut large]);
+    for groups in [small, large] {
+        let svg = svg(&groups[0].charts[0], false).unwrap();
+        assert!(svg.contains(">\n100\n<"), "{svg}");
+    }
+}
+
+#[test]
+fn names_in_a_chart_are_no_tags() {
+    let chart = Chart::bars("<b>", "</svg>", vec![Bar::one("<script>\u{202e}", 1.0)]).unwrap();
+    for alone in [false, true] {
+        let svg = svg(&chart, alone).unwrap();
+        assert_eq!(svg.matches("</svg>").count(), 1, "{svg}");
+        assert!(
+            !svg.contains("<script") && !svg.contains('\u{202e}'),
+            "{svg}"
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_numbers_can_be_drawn(
+        points in prop::collection::vec((any::<f64>(), any::<f64>()), 0..40),
+        values in prop::collection::vec(-1e20..1e20f64, 0..40),
+        scale in prop::sample::select(vec![Scale::Linear, Scale::Log]),
+        across in prop::sample::select(vec![
+            Scale::Linear, Scale::Sizes, Scale::Counts, Scale::Quantiles,
+        ]),
+    ) {
+        let line = vec![Line::new("a", points)];
+        let (x, y) = (Axis::new("x", across), Axis::new("y", scale));
+        if let Some(chart) = Chart::lines("", x, y, line) {
+            prop_assert!(svg(&chart, true).is_ok());
+            chart.table();
+        }
+        let bars = values.iter().map(|value| Bar { name: String::new(), values: vec![*value; 2] });
+        if let Some(chart) = Chart::stacked("", "s", &["a", "b"], bars.collect()) {
+            prop_assert!(svg(&chart.limit(1e20, "limit"), false).is_ok());
+        }
+    }
+}

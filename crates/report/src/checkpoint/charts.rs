@@ -1,0 +1,148 @@
+//! The charts of a checkpoint run: each save and restore, each rank in it, and bandwidth over time.
+
+use stormlp_model::checkpoint::{CheckpointReport, CheckpointResult, Parts, RankResult};
+use stormlp_model::units::GIB;
+
+use crate::chart::{self, Axis, Bar, Chart, Group, Line, MOST_LINES, Scale};
+use crate::series::over_time;
+
+/// What the time of a rank goes into.
+const PARTS: [&str; 6] = [
+    "open",
+    "transfer",
+    "fsync",
+    "rename",
+    "close",
+    "wait for a thread",
+];
+
+/// What can be drawn of a checkpoint run.
+pub(crate) fn charts(report: &CheckpointReport) -> Vec<Group> {
+    let mut drawn = Vec::new();
+    let phases = [
+        ("Saves", "save", &report.results.saves),
+        ("Restores", "restore", &report.results.restores),
+    ];
+    for (title, name, results) in phases {
+        let mut group = Group::new(title);
+        match results.is_empty() {
+            true => group.absent.push(format!("The report holds no {name}.")),
+            false => whole(report, &mut group, name, results),
+        }
+        drawn.push(group);
+        if !results.is_empty() {
+            drawn.push(ranks(name, results));
+        }
+    }
+    drawn.push(distributions(report));
+    drawn
+}
+
+/// Each save or restore as a whole.
+fn whole(report: &CheckpointReport, drawn: &mut Group, name: &str, results: &[CheckpointResult]) {
+    let why = "the report holds no number of it";
+    let bar = |number: fn(&CheckpointResult) -> f64| {
+        let rows = results
+            .iter()
+            .map(|one| Bar::one(format!("{name} {}", one.step), number(one)));
+        rows.collect::<Vec<Bar>>()
+    };
+    let what = format!("Bandwidth of each {name}");
+    let rates = Chart::bars(what.clone(), "GiB/s", bar(|one| one.gib_per_second.total));
+    let rates = rates.map(|chart| chart.note("All bytes over the slowest rank's time."));
+    drawn.add(&what, rates, why);
+    if name == "save" {
+        let what = "fsync, share of the time of a rank";
+        let share = |one: &CheckpointResult| {
+            one.mean_parts.fsync_seconds / one.duration_seconds.mean.max(f64::MIN_POSITIVE) * 100.0
+        };
+        let chart = Chart::bars(what, "%", bar(share));
+        let note = "Means over the ranks.";
+        drawn.add(what, chart.map(|chart| chart.note(note)), why);
+    }
+    let series: Vec<Line> = report
+        .series
+        .iter()
+        .filter(|one| one.name.starts_with(name))
+        .map(|one| {
+            Line::new(
+                &one.name,
+                over_time(&one.series, &one.series.interval_bytes, GIB),
+            )
+        })
+        .filter(|line| line.points.len() > 1)
+        .collect();
+    if series.is_empty() {
+        let why = "the report holds fewer than two whole intervals of any";
+        drawn.absent.push(format!("Bandwidth over time: {why}."));
+    }
+    for lines in series.chunks(MOST_LINES) {
+        let names = match lines {
+            [only] => only.name.clone(),
+            [first, .., last] => format!("{} to {}", first.name, last.name),
+            [] => continue,
+        };
+        let (x, y) = (
+            Axis::new("seconds", Scale::Linear),
+            Axis::new("GiB/s", Scale::Linear),
+        );
+        let chart = Chart::lines(
+            format!("Bandwidth over time, {names}"),
+            x,
+            y,
+            lines.to_vec(),
+        );
+        drawn.charts.extend(chart);
+    }
+}
+
+/// Each rank of each save or restore from its start to its end.
+fn ranks(name: &str, results: &[CheckpointResult]) -> Group {
+    let mut drawn = Group::new(format!("Ranks of each {name}"));
+    for result in results {
+        let rows = result.ranks.iter().map(bar).collect();
+        let what = format!("{name} {}", result.step);
+        let chart = Chart::stacked(what.clone(), "seconds", &PARTS, rows).map(|chart| {
+            chart
+                .note("From the start of the checkpoint; parts are sums, in the order of the work.")
+        });
+        drawn.add(&what, chart, "the report holds no rank of it");
+    }
+    drawn
+}
+
+fn bar(rank: &RankResult) -> Bar {
+    let Parts {
+        open_seconds,
+        transfer_seconds,
+        fsync_seconds,
+        rename_seconds,
+        close_seconds,
+    } = rank.parts;
+    let waited = (rank.duration_seconds - rank.parts.total_seconds()).max(0.0);
+    Bar {
+        name: format!("rank {}", rank.rank),
+        values: vec![
+            open_seconds,
+            transfer_seconds,
+            fsync_seconds,
+            rename_seconds,
+            close_seconds,
+            waited,
+        ],
+    }
+}
+
+fn distributions(report: &CheckpointReport) -> Group {
+    let mut drawn = Group::new("How transfers spread");
+    let what = "Transfers of all checkpoints";
+    let histograms = report.histograms.iter();
+    let histograms = histograms.map(|one| (one.name.replace('_', " "), one.data.as_str()));
+    let chart = chart::percentiles(what, histograms);
+    drawn.add(
+        what,
+        chart,
+        "the report holds no distribution that can be read",
+    );
+    drawn
+}

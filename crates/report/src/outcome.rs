@@ -1,0 +1,101 @@
+//! A report in a line of a list: its figure and its verdict.
+
+use stormlp_model::checkpoint::{Arithmetic, CheckpointReport, PhaseSummary};
+use stormlp_model::matrix::{CellStatus, MatrixReport};
+use stormlp_model::report::{AnyReport, Ending};
+use stormlp_model::training::report::TrainReport;
+
+use crate::document::Quantity;
+use crate::{matrix, status};
+
+/// What a run came to, in few words.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// What the figure is: `AU`, `saved`; empty where its unit says it.
+    pub what: &'static str,
+    /// The headline figure; `None` where nothing was measured.
+    pub figure: Option<Quantity>,
+    /// Whether the run came to its end and met its target.
+    pub verdict: String,
+}
+
+impl Outcome {
+    /// The figure with its unit: `AU 87.6 %`.
+    pub fn words(&self) -> String {
+        match &self.figure {
+            Some(figure) => format!("{} {} {}", self.what, figure.text(), figure.unit)
+                .trim_start()
+                .to_string(),
+            None => "-".to_string(),
+        }
+    }
+}
+
+/// What the run of a report came to.
+pub fn outcome(report: &AnyReport) -> Outcome {
+    let status = status(report).to_string();
+    match report {
+        AnyReport::Gds(report) => of_matrix(report, status),
+        AnyReport::Train(report) => of_training(report, status),
+        AnyReport::Checkpoint(report) => of_checkpoint(report, status),
+    }
+}
+
+/// The fastest combination, and how many cells broke.
+fn of_matrix(report: &MatrixReport, status: String) -> Outcome {
+    let cells = &report.results.cells;
+    let failed = cells
+        .iter()
+        .filter(|cell| cell.status == CellStatus::Failed)
+        .count();
+    Outcome {
+        what: "up to",
+        figure: matrix::best(report)
+            .map(|rate| Quantity::higher(rate.value, "GiB/s").spread(rate.spread)),
+        verdict: match failed {
+            0 => status,
+            failed => format!("{status}, {failed} of {} cells failed", cells.len()),
+        },
+    }
+}
+
+fn of_training(report: &TrainReport, status: String) -> Outcome {
+    let results = &report.results;
+    let is_measured = !results.scored_epochs().is_empty();
+    let verb = if results.meets_threshold {
+        "meets"
+    } else {
+        "misses"
+    };
+    Outcome {
+        what: "AU",
+        figure: is_measured.then(|| Quantity::higher(results.mean.au_percent.profile, "%")),
+        verdict: match report.ending {
+            Ending::Complete => format!("{verb} {:.1} %", results.threshold_percent),
+            _ => status,
+        },
+    }
+}
+
+/// The rate of the saves, or of the restores where there are no saves, by the profile's arithmetic.
+fn of_checkpoint(report: &CheckpointReport, status: String) -> Outcome {
+    let summary = &report.results.summary;
+    let rate = |summary: &PhaseSummary| {
+        let pair = match report.plan.profile.headline() {
+            Arithmetic::MlperfRules => summary.mlperf_rules,
+            Arithmetic::Dlio => summary.dlio,
+            Arithmetic::AllRanks => summary.all_ranks,
+        };
+        Quantity::higher(pair.gib_per_second.mean, "GiB/s")
+    };
+    let (what, figure) = match (&summary.save, &summary.restore) {
+        (Some(save), _) => ("saved at", Some(rate(save))),
+        (None, Some(restore)) => ("restored at", Some(rate(restore))),
+        (None, None) => ("", None),
+    };
+    Outcome {
+        what,
+        figure,
+        verdict: status,
+    }
+}

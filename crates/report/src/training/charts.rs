@@ -1,0 +1,221 @@
+//! The charts of a training run: how it went epoch by epoch and over time, where the waiting went,
+//! and what storage did meanwhile.
+
+use stormlp_model::report::Series;
+use stormlp_model::training::report::{EpochReport, TrainReport};
+use stormlp_model::units::MIB;
+
+use crate::chart::{self, Axis, Bar, Chart, Group, Line, Scale};
+use crate::series::{depths, over_time};
+
+const NO_EPOCH: &str = "the report holds no epoch";
+const NO_SERIES: &str = "the report holds fewer than two whole intervals of it";
+
+/// What can be drawn of a training run.
+pub(crate) fn charts(report: &TrainReport) -> Vec<Group> {
+    vec![
+        how_it_went(report),
+        waiting(report),
+        storage(report),
+        distributions(report),
+    ]
+}
+
+/// The number of the run whose epochs the report shows.
+fn run_number(report: &TrainReport) -> u32 {
+    report.results.runs.last().map_or(1, |run| run.run)
+}
+
+/// How that run went over time.
+fn series(report: &TrainReport) -> Option<&Series> {
+    let name = format!("run {}", run_number(report));
+    let found = report.series.iter().find(|one| one.name == name);
+    found.map(|one| &one.series)
+}
+
+fn seconds() -> Axis {
+    Axis::new("seconds", Scale::Linear)
+}
+
+fn amount(name: &str) -> Axis {
+    Axis::new(name, Scale::Linear)
+}
+
+/// Where epochs begin.
+fn marks(report: &TrainReport) -> Vec<(f64, String)> {
+    let epochs = report.results.epochs.iter();
+    epochs
+        .map(|one| (one.started_seconds, format!("epoch {}", one.epoch)))
+        .collect()
+}
+
+/// A bar for each epoch that has the number.
+fn of_epochs(report: &TrainReport, number: impl Fn(&EpochReport) -> Option<f64>) -> Vec<Bar> {
+    let bar = |epoch: &EpochReport| {
+        let cut = if epoch.is_whole(&report.plan) {
+            ""
+        } else {
+            " cut short"
+        };
+        Some(Bar::one(
+            format!("epoch {}{cut}", epoch.epoch),
+            number(epoch)?,
+        ))
+    };
+    report.results.epochs.iter().filter_map(bar).collect()
+}
+
+fn how_it_went(report: &TrainReport) -> Group {
+    let several = report.results.runs.len() > 1;
+    let mut drawn = Group::new(match several {
+        true => format!("How run {} went", run_number(report)),
+        false => "How it went".to_string(),
+    });
+    let au = of_epochs(report, |epoch| Some(epoch.measures.au_percent.profile));
+    let threshold = report.results.threshold_percent;
+    let what = "Accelerator utilisation by epoch";
+    let chart = Chart::bars(what, "%", au);
+    let limit = |chart: Chart| chart.limit(threshold, format!("{threshold:.0} % to reach"));
+    drawn.add(what, chart.map(limit), NO_EPOCH);
+
+    // A rate is that of its whole epoch.
+    let rates = report.results.epochs.iter().flat_map(|epoch| {
+        let rate = epoch.measures.samples_per_second;
+        let (from, to) = (
+            epoch.started_seconds,
+            epoch.started_seconds + epoch.duration_seconds,
+        );
+        [(from, rate), (to, rate)]
+    });
+    let lines = vec![Line::new("", rates)];
+    let what = "Samples per second, by epoch";
+    let chart = Chart::lines(what, seconds(), amount("samples/s"), lines);
+    drawn.add(
+        what,
+        chart.map(|chart| chart.marks(marks(report))),
+        NO_EPOCH,
+    );
+
+    let what = "Throughput of reads over time";
+    let read = series(report).map(|one| over_time(one, &one.interval_bytes, MIB));
+    let lines = read
+        .map(|points| Line::new("", points))
+        .into_iter()
+        .collect();
+    let chart = Chart::lines(what, seconds(), amount("MiB/s"), lines);
+    drawn.add(
+        what,
+        chart.map(|chart| chart.marks(marks(report))),
+        NO_SERIES,
+    );
+    drawn
+}
+
+fn waiting(report: &TrainReport) -> Group {
+    let mut drawn = Group::new("Where the waiting went");
+    let rows = report.results.epochs.iter().map(|epoch| {
+        let waiting = &epoch.measures.waiting_seconds;
+        Bar {
+            name: format!("epoch {}", epoch.epoch),
+            values: vec![
+                waiting.storage,
+                waiting.cpu,
+                waiting.barrier,
+                waiting.startup,
+            ],
+        }
+    });
+    let what = "Waiting by cause, summed over accelerators";
+    let parts = ["storage", "CPU", "barrier", "start-up"];
+    drawn.add(
+        what,
+        Chart::stacked(what, "seconds", &parts, rows.collect()),
+        NO_EPOCH,
+    );
+    drawn
+}
+
+fn storage(report: &TrainReport) -> Group {
+    let mut drawn = Group::new("What storage did");
+    let series = series(report);
+    let read = series.map(|one| Line::new("reads", over_time(one, &one.interval_bytes, MIB)));
+    let device = series.and_then(|one| {
+        let moved = one.interval_device_bytes.as_ref()?;
+        Some(Line::new("block devices", over_time(one, moved, MIB)))
+    });
+    let what = "Block devices and reads over time";
+    let lines = device.map(|device| vec![device].into_iter().chain(read).collect());
+    let chart = Chart::lines(what, seconds(), amount("MiB/s"), lines.unwrap_or_default());
+    let marked = |chart: Chart| chart.marks(marks(report));
+    let of_all = "Block devices count for everybody: other programs' traffic is in it.";
+    drawn.add(
+        what,
+        chart.map(marked).map(|chart| chart.note(of_all)),
+        "the report holds no bytes of block devices over time",
+    );
+
+    let what = "Reads in flight over time";
+    let lines = series.map(|one| {
+        let seen = (1..).zip(&one.interval_in_flight);
+        let points =
+            seen.map(|(nth, count)| (f64::from(nth) * one.interval_seconds, f64::from(*count)));
+        vec![Line::new("", points)]
+    });
+    let chart = Chart::lines(
+        what,
+        seconds(),
+        amount("in flight"),
+        lines.unwrap_or_default(),
+    );
+    drawn.add(
+        what,
+        chart.map(marked),
+        "the report holds no numbers of them",
+    );
+
+    let what = "How deep the queue was";
+    let depths = series
+        .map(|one| depths(&one.interval_in_flight))
+        .unwrap_or_default();
+    let chart = Chart::bars(what, "% of the intervals", depths);
+    let note = "By the reads in flight at the end of each interval.";
+    drawn.add(
+        what,
+        chart.map(|chart| chart.note(note)),
+        "the report holds no numbers of it",
+    );
+
+    let what = "Mean size of a read request of the block devices";
+    let sizes = of_epochs(report, |epoch| Some(epoch.device?.request_bytes / 1024.0));
+    drawn.add(
+        what,
+        Chart::bars(what, "KiB", sizes),
+        "no block device is known behind the data",
+    );
+    drawn
+        .absent
+        .push("How request sizes are distributed: the report holds their means alone.".to_string());
+
+    let what = "Data in the page cache when an epoch began";
+    let shares = of_epochs(report, |epoch| Some(epoch.cached_share? * 100.0));
+    drawn.add(
+        what,
+        Chart::bars(what, "%", shares),
+        "the kernel was not asked, or did not tell",
+    );
+    drawn
+}
+
+fn distributions(report: &TrainReport) -> Group {
+    let mut drawn = Group::new("How times spread");
+    let what = "Waits and reads over all accelerators and steps";
+    let histograms = report.histograms.iter();
+    let histograms = histograms.map(|one| (one.name.replace('_', " "), one.data.as_str()));
+    let chart = chart::percentiles(what, histograms);
+    drawn.add(
+        what,
+        chart,
+        "the report holds no distribution that can be read",
+    );
+    drawn
+}
