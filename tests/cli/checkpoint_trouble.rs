@@ -451,7 +451,7 @@ fn a_killed_run_leaves_nothing_that_is_taken_for_whole() {
     let list = stormlp().current_dir(folder.path()).arg("report").assert();
     let list = stdout(list.success());
     assert!(
-        list.contains("checkpoint, unfinished: checkpoint tiny: saved at"),
+        list.contains(" unfinished ") && list.contains("checkpoint tiny: saved at"),
         "{list}"
     );
     let steps = fs::read_dir(&directory)

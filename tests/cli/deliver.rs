@@ -43,7 +43,16 @@ fn every_command_exports_compares_and_shows_in_every_format() {
         let page = fs::read_to_string(folder.join("a.md")).unwrap();
         assert!(page.starts_with("### ") && page.contains("| ---"), "{page}");
         let report = saved(folder);
-        for format in ["text", "table", "json", "csv", "markdown"] {
+        for format in [
+            "text",
+            "table",
+            "json",
+            "csv",
+            "markdown",
+            "html",
+            "openmetrics",
+            "svg",
+        ] {
             run(folder, &format!("report {report} --format {format}")).success();
         }
         let compared = stdout(run(folder, &format!("report {report} --baseline {report}")));

@@ -201,7 +201,10 @@ fn a_saved_report_can_be_shown_listed_and_compared() {
         printed
     );
     let list = stdout(in_folder(folder.path(), "report").assert().success());
-    assert!(list.contains("gds, complete: buffered"), "{list}");
+    assert!(
+        list.contains(" gds ") && list.contains(" complete "),
+        "{list}"
+    );
     assert!(list.contains(" moved "), "{list}");
     let line = stdout(
         in_folder(folder.path(), &format!("{again} --format gdsio"))

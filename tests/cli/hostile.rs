@@ -466,11 +466,15 @@ fn nothing_from_outside_steers_the_terminal() {
     value["cells"][0]["reason"] = NASTY.into();
     fs::write(&report, value.to_string()).unwrap();
     let report = report.to_str().unwrap();
-    for format in ["text", "json", "csv", "markdown", "gdsio"] {
+    let everywhere = ["html", "openmetrics", "svg"];
+    for format in ["text", "json", "csv", "markdown", "gdsio"]
+        .iter()
+        .chain(&everywhere)
+    {
         run(&["report", report, "--format", format]);
     }
     let results = Path::new(report).parent().unwrap().parent().unwrap();
-    for format in ["text", "json", "csv", "markdown"] {
+    for format in ["text", "json", "csv", "markdown", "html", "openmetrics"] {
         run(&["report", results.to_str().unwrap(), "--format", format]);
     }
 }

@@ -486,7 +486,10 @@ fn a_killed_run_loses_no_more_than_its_last_epoch() {
     let mut list = stormlp();
     let list = list.current_dir(folder.path()).arg("report").assert();
     let list = crate::stdout(list.success());
-    assert!(list.contains("train, unfinished: "), "{list}");
+    assert!(
+        list.contains(" train ") && list.contains(" unfinished "),
+        "{list}"
+    );
 }
 
 #[test]

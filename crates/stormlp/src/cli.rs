@@ -10,7 +10,7 @@ use stormlp_model::impairment::{Fault, Throttle};
 use stormlp_model::printable::printable;
 
 use crate::commands::{
-    checkpoint, clean, compare, completions, datagen, datasize, doctor, gds, gdsio, report,
+    checkpoint, clean, compare, completions, datagen, datasize, doctor, gds, gdsio, man, report,
     submission, train, workloads,
 };
 use crate::exit::Failure;
@@ -108,7 +108,7 @@ pub(crate) enum Command {
     Workloads(workloads::Args),
     /// Say what this machine can do, path by path, and why not.
     Doctor(doctor::Args),
-    /// Show a saved report again, in any format.
+    /// Show saved reports again, in any format, as a page with charts, or as a list.
     Report(report::Args),
     /// Say whether runs of the same work differ by more than chance explains.
     Compare(compare::Args),
@@ -118,6 +118,8 @@ pub(crate) enum Command {
     Clean(clean::Args),
     /// Print a completion script for a shell.
     Completions(completions::Args),
+    /// Write a manual page for each command.
+    Man(man::Args),
 }
 
 impl Command {
@@ -133,7 +135,8 @@ impl Command {
             | Self::Compare(_)
             | Self::Submission(_)
             | Self::Clean(_)
-            | Self::Completions(_) => false,
+            | Self::Completions(_)
+            | Self::Man(_) => false,
         }
     }
 }

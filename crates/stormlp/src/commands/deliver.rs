@@ -4,20 +4,25 @@
 mod answer;
 mod journal;
 mod saver;
+mod sink;
 
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
-use stormlp_model::report::{AnyReport, Ending, ReportKind};
+use clap::Args;
+use stormlp_model::facts::HostFacts;
+use stormlp_model::report::{AnyReport, Ending, Head, ReportKind};
+use stormlp_model::tag::{self, Tag, Tags};
 use stormlp_report::comparison::{Comparison, Named};
 use stormlp_report::document::Document;
+use stormlp_report::html::{self, Sheet};
 use stormlp_report::matrix::{Columns, gdsio_lines};
 use stormlp_report::mlperf::OutputFile;
-use stormlp_report::{csv, markdown, text};
+use stormlp_report::{csv, markdown, openmetrics, text};
 use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 
 use super::saved;
@@ -28,39 +33,26 @@ use crate::session::Session;
 pub(crate) use answer::AnswerArgs;
 pub(crate) use journal::cells as journal_cells;
 pub(crate) use saver::{Saver, results_folder};
+pub(crate) use sink::{Format, Sink};
+use sink::{cannot_write, check_folder, of_file};
 
 /// What to do when MLPerf's files have no place.
 const MLPERF_HELP: &str = "name a folder that you may write to: --mlperf-output DIR";
-
-/// How a result is written down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For people, as wide as the terminal
-    #[value(alias = "table")]
-    Text,
-    /// The whole report, for scripts
-    Json,
-    /// A line for each cell, epoch or checkpoint
-    Csv,
-    /// For a README or a ticket
-    Markdown,
-    /// gdsio's result lines, of `stormlp gds` alone
-    Gdsio,
-}
 
 /// What is shown, and where else it is written.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Results")]
 pub(crate) struct ShowArgs {
-    /// What is printed
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    /// What is printed [default: text]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
 
-    /// Write the result to a file too; .json, .csv (appended to), .md, .txt or .gdsio; repeatable
+    /// Write the result to a file too; .json, .csv (appended to), .md, .html, .txt, .prom, .svg or
+    /// .gdsio; repeatable
     #[arg(long, value_name = "FILE")]
     export: Vec<PathBuf>,
 
-    /// An earlier report of the same command to compare with, in text and markdown
+    /// An earlier report of the same command to compare with, in text, markdown and html
     #[arg(long, value_name = "REPORT")]
     baseline: Option<PathBuf>,
 }
@@ -75,6 +67,10 @@ pub(crate) struct OutputArgs {
     /// Folder for saved reports [default: $STORMLP_RESULTS_DIR, else stormlp-results]
     #[arg(long, value_name = "DIR")]
     results_dir: Option<PathBuf>,
+
+    /// Say something of the run, saved in its report, which `stormlp report --tag` finds; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    tag: Vec<Tag>,
 }
 
 /// Which columns the table of a matrix has.
@@ -96,6 +92,7 @@ pub(crate) struct Delivery {
     exports: Vec<(PathBuf, Format)>,
     baseline: Option<(String, AnyReport)>,
     results_dir: Option<PathBuf>,
+    tags: Tags,
 }
 
 impl OutputArgs {
@@ -104,9 +101,11 @@ impl OutputArgs {
     /// # Errors
     /// When an option has no effect, or a file cannot be used.
     pub(crate) fn open(self, kind: ReportKind, columns: Columns) -> Result<Delivery, Failure> {
+        let tags = tag::collect(&self.tag).map_err(Failure::usage)?;
         let delivery = self.show.open(kind, columns)?;
         Ok(Delivery {
             results_dir: self.results_dir,
+            tags,
             ..delivery
         })
     }
@@ -140,17 +139,18 @@ impl OutputArgs {
             ("--export", !self.show.export.is_empty()),
             ("--baseline", self.show.baseline.is_some()),
             ("--results-dir", self.results_dir.is_some() && !closed),
+            ("--tag", !self.tag.is_empty()),
         ];
         if let Some((option, _)) = vain.into_iter().find(|(_, given)| *given) {
             return Err(Failure::usage(format!(
                 "{option} has no effect with --dry-run: leave out one of them"
             )));
         }
-        match self.show.format {
+        match self.show.format() {
             Format::Text => output::show(&document(plan)),
             Format::Markdown => output::print(&markdown::render(&document(plan))),
             Format::Json => output::print(&output::json(plan)?),
-            Format::Csv | Format::Gdsio => Err(Failure::usage(
+            _ => Err(Failure::usage(
                 "a plan has the formats text, markdown and json: no row of it was measured",
             )),
         }
@@ -165,22 +165,39 @@ fn file_system(folder: &Path) -> Option<u64> {
 }
 
 impl ShowArgs {
+    fn format(&self) -> Format {
+        self.format.unwrap_or(Format::Text)
+    }
+
+    /// With the format of the file that `--output` names, and the way to it.
+    ///
+    /// # Errors
+    /// When there is no folder for the file, or its extension names no format and nothing else does.
+    pub(crate) fn with_output(mut self, output: Option<PathBuf>) -> Result<(Self, Sink), Failure> {
+        if let Some(path) = &output {
+            check_folder("--output", path)?;
+            if self.format.is_none() {
+                self.format = Some(of_file(path)?);
+            }
+        }
+        Ok((self, Sink(output)))
+    }
+
     /// As [`OutputArgs::open`], for a report that is there already.
     pub(crate) fn open(self, kind: ReportKind, columns: Columns) -> Result<Delivery, Failure> {
+        let format = self.format();
         let exports = (self.export.into_iter())
             .map(|path| of_file(&path).map(|format| (path, format)))
             .collect::<Result<Vec<_>, Failure>>()?;
-        let mut formats = exports
-            .iter()
-            .map(|(_, format)| *format)
-            .chain([self.format]);
+        let mut formats = exports.iter().map(|(_, format)| *format).chain([format]);
         if formats.clone().any(|format| format == Format::Gdsio) && kind != ReportKind::Gds {
             let name = kind.name();
             return Err(Failure::usage(format!(
                 "gdsio's result lines are of `stormlp gds` alone, not of `stormlp {name}`"
             )));
         }
-        let drawn = formats.any(|format| matches!(format, Format::Text | Format::Markdown));
+        let drawn =
+            formats.any(|format| matches!(format, Format::Text | Format::Markdown | Format::Html));
         if columns != Columns::Standard && kind != ReportKind::Gds {
             return Err(Failure::usage(
                 "--columns goes with a report of `stormlp gds`",
@@ -188,7 +205,7 @@ impl ShowArgs {
         }
         if columns != Columns::Standard && !drawn {
             return Err(Failure::usage(
-                "--columns study-a and study-b go with --format text and markdown",
+                "--columns study-a and study-b go with --format text, markdown and html",
             ));
         }
         if self.baseline.is_some() && columns != Columns::Standard {
@@ -198,11 +215,11 @@ impl ShowArgs {
         }
         if self.baseline.is_some() && !drawn {
             return Err(Failure::usage(
-                "--baseline shows in --format text and markdown only",
+                "--baseline shows in --format text, markdown and html only",
             ));
         }
         for (path, format) in &exports {
-            check_folder(path)?;
+            check_folder("--export", path)?;
             if *format == Format::Csv {
                 check_header(path, &stormlp_report::record_columns(kind))?;
             }
@@ -210,7 +227,7 @@ impl ShowArgs {
         let baseline = self.baseline.as_deref();
         Ok(Delivery {
             kind,
-            format: self.format,
+            format,
             columns,
             per_job: false,
             exports,
@@ -221,13 +238,14 @@ impl ShowArgs {
                 })
                 .transpose()?,
             results_dir: None,
+            tags: Tags::new(),
         })
     }
 
     /// Refuses the options that only one report of stormlp's has a use for, not `this`.
     pub(crate) fn of_other(self, this: &str) -> Result<Format, Failure> {
         match self.export.is_empty() && self.baseline.is_none() {
-            true => Ok(self.format),
+            true => Ok(self.format()),
             false => Err(Failure::usage(format!(
                 "--export and --baseline go with one report, not with {this}"
             ))),
@@ -246,7 +264,16 @@ impl Delivery {
             exports: Vec::new(),
             baseline: None,
             results_dir: None,
+            tags: Tags::new(),
         }
+    }
+
+    /// The head of a run that starts.
+    pub(crate) fn head(&self, facts: HostFacts, session: &Session) -> Head {
+        let (command, started_at) = (session.command_line(), session.started_at());
+        let mut head = Head::new(self.kind, command, started_at, facts);
+        head.tags.clone_from(&self.tags);
+        head
     }
 
     /// The format of stdout.
@@ -276,7 +303,7 @@ impl Delivery {
     ) -> Result<(), Failure> {
         let report: &AnyReport = &report.clone().into();
         saver.save(report);
-        let printed = self.print(report);
+        let printed = self.print(report, &Sink(None));
         let exported = self.export(report);
         let saved = saver.finish();
         let printed = match &saved {
@@ -303,18 +330,17 @@ impl Delivery {
         }
     }
 
-    /// Prints a report and writes the exports.
+    /// Shows a report and writes the exports.
     ///
     /// # Errors
     /// When stdout or a file cannot be written.
-    pub(crate) fn write(&self, report: &AnyReport) -> Result<(), Failure> {
-        let printed = self.print(report);
+    pub(crate) fn write(&self, report: &AnyReport, sink: &Sink) -> Result<(), Failure> {
+        let printed = self.print(report, sink);
         self.export(report).and(printed)
     }
 
-    fn print(&self, report: &AnyReport) -> Result<(), Failure> {
-        let text = self.text(self.format, output::width(), report)?;
-        output::print(&text)
+    fn print(&self, report: &AnyReport, sink: &Sink) -> Result<(), Failure> {
+        sink.write(&self.text(self.format, sink.width(), report)?)
     }
 
     /// Writes every export that can be written; the first that cannot is the error.
@@ -322,7 +348,7 @@ impl Delivery {
         let write = |(path, format): &(PathBuf, Format)| match format {
             Format::Csv => append_csv(path, &self.document(report)),
             _ => fs::write(path, self.text(*format, None, report)?)
-                .map_err(|error| cannot_write(path, error)),
+                .map_err(|error| cannot_write("--export", path, error)),
         };
         self.exports.iter().map(write).fold(Ok(()), Result::and)
     }
@@ -338,6 +364,11 @@ impl Delivery {
             (Format::Gdsio, AnyReport::Gds(report)) => Ok(gdsio_lines(report, self.per_job)),
             (Format::Markdown, _) => Ok(markdown::render(&self.document(report))),
             (Format::Csv, _) => rows(&self.document(report), true),
+            (Format::Html, _) => Ok(html::page(vec![Sheet::new(report, self.document(report))])),
+            (Format::Openmetrics, _) => Ok(openmetrics::render(slice::from_ref(report))),
+            (Format::Svg, _) => {
+                html::lead(report).map_err(|why| Failure::no_plan(anyhow::anyhow!("{why}")))
+            }
             (Format::Text | Format::Gdsio, _) => Ok(text::render(&self.document(report), width)),
         }
     }
@@ -423,22 +454,6 @@ pub(crate) fn write_mlperf(
     Ok(())
 }
 
-/// The format that a file's extension names.
-fn of_file(path: &Path) -> Result<Format, Failure> {
-    let extension = path.extension().and_then(|text| text.to_str());
-    match extension.map(str::to_ascii_lowercase).as_deref() {
-        Some("json") => Ok(Format::Json),
-        Some("csv") => Ok(Format::Csv),
-        Some("md" | "markdown") => Ok(Format::Markdown),
-        Some("gdsio" | "log") => Ok(Format::Gdsio),
-        Some("txt") => Ok(Format::Text),
-        _ => Err(Failure::usage(format!(
-            "{}: the extension names no format: use .json, .csv, .md, .txt or .gdsio",
-            path.display()
-        ))),
-    }
-}
-
 /// The records of a document as CSV.
 ///
 /// # Errors
@@ -458,7 +473,7 @@ fn append_csv(path: &Path, document: &Document) -> Result<(), Failure> {
         .append(true)
         .open(path)
         .and_then(|mut file| file.write_all(rows.as_bytes()))
-        .map_err(|error| cannot_write(path, error))
+        .map_err(|error| cannot_write("--export", path, error))
 }
 
 /// A CSV file that is there is added to, so its columns must be these.
@@ -484,24 +499,4 @@ fn check_header(path: &Path, columns: &[&str]) -> Result<(), Failure> {
         .with_help("name another file, or remove this one")),
         _ => Ok(()),
     }
-}
-
-fn check_folder(path: &Path) -> Result<(), Failure> {
-    let parent = path.parent().filter(|parent| *parent != Path::new(""));
-    match parent {
-        Some(parent) if !parent.is_dir() => Err(Failure::machine(anyhow::anyhow!(
-            "--export {}: there is no folder {}",
-            path.display(),
-            parent.display()
-        ))
-        .with_help(format!("mkdir -p {}", parent.display()))),
-        _ => Ok(()),
-    }
-}
-
-fn cannot_write(path: &Path, error: std::io::Error) -> Failure {
-    let error = anyhow::Error::new(error).context(format!("cannot write {}", path.display()));
-    let help = saver::room_help(&error);
-    let help = help.unwrap_or("name a file that you may write to with --export");
-    Failure::machine(error).with_help(help)
 }

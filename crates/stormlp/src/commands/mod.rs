@@ -11,6 +11,7 @@ mod deliver;
 pub(crate) mod doctor;
 pub(crate) mod gds;
 pub(crate) mod gdsio;
+pub(crate) mod man;
 pub(crate) mod report;
 mod saved;
 pub(crate) mod submission;
@@ -41,5 +42,6 @@ pub(crate) fn run(command: Command, session: &Session) -> Result<(), Failure> {
         Command::Submission(args) => submission::run(args, session),
         Command::Clean(args) => clean::run(args, session),
         Command::Completions(args) => completions::run(args, session),
+        Command::Man(args) => man::run(args, session),
     }
 }

@@ -14,7 +14,7 @@ use stormlp_model::facts::HostFacts;
 use stormlp_model::location::Location;
 use stormlp_model::printable::printable;
 use stormlp_model::problem::ProblemKind;
-use stormlp_model::report::{Ending, Head, ReportKind};
+use stormlp_model::report::{Ending, ReportKind};
 use stormlp_model::transport::DeviceId;
 use stormlp_model::units::ByteSize;
 use stormlp_model::warning::{Warning, WarningKind};
@@ -24,7 +24,7 @@ use stormlp_report::text;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::Disk;
 
-use super::deliver::{self, OutputArgs, Saver};
+use super::deliver::{self, Delivery, OutputArgs, Saver};
 
 use crate::exit::Failure;
 use crate::output;
@@ -55,7 +55,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let saver = delivery.saver(&request.workload.name, session)?;
     deliver::make_mlperf_folder(args.mlperf_output.as_deref())?;
     let plan = planned(&request, &host, &tried(&request, session)?)?;
-    let (report, saver) = carry_out(&plan, host, saver, session)?;
+    let (report, saver) = carry_out(&plan, host, &delivery, saver, session)?;
     let for_mlperf = deliver::write_mlperf(args.mlperf_output.as_deref(), |taken| {
         mlperf_files(&report, taken)
     });
@@ -102,6 +102,7 @@ fn tried(request: &CheckpointRequest, session: &Session) -> Result<CheckpointFac
 fn carry_out(
     plan: &CheckpointPlan,
     host: HostFacts,
+    delivery: &Delivery,
     mut saver: Saver,
     session: &Session,
 ) -> Result<(CheckpointReport, Saver), Failure> {
@@ -115,7 +116,7 @@ fn carry_out(
     if plan.path().needs_cufile() {
         saver.prepare_cufile(plan.require_gds);
     }
-    let report = emulate(plan, host, &mut saver, session)?;
+    let report = emulate(plan, host, delivery, &mut saver, session)?;
     Ok((report, saver))
 }
 
@@ -201,15 +202,11 @@ fn dry_run(
 fn emulate(
     plan: &CheckpointPlan,
     host: HostFacts,
+    delivery: &Delivery,
     saver: &mut Saver,
     session: &Session,
 ) -> Result<CheckpointReport, Failure> {
-    let head = Head::new(
-        ReportKind::Checkpoint,
-        session.command_line(),
-        session.started_at(),
-        host,
-    );
+    let head = delivery.head(host, session);
     let begun = CheckpointReport::new(head.clone(), plan.clone(), CheckpointResults::default());
     saver.begin(&begun)?;
     let progress = session.progress();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use stormlp_report::document::Document;
-use stormlp_report::{markdown, text};
+use stormlp_report::{html, markdown, text};
 
 use super::{Format, append_csv, cannot_write, check_folder, check_header, of_file, rows};
 use crate::exit::Failure;
@@ -20,7 +20,7 @@ pub(crate) struct AnswerArgs {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// Write the result to a file too; .json, .csv (appended to), .md or .txt; repeatable
+    /// Write the result to a file too; .json, .csv (appended to), .md, .html or .txt; repeatable
     #[arg(long, value_name = "FILE")]
     export: Vec<PathBuf>,
 }
@@ -41,14 +41,19 @@ impl AnswerArgs {
         let exports = (self.export.into_iter())
             .map(|path| of_file(&path).map(|format| (path, format)))
             .collect::<Result<Vec<_>, Failure>>()?;
-        let mut formats = exports.iter().map(|(_, format)| *format);
-        if formats.any(|format| format == Format::Gdsio) || self.format == Format::Gdsio {
+        let mut formats = exports
+            .iter()
+            .map(|(_, format)| *format)
+            .chain([self.format]);
+        let of_reports = [Format::Gdsio, Format::Openmetrics, Format::Svg];
+        if formats.any(|format| of_reports.contains(&format)) {
             return Err(Failure::usage(
-                "gdsio's result lines are of `stormlp gds` alone: use text, json, csv or markdown",
+                "gdsio's result lines, openmetrics and svg are of reports alone: use text, json, csv, \
+                 markdown or html",
             ));
         }
         for (path, format) in &exports {
-            check_folder(path)?;
+            check_folder("--export", path)?;
             if *format == Format::Csv {
                 check_header(path, columns)?;
             }
@@ -70,12 +75,16 @@ impl Answer {
             Format::Json => output::json(data),
             Format::Markdown => Ok(markdown::render(document)),
             Format::Csv => rows(document, true),
-            Format::Text | Format::Gdsio => Ok(text::render(document, width)),
+            Format::Html => Ok(html::page(vec![document.clone().into()])),
+            Format::Text | Format::Gdsio | Format::Openmetrics | Format::Svg => {
+                Ok(text::render(document, width))
+            }
         };
         let printed = text(self.format, output::width()).and_then(|text| output::print(&text));
         let write = |(path, format): &(PathBuf, Format)| match format {
             Format::Csv => append_csv(path, document),
-            _ => fs::write(path, text(*format, None)?).map_err(|error| cannot_write(path, error)),
+            _ => fs::write(path, text(*format, None)?)
+                .map_err(|error| cannot_write("--export", path, error)),
         };
         let exported = self.exports.iter().map(write).fold(Ok(()), Result::and);
         exported.and(printed)

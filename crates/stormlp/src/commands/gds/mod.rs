@@ -12,7 +12,7 @@ use stormlp_model::matrix::{
     MatrixPlan, MatrixReport, MatrixRequest, MatrixResults, PathChoice, resolve,
 };
 use stormlp_model::path::PathKind;
-use stormlp_model::report::{Head, ReportKind};
+use stormlp_model::report::ReportKind;
 use stormlp_report::matrix;
 use stormlp_transfer::probe;
 
@@ -87,7 +87,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     }
     let delivery = args.output.open(ReportKind::Gds, columns)?;
     let run = match saved {
-        Some(saved) => saved.resume(plan, facts, session)?,
+        Some(saved) => saved.resume(plan, facts, &delivery, session)?,
         None => start(plan, facts, &delivery, session)?.resumable(session),
     };
     execute(run, &delivery, session)
@@ -127,12 +127,7 @@ pub(crate) fn start(
     session: &Session,
 ) -> Result<Run, Failure> {
     let saver = delivery.saver(&plan.name, session)?;
-    let head = Head::new(
-        ReportKind::Gds,
-        session.command_line(),
-        session.started_at(),
-        facts,
-    );
+    let head = delivery.head(facts, session);
     let mut report = MatrixReport::new(head, plan, MatrixResults::default());
     report.warnings.clone_from(&report.plan.warnings);
     Ok(Run {

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use stormlp_model::facts::HostFacts;
 use stormlp_model::matrix::{MatrixPlan, MatrixReport, NotTaken, take_measured};
-use stormlp_model::report::{AnyReport, Head, ReportKind};
+use stormlp_model::report::{AnyReport, ReportKind};
 use stormlp_model::warning::{Warning, WarningKind};
 
 use super::finish::Run;
-use crate::commands::deliver::Saver;
+use crate::commands::deliver::{Delivery, Saver};
 use crate::commands::saved;
 use crate::exit::Failure;
 use crate::output;
@@ -44,6 +44,7 @@ impl Saved {
         self,
         plan: MatrixPlan,
         facts: HostFacts,
+        delivery: &Delivery,
         session: &Session,
     ) -> Result<Run, Failure> {
         let Self { path, report } = self;
@@ -58,8 +59,13 @@ impl Saved {
             .with_help("start a new matrix, and compare the two with --baseline"));
         }
         let changed = changed_since(there, &facts);
-        let started_at = report.head.started_at.clone();
-        let head = Head::new(ReportKind::Gds, session.command_line(), started_at, facts);
+        let mut head = delivery.head(facts, session);
+        head.started_at.clone_from(&report.head.started_at);
+        for (key, value) in &report.head.tags {
+            head.tags
+                .entry(key.clone())
+                .or_insert_with(|| value.clone());
+        }
         let (command, warnings) = (report.head.command.clone(), report.warnings.clone());
         let results = take_measured(&plan, report).map_err(|why| {
             let (what, help) = match why {

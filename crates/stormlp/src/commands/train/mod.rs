@@ -26,7 +26,7 @@ use stormlp_report::matrix::Columns;
 use stormlp_report::training::mlperf;
 
 use self::data::Data;
-use super::deliver::{self, OutputArgs};
+use super::deliver::{self, Delivery, OutputArgs};
 use super::threads::ThreadArgs;
 use crate::exit::Failure;
 use crate::session::Session;
@@ -107,7 +107,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     deliver::make_mlperf_folder(args.mlperf_output.as_deref())?;
     warnings.extend(session.storage.warnings());
     let mut course = Course {
-        head: head(&plan, facts, session),
+        head: head(&plan, facts, &delivery, session),
         plan,
         warnings,
         inventory: &data.inventory,
@@ -143,11 +143,10 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 }
 
 /// The head of the report, with the storage that the dataset lies on.
-fn head(plan: &TrainPlan, mut facts: HostFacts, session: &Session) -> Head {
+fn head(plan: &TrainPlan, mut facts: HostFacts, delivery: &Delivery, session: &Session) -> Head {
     let folder = plan.data.folder.as_ref().map(Location::folder);
     facts.storage = probe::storage_of_run(folder);
-    let (command, started_at) = (session.command_line(), session.started_at());
-    Head::new(ReportKind::Train, command, started_at, facts)
+    delivery.head(facts, session)
 }
 
 /// What was asked for of `workload`.

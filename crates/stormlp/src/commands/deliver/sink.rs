@@ -1,0 +1,113 @@
+//! The formats of results, and the files that they are written to.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use stormlp_report::document::Document;
+use stormlp_report::text;
+
+use super::saver::room_help;
+use crate::exit::Failure;
+use crate::output;
+
+/// How a result is written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people, as wide as the terminal
+    #[value(alias = "table")]
+    Text,
+    /// The whole report, for scripts
+    Json,
+    /// A line for each cell, epoch or checkpoint
+    Csv,
+    /// For a README or a ticket
+    Markdown,
+    /// gdsio's result lines, of `stormlp gds` alone
+    Gdsio,
+    /// One page with charts, tables and evidence, which needs nothing but itself
+    Html,
+    /// For a site's monitoring
+    Openmetrics,
+    /// The first chart alone, for a README
+    Svg,
+}
+
+/// Where what is shown goes: stdout, or the file of `--output`.
+#[derive(Debug)]
+pub(crate) struct Sink(pub(super) Option<PathBuf>);
+
+impl Sink {
+    /// A document as text, as wide as what it is written to.
+    pub(crate) fn drawn(&self, document: &Document) -> String {
+        text::render(document, self.width())
+    }
+
+    /// Columns to draw a text in.
+    pub(super) fn width(&self) -> Option<usize> {
+        match self.0 {
+            None => output::width(),
+            Some(_) => None,
+        }
+    }
+
+    /// Writes what is shown.
+    ///
+    /// # Errors
+    /// When stdout or the file cannot be written.
+    pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
+        match &self.0 {
+            None => output::print(text),
+            Some(path) => {
+                let end = if text.ends_with('\n') { "" } else { "\n" };
+                fs::write(path, format!("{text}{end}"))
+                    .map_err(|error| cannot_write("--output", path, error))
+            }
+        }
+    }
+}
+
+/// The format that a file's extension names.
+pub(super) fn of_file(path: &Path) -> Result<Format, Failure> {
+    let extension = path.extension().and_then(|text| text.to_str());
+    match extension.map(str::to_ascii_lowercase).as_deref() {
+        Some("json") => Ok(Format::Json),
+        Some("csv") => Ok(Format::Csv),
+        Some("md" | "markdown") => Ok(Format::Markdown),
+        Some("gdsio" | "log") => Ok(Format::Gdsio),
+        Some("txt") => Ok(Format::Text),
+        Some("html" | "htm") => Ok(Format::Html),
+        Some("prom" | "openmetrics") => Ok(Format::Openmetrics),
+        Some("svg") => Ok(Format::Svg),
+        _ => Err(Failure::usage(format!(
+            "{}: the extension names no format: use .json, .csv, .md, .html, .txt, \
+             .prom, .svg or .gdsio",
+            path.display()
+        ))),
+    }
+}
+
+/// Makes sure that there is a folder for the file of an option.
+///
+/// # Errors
+/// With exit code 4 when there is none.
+pub(super) fn check_folder(option: &str, path: &Path) -> Result<(), Failure> {
+    let parent = path.parent().filter(|parent| *parent != Path::new(""));
+    match parent {
+        Some(parent) if !parent.is_dir() => Err(Failure::machine(anyhow::anyhow!(
+            "{option} {}: there is no folder {}",
+            path.display(),
+            parent.display()
+        ))
+        .with_help(format!("mkdir -p {}", parent.display()))),
+        _ => Ok(()),
+    }
+}
+
+/// That the file of an option cannot be written.
+pub(super) fn cannot_write(option: &str, path: &Path, error: std::io::Error) -> Failure {
+    let error = anyhow::Error::new(error).context(format!("cannot write {}", path.display()));
+    let help = room_help(&error);
+    let other = || format!("name a file that you may write to with {option}");
+    Failure::machine(error).with_help(help.map_or_else(other, str::to_string))
+}

@@ -1,0 +1,40 @@
+//! `stormlp man DIR`: a manual page for each command, made from the definition of the arguments.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::CommandFactory;
+
+use crate::cli::Cli;
+use crate::exit::Failure;
+use crate::output;
+use crate::session::Session;
+
+/// Arguments of `stormlp man`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stormlp man ~/.local/share/man/man1           then `man stormlp-gds` finds them
+  sudo stormlp man /usr/local/share/man/man1    for everyone on this machine
+  stormlp man pages && man pages/stormlp-report.1")]
+pub(crate) struct Args {
+    /// The folder to write them to; made where it is missing
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+/// Writes the pages.
+pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+    let folder = args.folder.display();
+    fs::create_dir_all(&args.folder)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.folder))
+        .with_context(|| format!("cannot write manual pages to {folder}"))
+        .map_err(|error| {
+            Failure::machine(error).with_help("name a folder that you may write to")
+        })?;
+    if !session.quiet {
+        output::say(format!("manual pages: {folder}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,230 @@
+//! The reports of folders, a row for each: when, by which command, how it ended, what it came to.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use stormlp_model::report::AnyReport;
+use stormlp_model::tag::{self, Tags};
+use stormlp_model::units::counted;
+use stormlp_report::document::{Cell, Column, Document, Table};
+use stormlp_report::matrix::Columns;
+use stormlp_report::records::Records;
+use stormlp_report::{html, markdown};
+
+use super::super::deliver::{self, Format, ShowArgs, Sink};
+use super::super::saved;
+use super::{Filter, several};
+use crate::exit::{Failure, told};
+use crate::output;
+
+/// What a list says of a report. One that cannot be read has the reason as its headline, and no
+/// more than its file beside it.
+#[derive(Debug, Default, Serialize)]
+struct Row {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    status: &'static str,
+    headline: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<String>,
+    file: PathBuf,
+    figure: Option<f64>,
+    unit: Option<&'static str>,
+    verdict: String,
+    hostname: Option<String>,
+    tags: Tags,
+    /// The figure as people read it.
+    #[serde(skip)]
+    figure_words: String,
+}
+
+/// The columns of CSV; new ones are only ever added at the end.
+const COLUMNS: [&str; 11] = [
+    "started_at",
+    "kind",
+    "status",
+    "headline",
+    "command",
+    "file",
+    "figure",
+    "figure_unit",
+    "verdict",
+    "hostname",
+    "tags",
+];
+
+impl Row {
+    fn of(file: PathBuf, report: &AnyReport) -> Self {
+        let head = report.head();
+        let document = stormlp_report::document(report, Columns::Standard);
+        let outcome = stormlp_report::outcome(report);
+        let mark = document
+            .mark
+            .map(|mark| format!("{mark}  "))
+            .unwrap_or_default();
+        Self {
+            started_at: Some(head.started_at.clone()),
+            kind: Some(head.kind.name()),
+            status: stormlp_report::status(report),
+            headline: format!("{mark}{}", document.headline),
+            command: Some(head.command.clone()),
+            file,
+            figure: outcome.figure.map(|figure| figure.estimate.value),
+            unit: outcome.figure.map(|figure| figure.unit),
+            figure_words: format!("{mark}{}", outcome.words()),
+            verdict: outcome.verdict,
+            hostname: Some(head.host.hostname.clone()),
+            tags: head.tags.clone(),
+        }
+    }
+
+    fn unreadable(file: PathBuf, failure: &Failure) -> Self {
+        Self {
+            status: "unreadable",
+            verdict: "unreadable".to_string(),
+            headline: told(&failure.error),
+            figure_words: "-".to_string(),
+            file,
+            ..Self::default()
+        }
+    }
+
+    /// The folder of the report, or the file where it has another name, as seen from `root`.
+    fn place(&self, root: &Path) -> String {
+        let place = match self.file.file_name() == Some("report.json".as_ref()) {
+            true => self.file.parent().unwrap_or(&self.file),
+            false => &self.file,
+        };
+        place
+            .strip_prefix(root)
+            .unwrap_or(place)
+            .display()
+            .to_string()
+    }
+
+    fn cells(&self, root: &Path) -> Vec<Cell> {
+        let text = |text: &Option<String>| Cell::from(text.as_deref().unwrap_or("-"));
+        vec![
+            text(&self.started_at),
+            self.kind.unwrap_or("-").into(),
+            self.figure_words.as_str().into(),
+            self.verdict.as_str().into(),
+            text(&self.hostname),
+            tag::words(&self.tags).into(),
+            self.place(root).into(),
+            self.headline.as_str().into(),
+            text(&self.command),
+        ]
+    }
+
+    fn record(&self) -> Vec<String> {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        vec![
+            text(&self.started_at),
+            self.kind.unwrap_or_default().to_string(),
+            self.status.to_string(),
+            self.headline.clone(),
+            text(&self.command),
+            self.file.display().to_string(),
+            self.figure
+                .map_or(String::new(), |figure| figure.to_string()),
+            self.unit.unwrap_or_default().to_string(),
+            self.verdict.clone(),
+            text(&self.hostname),
+            tag::words(&self.tags),
+        ]
+    }
+}
+
+/// Lists the reports among `places`, of which at least one is a folder of them.
+pub(super) fn show(
+    places: &[PathBuf],
+    filter: &Filter,
+    show: ShowArgs,
+    columns: Columns,
+    sink: &Sink,
+) -> Result<(), Failure> {
+    if columns != Columns::Standard {
+        return Err(Failure::usage(
+            "--columns goes with reports of `stormlp gds`, not with a folder of reports",
+        ));
+    }
+    let format = show.of_other("a folder of them")?;
+    let files = places.iter().map(|place| saved::files(place));
+    let files = files.collect::<Result<Vec<_>, Failure>>()?.concat();
+    if format == Format::Openmetrics {
+        return several::metrics(&files, filter, sink);
+    }
+    let text = match format {
+        Format::Json => output::json(&rows(&files, filter)?)?,
+        Format::Text => sink.drawn(&document(places, &rows(&files, filter)?)),
+        Format::Markdown => markdown::render(&document(places, &rows(&files, filter)?)),
+        Format::Csv => deliver::rows(&document(places, &rows(&files, filter)?), true)?,
+        Format::Html => html::page(vec![document(places, &rows(&files, filter)?).into()]),
+        Format::Gdsio | Format::Svg | Format::Openmetrics => {
+            return Err(Failure::usage(
+                "a folder of reports has no gdsio lines and no chart: name one of them",
+            ));
+        }
+    };
+    sink.write(&text)
+}
+
+/// A row for each report that is wanted, the newest last. Without a filter those that cannot be
+/// read have a row too.
+fn rows(files: &[PathBuf], filter: &Filter) -> Result<Vec<Row>, Failure> {
+    let row = |file: &PathBuf| match saved::any(file) {
+        Ok(report) => filter
+            .takes(report.head())
+            .then(|| Row::of(file.clone(), &report)),
+        Err(failure) => filter
+            .is_open()
+            .then(|| Row::unreadable(file.clone(), &failure)),
+    };
+    let mut rows: Vec<Row> = files.iter().filter_map(row).collect();
+    if rows.is_empty() {
+        return Err(filter.none_of(files.len()));
+    }
+    // Folders of runs that began in the same second are numbered in their order.
+    rows.sort_by_cached_key(|row| {
+        let file = row.file.display().to_string();
+        (row.started_at.clone(), file.len(), file)
+    });
+    Ok(rows)
+}
+
+fn document(places: &[PathBuf], rows: &[Row]) -> Document {
+    // The title says in which folder they are, where it is one.
+    let root = match places {
+        [only] => only.as_path(),
+        _ => Path::new(""),
+    };
+    let places: Vec<String> = places
+        .iter()
+        .map(|place| Path::display(place).to_string())
+        .collect();
+    let count = counted(rows.len() as u64, "report");
+    let mut document = Document::new(format!("{count} in {}", places.join(", ")));
+    let mut table = Table::new([
+        Column::words("began", 0),
+        Column::words("command", 0),
+        Column::words("figure", 0),
+        Column::words("verdict", 0),
+        Column::words("host", 4),
+        Column::words("tags", 2),
+        Column::words("report", 1),
+        Column::words("what it came to", 3),
+        Column::words("as typed", 5),
+    ]);
+    for row in rows {
+        table.row(row.place(root), row.cells(root));
+    }
+    document.table(table);
+    document.records = Records {
+        columns: COLUMNS.to_vec(),
+        rows: rows.iter().map(Row::record).collect(),
+    };
+    document
+}

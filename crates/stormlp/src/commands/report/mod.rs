@@ -1,0 +1,170 @@
+//! `stormlp report`: saved reports once more, in any format, or the list of folders of them.
+
+mod list;
+mod several;
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use stormlp_model::report::{AnyReport, Head, ReportKind};
+use stormlp_model::tag::{self, Tag, Tags};
+use stormlp_model::units::counted;
+use stormlp_report::dlio::{self, DlioRun};
+use stormlp_report::html;
+use stormlp_report::markdown;
+use stormlp_report::matrix::Columns;
+
+use super::deliver::{self, ColumnsArg, Format, ShowArgs, Sink};
+use super::saved;
+use crate::exit::Failure;
+use crate::output;
+use crate::session::Session;
+
+/// Arguments of `stormlp report`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stormlp report                                        what is saved in ./stormlp-results
+  stormlp report stormlp-results --kind train --tag ssd=new
+                                                        the same, of some runs alone
+  stormlp report stormlp-results/gds-matrix-20261121-101502 --output page.html
+                                                        charts, tables and evidence in one page
+  stormlp report before after --output both.html        two of them beside each other
+  stormlp report results/training/unet3d/run/20261121_101502
+                                                        DLIO's summary.json, ranks' files beside it
+  stormlp report after/report.json --baseline before/report.json --format markdown
+  stormlp report stormlp-results --output /var/lib/node_exporter/stormlp.prom")]
+pub(crate) struct Args {
+    /// Saved reports, the folders of such, or folders of such folders, which are listed; or
+    /// summary.json of DLIO and mlpstorage, or the folder of one
+    /// [default: $STORMLP_RESULTS_DIR, else stormlp-results]
+    #[arg(value_name = "PATH")]
+    places: Vec<PathBuf>,
+
+    /// Only reports of this command
+    #[arg(long, value_enum)]
+    kind: Option<Kind>,
+
+    /// Only reports with this tag; repeatable, all of them must be there
+    #[arg(long, value_name = "KEY=VALUE")]
+    tag: Vec<Tag>,
+
+    /// Write to this file in place of stdout, in the format of its extension unless --format says
+    /// another: .txt, .json, .csv, .md, .html, .prom, .svg, .gdsio
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    output: Option<PathBuf>,
+
+    #[command(flatten)]
+    show: ShowArgs,
+
+    #[command(flatten)]
+    columns: ColumnsArg,
+}
+
+/// The commands that save reports.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Kind {
+    Gds,
+    Train,
+    Checkpoint,
+}
+
+/// Which reports are wanted.
+#[derive(Debug)]
+struct Filter {
+    kind: Option<ReportKind>,
+    tags: Tags,
+}
+
+impl Filter {
+    /// Whether a report is one of them.
+    fn takes(&self, head: &Head) -> bool {
+        let has = |(key, value): (&String, &String)| head.tags.get(key) == Some(value);
+        self.kind.is_none_or(|kind| head.kind == kind) && self.tags.iter().all(has)
+    }
+
+    /// Whether all reports are wanted.
+    fn is_open(&self) -> bool {
+        self.kind.is_none() && self.tags.is_empty()
+    }
+
+    /// That none of so many reports is one of them.
+    fn none_of(&self, count: usize) -> Failure {
+        let of = |kind: ReportKind| format!("of `stormlp {}`", kind.name());
+        let tagged = (!self.tags.is_empty()).then(|| format!("tagged {}", tag::words(&self.tags)));
+        let what: Vec<String> = self.kind.map(of).into_iter().chain(tagged).collect();
+        let (what, of) = (what.join(" and "), counted(count as u64, "report"));
+        Failure::machine(anyhow::anyhow!("none of {of} is {what}"))
+            .with_help("`stormlp report` without --kind and --tag lists them all")
+    }
+}
+
+/// Shows reports, or lists folders of them.
+pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
+    let filter = Filter {
+        kind: args.kind.map(|kind| match kind {
+            Kind::Gds => ReportKind::Gds,
+            Kind::Train => ReportKind::Train,
+            Kind::Checkpoint => ReportKind::Checkpoint,
+        }),
+        tags: tag::collect(&args.tag).map_err(Failure::usage)?,
+    };
+    let columns = args.columns.columns;
+    let (show, sink) = args.show.with_output(args.output)?;
+    let places = match args.places.is_empty() {
+        true => vec![deliver::results_folder()],
+        false => args.places,
+    };
+    let files: Vec<PathBuf> = places.iter().map(|place| saved::file(place)).collect();
+    if let [only] = files.as_slice() {
+        if let Some(run) = saved::dlio(only)? {
+            return match filter.is_open() {
+                true => of_dlio(&run, show, columns, &sink),
+                false => Err(Failure::usage(
+                    "--kind and --tag are for stormlp's own reports",
+                )),
+            };
+        }
+        if !only.is_dir() {
+            let report = saved::any(only)?;
+            return match filter.takes(report.head()) {
+                true => one(&report, show, columns, &sink),
+                false => Err(filter.none_of(1)),
+            };
+        }
+    }
+    match files.iter().any(|file| file.is_dir()) {
+        true => list::show(&files, &filter, show, columns, &sink),
+        false => several::show(&files, &filter, show, columns, &sink),
+    }
+}
+
+/// One report.
+fn one(report: &AnyReport, show: ShowArgs, columns: Columns, sink: &Sink) -> Result<(), Failure> {
+    let delivery = show.open(report.head().kind, columns)?;
+    delivery.check_baseline(report)?;
+    delivery.write(report, sink)
+}
+
+/// What DLIO or mlpstorage left of a run.
+fn of_dlio(run: &DlioRun, show: ShowArgs, columns: Columns, sink: &Sink) -> Result<(), Failure> {
+    if columns != Columns::Standard {
+        return Err(Failure::usage(
+            "--columns goes with a report of `stormlp gds`",
+        ));
+    }
+    let document = dlio::document(run);
+    let text = match show.of_other("DLIO's files")? {
+        Format::Json => output::json(&run.summary)?,
+        Format::Text => sink.drawn(&document),
+        Format::Markdown => markdown::render(&document),
+        Format::Csv => deliver::rows(&document, true)?,
+        Format::Html => html::page(vec![document.into()]),
+        Format::Gdsio | Format::Openmetrics | Format::Svg => {
+            return Err(Failure::usage(
+                "DLIO's files have the formats text, json, csv, markdown and html",
+            ));
+        }
+    };
+    sink.write(&text)
+}

@@ -1,0 +1,126 @@
+//! Several reports at once, each of them whole.
+
+use std::path::{Path, PathBuf};
+
+use stormlp_model::report::{AnyReport, ReportKind};
+use stormlp_report::document::Document;
+use stormlp_report::html::{self, Sheet};
+use stormlp_report::matrix::{Columns, gdsio_lines};
+use stormlp_report::{markdown, openmetrics};
+
+use super::super::deliver::{self, Format, ShowArgs, Sink};
+use super::super::saved;
+use super::Filter;
+use crate::exit::{Failure, told};
+use crate::output;
+
+/// Shows the reports of `files`, the newest last.
+pub(super) fn show(
+    files: &[PathBuf],
+    filter: &Filter,
+    show: ShowArgs,
+    columns: Columns,
+    sink: &Sink,
+) -> Result<(), Failure> {
+    let format = show.of_other("several of them")?;
+    let read: Result<Vec<AnyReport>, Failure> = files.iter().map(|file| saved::any(file)).collect();
+    let mut reports = read?;
+    reports.retain(|report| filter.takes(report.head()));
+    if reports.is_empty() {
+        return Err(filter.none_of(files.len()));
+    }
+    by_time(&mut reports);
+    if columns != Columns::Standard {
+        only(&reports, ReportKind::Gds, "--columns")?;
+    }
+    let documents = || {
+        reports
+            .iter()
+            .map(|report| stormlp_report::document(report, columns))
+    };
+    let text = match format {
+        Format::Text => {
+            let drawn: Vec<String> = documents().map(|document| sink.drawn(&document)).collect();
+            drawn.join("\n")
+        }
+        Format::Markdown => {
+            let drawn: Vec<String> = documents().map(|one| markdown::render(&one)).collect();
+            drawn.join("\n")
+        }
+        Format::Json => output::json(&reports)?,
+        Format::Csv => {
+            only(
+                &reports,
+                reports[0].head().kind,
+                "CSV, whose columns are those of one command,",
+            )?;
+            rows(documents())?
+        }
+        Format::Html => {
+            let sheets = reports.iter().zip(documents());
+            let sheets = sheets.map(|(report, document)| Sheet::new(report, document));
+            html::page(sheets.collect())
+        }
+        Format::Openmetrics => openmetrics::render(&reports),
+        Format::Gdsio => {
+            only(&reports, ReportKind::Gds, "gdsio's result lines")?;
+            let lines = reports.iter().map(|report| match report {
+                AnyReport::Gds(report) => gdsio_lines(report, false),
+                AnyReport::Train(_) | AnyReport::Checkpoint(_) => String::new(),
+            });
+            lines.collect()
+        }
+        Format::Svg => return Err(Failure::usage("--format svg draws one chart of one report")),
+    };
+    sink.write(&text)
+}
+
+/// The metrics of all reports that can be read; a warning names each other one.
+pub(super) fn metrics(files: &[PathBuf], filter: &Filter, sink: &Sink) -> Result<(), Failure> {
+    let read = files.iter().filter_map(|file| {
+        let report = saved::any(file);
+        report.map_err(|failure| left_out(file, &failure)).ok()
+    });
+    let mut reports: Vec<AnyReport> = read.filter(|one| filter.takes(one.head())).collect();
+    if reports.is_empty() {
+        return Err(filter.none_of(files.len()));
+    }
+    by_time(&mut reports);
+    sink.write(&openmetrics::render(&reports))
+}
+
+fn left_out(file: &Path, failure: &Failure) {
+    output::say(format!(
+        "warning: {} is left out: {}",
+        file.display(),
+        told(&failure.error)
+    ));
+}
+
+fn by_time(reports: &mut [AnyReport]) {
+    reports.sort_by(|a, b| a.head().started_at.cmp(&b.head().started_at));
+}
+
+/// Refuses reports of other commands.
+///
+/// # Errors
+/// With exit code 3.
+fn only(reports: &[AnyReport], kind: ReportKind, what: &str) -> Result<(), Failure> {
+    let other = reports.iter().find(|report| report.head().kind != kind);
+    other.map_or(Ok(()), |other| {
+        Err(Failure::no_plan(anyhow::anyhow!(
+            "{what} cannot hold a report of `stormlp {}` beside one of `stormlp {}`",
+            other.head().kind.name(),
+            kind.name()
+        ))
+        .with_help(format!("--kind {} leaves the others out", kind.name())))
+    })
+}
+
+/// The rows of all documents below one header.
+fn rows(documents: impl Iterator<Item = Document>) -> Result<String, Failure> {
+    let rows = documents
+        .enumerate()
+        .map(|(nth, document)| deliver::rows(&document, nth == 0));
+    rows.collect()
+}

@@ -1,0 +1,365 @@
+//! `stormlp report`: one report or several, lists of folders, every format, and what is wrong.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::checkpoint::folder;
+use crate::gds::QUICK;
+use crate::{stderr, stdout, stormlp};
+
+const TRAIN: &str = "train unet3d --storage null --steps 4 --compute-time 2ms --epochs 2 \
+    --params metric.au=0.001";
+const CHECKPOINT: &str = "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --pause 0";
+
+fn run(folder: &Path, words: &str) -> assert_cmd::assert::Assert {
+    let mut command = stormlp();
+    command.current_dir(folder).args(words.split_whitespace());
+    command.env("STORMLP_RESULTS_DIR", "results").assert()
+}
+
+fn shown(folder: &Path, words: &str) -> String {
+    stdout(run(folder, words).success())
+}
+
+fn refused(folder: &Path, words: &str, code: i32) -> String {
+    stderr(run(folder, words).code(code))
+}
+
+/// A folder with a report of each command in `results`: `gds`, `train` and `checkpoint`.
+fn measured() -> tempfile::TempDir {
+    let folder = folder();
+    let place = folder.path();
+    run(
+        place,
+        &format!("gds --path buffered,cpu {QUICK} --tag ssd=new --tag site=lab-2"),
+    )
+    .success();
+    run(place, &format!("{TRAIN} --tag ssd=old")).success();
+    run(place, CHECKPOINT).success();
+    for entry in fs::read_dir(place.join("results")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_string();
+        let kind = name.split('-').next().unwrap();
+        fs::rename(&path, place.join("results").join(kind)).unwrap();
+    }
+    folder
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn a_folder_is_a_list_with_a_row_for_each_report_the_newest_last() {
+    let folder = measured();
+    let place = folder.path();
+    // Reports of the same second stand in the order of their names.
+    let dated = |name: &str, day: u32| {
+        let path = place.join("results").join(name).join("report.json");
+        let mut report = json(&fs::read_to_string(&path).unwrap());
+        report["started_at"] = format!("2026-01-{day:02}T00:00:00Z").into();
+        fs::write(path, report.to_string()).unwrap();
+    };
+    for (name, day) in [("train", 1), ("gds", 2), ("checkpoint", 3)] {
+        dated(name, day);
+    }
+    let text = shown(place, "report");
+    let rows: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains("2026-01-"))
+        .collect();
+    let kinds = ["train", "gds", "checkpoint"];
+    for (row, kind) in rows.iter().zip(kinds) {
+        assert!(row.contains(&format!(" {kind} ")) && row.contains(&format!(" {kind}  ")));
+    }
+    assert!(
+        rows[0].contains("AU ") && rows[0].contains("ssd=old"),
+        "{text}"
+    );
+    assert!(
+        rows[1].contains("GiB/s") && rows[1].contains("site=lab-2 ssd=new"),
+        "{text}"
+    );
+
+    let rows = json(&shown(place, "report results --format json"));
+    let found: Vec<&str> = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| r["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(found, kinds);
+    assert_eq!(rows[1]["tags"]["ssd"], "new");
+    assert!(rows[1]["figure"].as_f64().unwrap() > 0.0);
+    assert_eq!(rows[1]["unit"], "GiB/s");
+    for format in ["csv", "markdown", "html"] {
+        let text = shown(place, &format!("report --format {format}"));
+        assert!(text.contains("site=lab-2 ssd=new"), "{format}: {text}");
+    }
+    for (filter, kind) in [
+        ("--kind checkpoint", "checkpoint"),
+        ("--tag ssd=old", "train"),
+    ] {
+        let rows = json(&shown(place, &format!("report --format json {filter}")));
+        assert_eq!(rows.as_array().unwrap().len(), 1, "{filter}");
+        assert_eq!(rows[0]["kind"], kind);
+    }
+    let said = refused(place, "report --kind gds --tag ssd=old", 4);
+    assert!(
+        said.contains("none of 3 reports is of `stormlp gds` and tagged ssd=old"),
+        "{said}"
+    );
+}
+
+#[test]
+fn several_reports_are_shown_whole_in_every_format_that_can_hold_them() {
+    let folder = measured();
+    let place = folder.path();
+    let all = "report results/gds results/train results/checkpoint";
+    let text = shown(place, all);
+    assert!(text.contains("AU %") && text.contains("CPU s/GiB") && text.contains("rank 0 s"));
+    assert_eq!(
+        json(&shown(place, &format!("{all} --format json")))
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
+    let page = shown(place, &format!("{all} --format html"));
+    assert_eq!(page.matches("<article>").count(), 3);
+    let said = refused(place, &format!("{all} --format csv"), 3);
+    assert!(said.contains("--kind"), "{said}");
+    let rows = shown(place, &format!("{all} --format csv --kind gds"));
+    let twice = shown(place, "report results/gds results/gds --format csv");
+    assert_eq!(twice.lines().count(), 2 * rows.lines().count() - 1);
+    let said = refused(place, &format!("{all} --format gdsio"), 3);
+    assert!(said.contains("gdsio's result lines"), "{said}");
+    for (more, code) in [
+        ("--format svg", 2),
+        ("--export a.md", 2),
+        ("--columns study-a", 3),
+    ] {
+        refused(place, &format!("{all} {more}"), code);
+    }
+}
+
+#[test]
+fn a_page_is_whole_in_itself_and_holds_no_words_of_strangers_as_tags() {
+    let folder = measured();
+    let place = folder.path();
+    for kind in ["gds", "train", "checkpoint"] {
+        let path = place.join("results").join(kind).join("report.json");
+        let mut report = json(&fs::read_to_string(&path).unwrap());
+        let nasty = "</style><script>alert(1)</script>\u{202e}";
+        report["command"] = nasty.into();
+        report["host"]["hostname"] = nasty.into();
+        report["host"]["cpu_model"] = nasty.into();
+        fs::write(&path, report.to_string()).unwrap();
+        shown(
+            place,
+            &format!("report results/{kind} --output {kind}.html"),
+        );
+        let page = fs::read_to_string(place.join(format!("{kind}.html"))).unwrap();
+        assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
+        assert!(
+            !page.contains("<script") && page.contains("&lt;script&gt;"),
+            "{kind}"
+        );
+        assert!(!page.contains('\u{202e}'), "{kind}");
+        // Nothing is fetched from anywhere.
+        for from in ["http://", "https://", "url(", "@import", "src="] {
+            let named = page.replace("http://www.w3.org/2000/svg", "");
+            assert!(!named.contains(from), "{kind}: {from}");
+        }
+        assert!(
+            page.contains("<svg role=\"img\"") && page.contains("<figcaption>"),
+            "{kind}"
+        );
+        let svg = shown(place, &format!("report results/{kind} --format svg"));
+        assert!(
+            svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"),
+            "{kind}"
+        );
+    }
+}
+
+#[test]
+fn the_format_is_that_of_the_file_and_one_that_cannot_be_written_is_named() {
+    let folder = measured();
+    let place = folder.path();
+    for (file, start) in [
+        ("a.md", "###"),
+        ("a.csv", "format_version,"),
+        ("a.json", "{"),
+        ("a.prom", "# TYPE"),
+    ] {
+        assert_eq!(
+            shown(place, &format!("report results/gds --output {file}")),
+            ""
+        );
+        let text = fs::read_to_string(place.join(file)).unwrap();
+        assert!(
+            text.starts_with(start) && text.ends_with('\n'),
+            "{file}: {text}"
+        );
+    }
+    shown(place, "report results/gds --output page --format html");
+    assert!(
+        fs::read_to_string(place.join("page"))
+            .unwrap()
+            .starts_with("<!DOCTYPE")
+    );
+    let said = refused(place, "report results/gds --output page", 2);
+    assert!(said.contains("names no format"), "{said}");
+    let said = refused(place, "report results/gds --output none/a.html", 4);
+    assert!(
+        said.contains("--output none/a.html: there is no folder none"),
+        "{said}"
+    );
+    fs::create_dir(place.join("a.html")).unwrap();
+    let said = refused(place, "report results/gds --output a.html", 4);
+    assert!(
+        said.contains("cannot write a.html") && said.contains("--output"),
+        "{said}"
+    );
+}
+
+#[test]
+fn reports_that_are_newer_damaged_or_none_are_told_and_never_a_panic() {
+    let folder = measured();
+    let place = folder.path();
+    let path = place.join("results/gds/report.json");
+    let whole = fs::read_to_string(&path).unwrap();
+    let mut newer = json(&whole);
+    newer["format_version"] = 99.into();
+    let cases = [
+        (newer.to_string(), "newer stormlp"),
+        (whole[..whole.len() / 2].to_string(), "no JSON"),
+        ("{}".to_string(), "`format_version` is missing"),
+        (
+            whole.replace("\"kind\": \"gds\"", "\"kind\": \"tape\""),
+            "which command made it",
+        ),
+    ];
+    for (text, told) in cases {
+        fs::write(&path, &text).unwrap();
+        for words in [
+            "report results/gds",
+            "report results/gds results/train --format html",
+        ] {
+            let said = refused(place, words, 3);
+            assert!(said.contains(told), "{words}: {said}");
+        }
+        let list = shown(place, "report --format markdown");
+        assert!(
+            list.contains("unreadable") && list.contains("AU "),
+            "{list}"
+        );
+        // The others are taken up, and the one that is not is named.
+        let metrics = run(place, "report --format openmetrics").success();
+        let said = stderr(metrics);
+        assert!(
+            said.contains("results/gds/report.json is left out"),
+            "{said}"
+        );
+    }
+    fs::create_dir(place.join("empty")).unwrap();
+    for words in [
+        "report empty",
+        "report empty results --format html",
+        "report none",
+    ] {
+        refused(place, words, 4);
+    }
+    // A histogram that nothing saved is left out of the page.
+    let mut broken = json(&whole);
+    for cell in broken["cells"].as_array_mut().unwrap() {
+        cell["latency_histogram"] = "HISTFAAA".into();
+    }
+    fs::write(&path, broken.to_string()).unwrap();
+    let page = shown(place, "report results/gds --format html");
+    assert!(page.contains("no histogram of it with more than one latency can be read"));
+}
+
+#[test]
+fn metrics_have_types_units_and_one_sample_for_each_set_of_labels() {
+    let folder = measured();
+    let place = folder.path();
+    let text = shown(place, "report --format openmetrics");
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    let mut seen = std::collections::HashSet::new();
+    let mut family = String::new();
+    for line in text.lines() {
+        if let Some(words) = line.strip_prefix("# TYPE ") {
+            family = words.split(' ').next().unwrap().to_string();
+        } else if let Some(unit) = line.strip_prefix(&format!("# UNIT {family} ")) {
+            assert!(family.ends_with(&format!("_{unit}")), "{line}");
+        } else if !line.starts_with('#') {
+            let (labels, value) = line.rsplit_once(' ').unwrap();
+            assert!(
+                labels.starts_with(&family) && value.parse::<f64>().is_ok(),
+                "{line}"
+            );
+            assert!(seen.insert(labels.to_string()), "{line}");
+        }
+    }
+    for part in [
+        "stormlp_gds_throughput_bytes_per_second{host=",
+        "tag_ssd=\"new\"",
+        "path=\"cpu\"",
+        "stormlp_train_accelerator_utilisation_ratio{",
+        "stormlp_checkpoint_fsync_seconds{",
+        "stormlp_run_info{kind=\"train\"",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // The newest of two that measured the same counts.
+    let twice = shown(place, "report results/gds results/gds --format openmetrics");
+    assert_eq!(
+        twice,
+        shown(place, "report results/gds --format openmetrics")
+    );
+}
+
+#[test]
+fn tags_are_plain_and_go_with_runs_alone() {
+    let folder = folder();
+    let place = folder.path();
+    for (tags, code) in [
+        ("--tag ssd", 2),
+        ("--tag a=1 --tag a=2", 2),
+        ("--tag a=1 --dry-run", 2),
+    ] {
+        refused(place, &format!("{TRAIN} {tags}"), code);
+    }
+    run(place, &format!("{TRAIN} --tag a=1 --tag a=1")).success();
+    let rows = json(&shown(place, "report --format json"));
+    assert_eq!(rows[0]["tags"], serde_json::json!({"a": "1"}));
+}
+
+#[test]
+fn every_command_has_a_manual_page_without_colours() {
+    let folder = folder();
+    let place = folder.path();
+    run(place, "man pages --quiet").success();
+    for name in ["stormlp", "stormlp-gds", "stormlp-report", "stormlp-man"] {
+        let page = fs::read_to_string(place.join(format!("pages/{name}.1"))).unwrap();
+        assert!(page.contains(".TH stormlp"), "{name}: {page}");
+        assert!(!page.contains('\u{1b}'), "{name}");
+    }
+    assert!(!place.join("pages/stormlp-throttle.1").exists());
+    fs::write(place.join("taken"), "").unwrap();
+    let said = refused(place, "man taken", 4);
+    assert!(
+        said.contains("cannot write manual pages to taken"),
+        "{said}"
+    );
+    let mut plain = stormlp();
+    let help = plain
+        .args(["report", "--help"])
+        .env("NO_COLOR", "1")
+        .env("CLICOLOR_FORCE", "1");
+    assert!(!stdout(help.assert().success()).contains('\u{1b}'));
+}
