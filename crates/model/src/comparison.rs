@@ -98,9 +98,9 @@ pub enum Basis {
 pub struct Level {
     /// The mean over the runs.
     pub value: f64,
-    /// The standard deviation of the runs, or of what there is within the only one.
+    /// The standard deviation of the runs; with one run a side, of what there is within it.
     pub deviation: Option<f64>,
-    /// Independent samples behind it: runs, or the effective samples of the only one.
+    /// Independent samples behind it: runs; with one run a side, the effective samples within it.
     pub samples: f64,
 }
 
@@ -130,7 +130,10 @@ pub fn judge(pairs: &[Pair]) -> Vec<Outcome> {
     let alone: Vec<f64> = tested.iter().flatten().map(|(_, p)| *p).collect();
     let mut adjusted = holm(&alone).into_iter();
     let outcomes = pairs.iter().zip(tested).map(|(pair, tested)| {
-        let (baseline, now) = (level(&pair.baseline), level(&pair.now));
+        let (baseline, now) = match (&pair.baseline[..], &pair.now[..]) {
+            ([before], [now]) => (level_within(before), level_within(now)),
+            (before, now) => (level(before), level(now)),
+        };
         let adjusted = tested.and_then(|_| adjusted.next());
         let change = (now.value - baseline.value) / baseline.value.abs();
         let change = change.is_finite().then_some(change);
@@ -195,27 +198,28 @@ fn values(runs: &[Run]) -> Vec<f64> {
     runs.iter().map(|run| run.value).collect()
 }
 
-/// What a side comes to.
+/// What several runs come to.
 fn level(runs: &[Run]) -> Level {
-    match runs {
-        [run] if run.within.len() > 1 => {
-            // In the unit of the figure, whatever that of the series is.
-            let scale = run.value / mean(&run.within);
-            let deviation = sample_deviation(&run.within) * scale.abs();
-            Level {
-                value: run.value,
-                deviation: deviation.is_finite().then_some(deviation),
-                samples: effective_samples(&run.within),
-            }
-        }
-        runs => {
-            let values = values(runs);
-            Level {
-                value: mean(&values),
-                deviation: (values.len() > 1).then(|| sample_deviation(&values)),
-                samples: values.len() as f64,
-            }
-        }
+    let values = values(runs);
+    Level {
+        value: mean(&values),
+        deviation: (values.len() > 1).then(|| sample_deviation(&values)),
+        samples: values.len() as f64,
+    }
+}
+
+/// What one run comes to that is held against one.
+fn level_within(run: &Run) -> Level {
+    if run.within.len() < 2 {
+        return level(std::slice::from_ref(run));
+    }
+    // In the unit of the figure, whatever that of the series is.
+    let scale = run.value / mean(&run.within);
+    let deviation = sample_deviation(&run.within) * scale.abs();
+    Level {
+        value: run.value,
+        deviation: deviation.is_finite().then_some(deviation),
+        samples: effective_samples(&run.within),
     }
 }
 

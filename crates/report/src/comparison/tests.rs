@@ -1,5 +1,7 @@
 //! What a reader gets to hear of runs that are made up.
 
+use proptest::prelude::*;
+use serde_json::json;
 use stormlp_model::comparison::Verdict;
 use stormlp_model::matrix::MatrixReport;
 use stormlp_model::report::{AnyReport, Ending};
@@ -176,6 +178,58 @@ fn figures_of_nothing_have_no_change_and_break_nothing() {
         .iter()
         .any(|one| one.figure == "CPU time");
     assert!(!has_cpu, "what was nothing and stayed nothing is left out");
+}
+
+/// Every number of a report, as a path of its own.
+fn places(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            let inner = |(key, value): (&String, &serde_json::Value)| {
+                places(value, &format!("{path}/{key}"), found);
+            };
+            fields.iter().for_each(inner);
+        }
+        serde_json::Value::Array(values) => {
+            for (index, value) in values.iter().enumerate() {
+                places(value, &format!("{path}/{index}"), found);
+            }
+        }
+        serde_json::Value::Number(_) => found.push(path.to_string()),
+        _ => {}
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_report_that_somebody_changed_is_refused_or_compared(
+        lane in 0..3usize,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), 0..6usize), 1..6),
+    ) {
+        let whole: AnyReport = match lane {
+            0 => course(20.0).into(),
+            1 => fixtures::report().into(),
+            _ => checkpoint::tests::report(1.0).into(),
+        };
+        let mut json = serde_json::to_value(&whole).unwrap();
+        let mut numbers = Vec::new();
+        places(&json, "", &mut numbers);
+        for (index, odd) in changes {
+            let odds = [json!(null), json!(0), json!(-1), json!(1e20), json!(u64::MAX), json!(1e-300)];
+            let odd = odds[odd].clone();
+            let place: &String = index.get(&numbers[..]);
+            *json.pointer_mut(place).unwrap() = odd;
+        }
+        let Ok(changed) = AnyReport::from_json(&json.to_string()) else {
+            return Ok(());
+        };
+        let (whole, changed) = ([whole], [changed]);
+        for (baseline, now) in [(&whole, &changed), (&changed, &whole)] {
+            let comparison = compare(baseline, now);
+            let text = shown(&comparison);
+            prop_assert!(!text.contains("NaN") && !text.contains("inf"), "{}", text);
+            prop_assert!(serde_json::to_string(&comparison).is_ok());
+        }
+    }
 }
 
 fn numbers_of(report: &mut MatrixReport) -> &mut stormlp_model::matrix::Measurement {

@@ -28,11 +28,11 @@ pub(crate) fn figures(report: &TrainReport) -> Vec<Figure> {
         figures.push(read.or_rates(report.series.iter().map(|named| &named.series)));
     }
     figures.extend([
-        figure("waiting for storage", lower, "s", |m| {
+        figure("storage wait", lower, "s", |m| {
             m.waiting_seconds.storage
         }),
-        figure("waiting for the CPU", lower, "s", |m| m.waiting_seconds.cpu),
-        figure("waiting at start-up", lower, "s", |m| {
+        figure("CPU wait", lower, "s", |m| m.waiting_seconds.cpu),
+        figure("start-up wait", lower, "s", |m| {
             m.waiting_seconds.startup
         }),
     ]);

@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
+use stormlp_model::comparison::Verdict;
 use stormlp_model::report::AnyReport;
 use stormlp_report::comparison::{Comparison, Named, record_columns};
 
 use super::deliver::AnswerArgs;
 use super::saved;
 use crate::exit::Failure;
+use crate::output;
 use crate::session::Session;
 
 /// Arguments of `stormlp compare`.
@@ -129,6 +131,9 @@ fn check_kinds(baseline: &[Saved], now: &[Saved]) -> Result<(), Failure> {
 
 /// Exit code 7 where a figure regressed by `percent` or more.
 fn fail_beyond(percent: f64, comparison: &Comparison) -> Result<(), Failure> {
+    if comparison.verdict == Verdict::TooFewSamples {
+        output::say("warning: --fail-on-regression has nothing to go by: too few samples to tell");
+    }
     let worse = comparison.regressions(percent);
     match worse.first() {
         None => Ok(()),
