@@ -28,13 +28,9 @@ pub(crate) fn figures(report: &TrainReport) -> Vec<Figure> {
         figures.push(read.or_rates(report.series.iter().map(|named| &named.series)));
     }
     figures.extend([
-        figure("storage wait", lower, "s", |m| {
-            m.waiting_seconds.storage
-        }),
+        figure("storage wait", lower, "s", |m| m.waiting_seconds.storage),
         figure("CPU wait", lower, "s", |m| m.waiting_seconds.cpu),
-        figure("start-up wait", lower, "s", |m| {
-            m.waiting_seconds.startup
-        }),
+        figure("start-up wait", lower, "s", |m| m.waiting_seconds.startup),
     ]);
     figures.extend(cpu(report, &epochs));
     let latency = &results.latency;
