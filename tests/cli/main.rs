@@ -24,6 +24,7 @@ mod report;
 mod schema;
 mod signals;
 mod submission;
+mod telemetry;
 mod threads;
 mod train;
 mod train_dataset;

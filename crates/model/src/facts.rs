@@ -14,6 +14,29 @@ pub fn keeps_files_in_memory(file_system: &str) -> bool {
     matches!(file_system, "tmpfs" | "ramfs")
 }
 
+/// Whether files of a type of file system may lie behind a network: for FUSE only its server knows.
+pub fn is_on_network(file_system: &str) -> bool {
+    const NAMES: [&str; 16] = [
+        "9p",
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "nfs",
+        "nfs4",
+        "orangefs",
+        "panfs",
+        "pvfs2",
+        "smb3",
+        "vastfs",
+        "wekafs",
+    ];
+    NAMES.contains(&file_system) || file_system.starts_with("fuse")
+}
+
 /// Whether a type of file system gives a file the same inode number whenever it is mounted: without
 /// that nothing but its name tells which file one is.
 pub fn keeps_inode_numbers(file_system: &str) -> bool {

@@ -39,6 +39,7 @@ pub mod stats;
 pub mod stop;
 pub mod submission;
 pub mod tag;
+pub mod telemetry;
 pub mod training;
 pub mod transport;
 pub mod units;

@@ -15,6 +15,7 @@ use crate::facts::HostFacts;
 use crate::histogram::NamedHistogram;
 use crate::matrix::MatrixReport;
 use crate::tag::Tags;
+use crate::telemetry::{Load, Track};
 use crate::training::report::TrainReport;
 use crate::warning::Warning;
 
@@ -136,6 +137,15 @@ pub struct Series {
     /// CPU seconds of the process in each interval, user and system; empty where nobody looked.
     #[serde(default)]
     pub interval_cpu_seconds: Vec<f64>,
+    /// CPU seconds that looking at the tracks took; `None` without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry_cpu_seconds: Option<f64>,
+    /// What was looked at besides, a value for each interval: devices, host, network, GPUs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tracks: Vec<Track>,
+    /// Queue depths and sizes of the transfers; `None` until the stretch is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<Load>,
 }
 
 /// The series of one part of a run.

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod chart;
+mod around;
 pub mod checkpoint;
 pub mod comparison;
 pub mod csv;

@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use derive_more::{Add, Sum};
 use stormlp_model::evidence::Evidence;
+use stormlp_model::telemetry::{self as model, DepthCount, SizeCount};
 
 use crate::error::TransferError;
 use crate::paths::{Completion, FileId, NullPath, Place, Transfer, TransferPath};
@@ -63,6 +64,46 @@ impl Counters {
     }
 }
 
+/// Transfers at depths above this are counted as of this depth.
+const DEEPEST: usize = 1024;
+
+/// How many transfers were in flight whenever one was submitted, it included, and how large they
+/// were. Counted, not sampled.
+#[derive(Debug)]
+struct Load {
+    /// By the number in flight.
+    depths: Box<[u64]>,
+    /// By the power of two that a transfer's bytes fit in.
+    sizes: [u64; 64],
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self {
+            depths: vec![0; DEEPEST + 1].into_boxed_slice(),
+            sizes: [0; 64],
+        }
+    }
+}
+
+impl Load {
+    #[inline]
+    fn count(&mut self, in_flight: u64, bytes: usize) {
+        self.depths[(in_flight as usize).min(DEEPEST)] += 1;
+        self.sizes[bytes.max(1).next_power_of_two().ilog2() as usize] += 1;
+    }
+
+    fn merge(&mut self, other: &Self) {
+        let add = |into: &mut [u64], from: &[u64]| {
+            into.iter_mut()
+                .zip(from)
+                .for_each(|(sum, more)| *sum += more);
+        };
+        add(&mut self.depths, &other.depths);
+        add(&mut self.sizes, &other.sizes);
+    }
+}
+
 /// What the drivers of one crew share: a place for each one's counters, and the slots that are
 /// no longer used. Slots are kept until this is dropped, after all threads have ended: to free
 /// and unregister memory would hold up those that still measure.
@@ -70,6 +111,10 @@ impl Counters {
 pub struct DriverSet {
     counters: Vec<Counters>,
     parked: Mutex<Vec<Slot>>,
+    /// What the drivers that are over submitted.
+    load: Mutex<Load>,
+    /// Transfers in flight of all drivers, where depths are those of the crew.
+    together: Option<AtomicU64>,
 }
 
 impl DriverSet {
@@ -78,6 +123,46 @@ impl DriverSet {
         Self {
             counters: (0..drivers).map(|_| Counters::default()).collect(),
             parked: Mutex::default(),
+            load: Mutex::default(),
+            together: None,
+        }
+    }
+
+    /// A set whose queue depths are those of all drivers together, at the price of one number that
+    /// all of them change: for lanes whose threads make thousands of transfers a second, not
+    /// millions.
+    pub fn counting_together(drivers: usize) -> Self {
+        Self {
+            together: Some(AtomicU64::new(0)),
+            ..Self::new(drivers)
+        }
+    }
+
+    /// How deep the queue was and how large the transfers were, of the drivers that are over.
+    pub fn load(&self) -> model::Load {
+        let load = self.load.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = |counts: &[u64]| {
+            let counts = counts.iter().copied().enumerate();
+            counts
+                .filter(|(_, transfers)| *transfers > 0)
+                .collect::<Vec<_>>()
+        };
+        let depths = counted(&load.depths).into_iter();
+        let sizes = counted(&load.sizes).into_iter();
+        model::Load {
+            of_all_threads: self.together.is_some(),
+            depths: depths
+                .map(|(depth, transfers)| DepthCount {
+                    depth: depth as u32,
+                    transfers,
+                })
+                .collect(),
+            sizes: sizes
+                .map(|(power, transfers)| SizeCount {
+                    up_to_bytes: 1 << power,
+                    transfers,
+                })
+                .collect(),
         }
     }
 
@@ -116,7 +201,8 @@ pub struct Driver<'a, T> {
     /// What was counted before the transfers that only prepare; nobody sees those.
     before: Option<Counted>,
     counters: &'a Counters,
-    parked: &'a Mutex<Vec<Slot>>,
+    load: Load,
+    set: &'a DriverSet,
 }
 
 impl<'a, T> Driver<'a, T> {
@@ -137,7 +223,8 @@ impl<'a, T> Driver<'a, T> {
             counted: set.counters[index].read(),
             before: None,
             counters: &set.counters[index],
-            parked: &set.parked,
+            load: Load::default(),
+            set,
         }
     }
 
@@ -233,9 +320,13 @@ impl<'a, T> Driver<'a, T> {
     pub fn submit(&mut self, slot: Slot, place: Place, tag: T) -> Result<(), TransferError> {
         let index = slot.index();
         self.flying[index] = Some((tag, self.clock.now(), place.offset));
+        let bytes = place.len;
         match self.path.submit(Transfer { place, slot }) {
             Ok(()) => {
                 self.counted.in_flight += 1;
+                if self.before.is_none() {
+                    self.count_load(bytes);
+                }
                 Ok(())
             }
             Err(rejected) => {
@@ -244,6 +335,15 @@ impl<'a, T> Driver<'a, T> {
                 Err(rejected.error)
             }
         }
+    }
+
+    #[inline]
+    fn count_load(&mut self, bytes: usize) {
+        let in_flight = match &self.set.together {
+            None => self.counted.in_flight,
+            Some(together) => together.fetch_add(1, Ordering::Relaxed) + 1,
+        };
+        self.load.count(in_flight, bytes);
     }
 
     /// Starts what the path kept back and waits until `min` transfers are over, or all, where
@@ -270,6 +370,9 @@ impl<'a, T> Driver<'a, T> {
             .expect("a path hands back what it was given");
         self.counted.in_flight_sum += self.counted.in_flight;
         self.counted.in_flight -= 1;
+        if let Some(together) = self.set.together.as_ref().filter(|_| self.before.is_none()) {
+            together.fetch_sub(1, Ordering::Relaxed);
+        }
         self.counted.operations += 1;
         self.counted.bytes += *result.as_ref().unwrap_or(&0) as u64;
         Some(Landed {
@@ -307,7 +410,14 @@ impl<T> Drop for Driver<'_, T> {
             let nothing = Box::new(NullPath::new(Vec::new()));
             std::mem::forget(std::mem::replace(&mut self.path, nothing));
         }
-        let mut parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner);
+        let load = self.set.load.lock();
+        load.unwrap_or_else(PoisonError::into_inner)
+            .merge(&self.load);
+        let mut parked = self
+            .set
+            .parked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         parked.append(&mut self.idle);
         parked.extend(self.done.drain(..).map(|completion| completion.slot));
         self.show();

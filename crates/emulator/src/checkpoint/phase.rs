@@ -3,7 +3,6 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use stormlp_model::checkpoint::{CheckpointPlan, RankResult};
 use stormlp_model::event::{Event, Observer};
@@ -15,7 +14,7 @@ use stormlp_model::stop::StopToken;
 use stormlp_model::transport::Transport;
 use stormlp_transfer::crew::{self, CrewError, Start, Watch};
 use stormlp_transfer::storage::Storage;
-use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters};
+use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters, Instruments};
 use stormlp_transfer::{
     Accelerator, Driver, DriverSet, PathBuffers, PathSpec, Region, TransferError,
 };
@@ -28,8 +27,6 @@ use crate::ends::Ends;
 use crate::evidence;
 use crate::sampler::{Counters, Sampler};
 
-/// How often bytes are sampled and progress is told.
-const INTERVAL: Duration = Duration::from_millis(100);
 /// Threads for what blocks, at most.
 const MOST_CLERKS: usize = 64;
 /// Stack of a clerk in bytes: it does nothing but call the kernel.
@@ -64,6 +61,7 @@ pub(super) struct Stage<'a> {
     pub(super) observer: &'a dyn Observer,
     pub(super) stop: &'a StopToken,
     pub(super) devices: &'a BlockDevices,
+    pub(super) instruments: &'a Instruments,
 }
 
 /// What one phase measured.
@@ -109,7 +107,7 @@ impl Stage<'_> {
         let queue = Mutex::new(queue);
         let supplies = self.supplies(transport, tasks, requests, region)?;
         let rules = self.rules(purpose, transport, content);
-        let drivers = DriverSet::new(supplies.len());
+        let drivers = DriverSet::counting_together(supplies.len());
         let failed = StopToken::new();
         let ends = Ends {
             stop: self.stop,
@@ -134,7 +132,10 @@ impl Stage<'_> {
             complete: false,
             verified_bytes: 0,
             ranks: Vec::with_capacity(wanted),
-            series: watched.series,
+            series: Series {
+                load: Some(drivers.load()),
+                ..watched.series
+            },
             latency: LatencyHistogram::new(),
             cpu: watched.cpu,
             device: watched.device,
@@ -261,17 +262,21 @@ impl Stage<'_> {
     fn watch(&self, watch: &Watch<'_>, drivers: &DriverSet, total: u64) -> Watched {
         let device_before = self.devices.counters();
         let cpu_before = CpuTimes::of_process();
-        let mut sampler = Sampler::new(INTERVAL);
+        let mut sampler = Sampler::new(self.plan.telemetry, self.instruments);
         // Before the first transfer, so that no byte is missing.
         sampler.look(0, Counters::now(drivers.total(), self.devices));
         let start = watch.open();
-        let mut look = || {
+        let mut is_over = false;
+        while !is_over {
+            watch.sleep(self.plan.telemetry.tick());
+            is_over = watch.is_over();
             let at_ns = start.elapsed().as_nanos() as u64;
-            sampler.look(at_ns, Counters::now(drivers.total(), self.devices));
-        };
-        while !watch.is_over() {
-            watch.sleep(INTERVAL);
-            look();
+            let counters = Counters::now(drivers.total(), self.devices);
+            match is_over {
+                true => sampler.last_look(at_ns, counters),
+                false if sampler.is_due(at_ns) => sampler.look(at_ns, counters),
+                false => {}
+            }
             // Direct transfers go beyond the end of a file, up to a whole block.
             let done = drivers.total().bytes.min(total);
             self.observer.event(&Event::Progress { done });

@@ -17,7 +17,7 @@ use stormlp_model::report::{Ending, Head, NamedEvidence, NamedSeries, Report};
 use stormlp_model::transport::DeviceId;
 use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::page_cache::Method;
-use stormlp_transfer::telemetry::peak_rss_bytes;
+use stormlp_transfer::telemetry::{Instruments, peak_rss_bytes};
 use stormlp_transfer::{Accelerator, Region, TransferError, accelerator, thread};
 
 use super::clerk::FileTask;
@@ -78,6 +78,8 @@ pub(super) fn run_over(
     let _locks = folders::enter(&**storage, &plan.folders)?;
     let folders: Vec<_> = plan.folders.iter().map(Location::folder).collect();
     let devices = storage.devices(&folders);
+    let gpu = plan.save.device.and_then(DeviceId::cuda_index);
+    let instruments = Instruments::around(folders, gpu, plan.telemetry);
     let settings = settings(plan.require_gds, plan.cufile_stats);
     let _cufile = hold_cufile(plan.path().needs_cufile(), &settings)?;
     let mut region = Region::on(plan.region_bytes() as usize, plan.save.pages)?;
@@ -92,6 +94,7 @@ pub(super) fn run_over(
             observer,
             stop,
             devices: &devices,
+            instruments: &instruments,
         },
         started: Instant::now(),
         report,

@@ -15,7 +15,7 @@ use stormlp_model::stop::StopToken;
 use stormlp_transfer::accelerator::{self, Accelerator};
 use stormlp_transfer::crew::{self, Start, Watch};
 use stormlp_transfer::storage::{Access, Storage};
-use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters};
+use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters, Instruments};
 use stormlp_transfer::{
     Driver, DriverSet, PathBuffers, PathSpec, Region, TransferError, cufile, thread,
 };
@@ -28,9 +28,6 @@ use super::regions::Regions;
 use super::worker::{BufferFill, Outcome, Work, Worker};
 use crate::ends::Ends;
 use crate::sampler::{Counters, Sampler};
-
-/// How often progress is told and devices are sampled, at least.
-const INTERVAL: Duration = Duration::from_millis(100);
 
 /// What a cell measured, before it becomes part of a report.
 pub(crate) struct CellMeasurement {
@@ -59,6 +56,7 @@ struct Supplies<'a> {
 pub(crate) struct Bench<'a> {
     pub(crate) plan: &'a MatrixPlan,
     pub(crate) storage: &'a dyn Storage,
+    pub(crate) instruments: &'a Instruments,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) stop: &'a StopToken,
 }
@@ -104,7 +102,10 @@ impl Bench<'_> {
             cpu: watched.cpu,
             device: watched.device,
             device_names: devices.names(),
-            series: watched.series,
+            series: Series {
+                load: Some(drivers.load()),
+                ..watched.series
+            },
             accelerator,
             interrupted: self.stop.is_stopped(),
         })
@@ -274,7 +275,7 @@ impl Bench<'_> {
 
     /// Starts the workers, all of which are ready, and watches them until all are done.
     fn watch(&self, watch: &Watch<'_>, drivers: &DriverSet, devices: &BlockDevices) -> Watched {
-        let mut sampler = Sampler::new(INTERVAL);
+        let mut sampler = Sampler::new(self.plan.telemetry, self.instruments);
         if self.plan.warmup_seconds == 0.0 {
             // Before the first transfer, so that no byte is missing.
             sampler.look(0, Counters::now(drivers.total(), devices));
@@ -282,27 +283,33 @@ impl Bench<'_> {
         watch.open();
         let start = Instant::now();
         let measured_from = start + Duration::from_secs_f64(self.plan.warmup_seconds);
+        let interval = self.plan.telemetry.tick();
         while Instant::now() < measured_from && !watch.is_over() {
-            watch.sleep(INTERVAL.min(measured_from.saturating_duration_since(Instant::now())));
+            watch.sleep(interval.min(measured_from.saturating_duration_since(Instant::now())));
         }
         let cpu = CpuTimes::of_process();
         let device = devices.counters();
-        let mut look = || {
+        let mut look = |at_the_end: bool| {
             let at_ns = start.elapsed().as_nanos() as u64;
-            sampler.look(at_ns, Counters::now(drivers.total(), devices));
+            let counters = Counters::now(drivers.total(), devices);
+            match at_the_end {
+                true => sampler.last_look(at_ns, counters),
+                false if sampler.is_due(at_ns) => sampler.look(at_ns, counters),
+                false => {}
+            }
         };
         if self.plan.warmup_seconds > 0.0 {
-            look();
+            look(true);
         }
-        let mut tick = measured_from + INTERVAL;
+        let mut tick = measured_from + interval;
         while !watch.is_over() {
             // A worker that ends wakes this thread before its tick.
             watch.sleep(tick.saturating_duration_since(Instant::now()));
             if Instant::now() < tick {
                 continue;
             }
-            tick += INTERVAL;
-            look();
+            tick += interval;
+            look(false);
             let total = drivers.total();
             self.observer.event(&Event::Moved {
                 bytes: total.bytes,
@@ -310,7 +317,7 @@ impl Bench<'_> {
             });
         }
         let end = devices.counters();
-        look();
+        look(true);
         Watched {
             cpu: CpuTimes::of_process().since(cpu),
             device: end.zip(device).map(|(now, then)| now.since(then)),

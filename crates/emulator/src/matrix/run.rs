@@ -1,5 +1,6 @@
 //! The matrix as a whole: prepare, cell after cell, tell after each.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use stormlp_model::event::Event;
@@ -16,7 +17,7 @@ use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::page_cache::{Method, Residency};
 use stormlp_transfer::storage::Storage;
-use stormlp_transfer::telemetry::peak_rss_bytes;
+use stormlp_transfer::telemetry::{Instruments, peak_rss_bytes};
 
 use super::MatrixError;
 use super::ahead::Ahead;
@@ -90,10 +91,13 @@ pub fn run(
     let settings = settings(plan.require_gds, plan.cufile_stats);
     let _cufile = hold_cufile(plan.cells.iter().any(needs_cufile), &settings)?;
     let mut regions = Regions::of_plan(&plan)?;
+    let gpus = plan.devices.iter().filter_map(|device| device.cuda_index());
+    let instruments = Instruments::around(places(&plan), gpus, plan.telemetry);
     let mut matrix = Matrix {
         bench: Bench {
             plan: &plan,
             storage: &**storage,
+            instruments: &instruments,
             observer,
             stop,
         },
@@ -127,6 +131,13 @@ pub fn run(
     };
     end(&mut report, ending);
     Ok(report)
+}
+
+/// The folders of a plan, and the files and devices that were named.
+fn places(plan: &MatrixPlan) -> impl Iterator<Item = &Path> {
+    let folders = plan.folders.iter().map(|folder| folder.path.folder());
+    let named = plan.files.iter().filter(|file| file.folder.is_none());
+    folders.chain(named.map(|file| &*file.path))
 }
 
 /// Says how and when the matrix ended, and what its cells say about each other once all of them

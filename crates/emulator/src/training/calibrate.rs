@@ -5,6 +5,7 @@ use std::sync::Arc;
 use stormlp_model::event::Silent;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::report::Ending;
+use stormlp_model::telemetry::Telemetry;
 use stormlp_model::training::inventory::Inventory;
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::report::Measures;
@@ -66,6 +67,7 @@ fn on_null_storage(plan: &TrainPlan, host: &HostFacts) -> TrainPlan {
         checkpoint: None,
         cold: false,
         keep_step_times: false,
+        telemetry: Telemetry::Off,
         ..plan.clone()
     }
 }

@@ -11,9 +11,10 @@ use stormlp_model::path::PathKind;
 use stormlp_model::report::{Ending, FailureCause, Series};
 use stormlp_model::training::plan::{EvaluationPlan, TrainPlan};
 use stormlp_model::training::report::{RunReport, StepLists, WaitingSeconds, WrittenCheckpoint};
+use stormlp_model::transport::DeviceId;
 use stormlp_transfer::crew::guarded;
 use stormlp_transfer::storage::Storage;
-use stormlp_transfer::telemetry::{BlockDevices, CpuTimes};
+use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments};
 use stormlp_transfer::{Accelerator, Backing};
 
 use super::attribution::{self, Reading};
@@ -29,8 +30,6 @@ use crate::sampler::{Counters, Sampler};
 use crate::surroundings::unix_seconds;
 use crate::{Surroundings, fallback};
 
-/// How often the counters are looked at and progress is told.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often a loader that is to be put away is looked at.
 const DRAIN_POLL: Duration = Duration::from_millis(1);
 
@@ -115,6 +114,8 @@ pub(super) fn run(
     let watched = plan.data.folder.as_ref().filter(|_| !moves_nothing(plan));
     let watched = watched.map(|location| location.folder());
     let devices = storage.devices(watched.as_slice());
+    let gpu = plan.transport.device.and_then(DeviceId::cuda_index);
+    let instruments = Instruments::around(watched, gpu, plan.telemetry);
     let measured = RunMeasured {
         report: RunReport {
             started_unix_seconds: unix_seconds(),
@@ -133,7 +134,7 @@ pub(super) fn run(
         distributions,
         on_epoch,
         devices,
-        sampler: Sampler::new(LOOK_EVERY),
+        sampler: Sampler::new(plan.telemetry, &instruments),
         measured,
         writer,
         storage,
@@ -150,6 +151,7 @@ pub(super) fn run(
         (Ok(()) | Err(Cut::Failed), None) => Ending::Complete,
     };
     measured.series = runner.sampler.series();
+    measured.series.load = (!moves_nothing(plan)).then(|| shared.drivers.load());
     let broken = tally.evidence.as_ref().and_then(|evidence| {
         let path = plan.transport.path;
         fallback::broken_demand(plan.require_gds, path, evidence, tally.reads)
@@ -179,7 +181,7 @@ struct Runner<'a> {
     distributions: &'a mut Distributions,
     on_epoch: OnEpoch<'a>,
     devices: BlockDevices,
-    sampler: Sampler,
+    sampler: Sampler<'a>,
     measured: RunMeasured,
     writer: Option<Writer<'a>>,
     storage: &'a dyn Storage,
@@ -271,7 +273,7 @@ impl Runner<'_> {
             return Err(Cut::Failed);
         }
         loop {
-            match self.crew.shared.wait(LOOK_EVERY) {
+            match self.crew.shared.wait(self.plan.telemetry.tick()) {
                 None if self.surroundings.stop.is_stopped() => return Err(self.abort()),
                 None => {}
                 Some(_) => break,
@@ -295,7 +297,7 @@ impl Runner<'_> {
             return Err(Cut::Stopped);
         }
         let first = self.reading();
-        self.sample(&first);
+        self.sample(&first, false);
         let steps = phase.steps;
         // A read that was left over from the epoch before may have failed since.
         if !self.crew.shared.begin(source, phase) {
@@ -329,10 +331,12 @@ impl Runner<'_> {
         let mut last = first;
         let mut went = Ok(());
         loop {
-            let halt = self.crew.shared.wait(LOOK_EVERY);
+            let halt = self.crew.shared.wait(self.plan.telemetry.tick());
             let now = self.reading();
             waiting += self.divide(&last, &now);
-            self.sample(&now);
+            if halt.is_some() || self.sampler.is_due(now.now) {
+                self.sample(&now, halt.is_some());
+            }
             last = now;
             match halt {
                 Some(Halt::PhaseOver) => return (last, waiting, went),
@@ -383,8 +387,8 @@ impl Runner<'_> {
         (self.on_epoch)(measured, self.distributions, phase.last.now);
     }
 
-    /// Gives the sampler its look.
-    fn sample(&mut self, now: &Reading) {
+    /// Gives the sampler its look, a last one when a phase `is_over`.
+    fn sample(&mut self, now: &Reading, is_over: bool) {
         let counters = Counters {
             bytes: now.bytes,
             in_flight: now.in_flight,
@@ -393,7 +397,10 @@ impl Runner<'_> {
                 .device
                 .map(|device| device.read_bytes + device.written_bytes),
         };
-        self.sampler.look(now.now, counters);
+        match is_over {
+            false => self.sampler.look(now.now, counters),
+            true => self.sampler.last_look(now.now, counters),
+        }
     }
 
     /// Drops the files from the page cache if the run is to be cold, and looks what is there.

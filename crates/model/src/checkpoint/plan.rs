@@ -10,6 +10,7 @@ use super::scale::Scaling;
 use super::workload::Mode;
 use crate::location::Location;
 use crate::path::PathKind;
+use crate::telemetry::Telemetry;
 use crate::transport::{DeviceId, Transport};
 use crate::warning::Warning;
 
@@ -108,6 +109,10 @@ pub struct CheckpointPlan {
     /// their routes and no others.
     #[serde(default)]
     pub cufile_stats: Option<u8>,
+    /// Seconds between two looks at devices, host, network and GPUs; `null` without any.
+    #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
+    #[schemars(with = "Option<f64>")]
+    pub telemetry: Telemetry,
     /// Free bytes of the directories' file systems together, where storage was looked at.
     pub free_bytes: Option<u64>,
     /// Bytes the run leaves on storage at its fullest.

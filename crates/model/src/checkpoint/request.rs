@@ -9,6 +9,7 @@ use super::workload::{CheckpointWorkload, Mode};
 use crate::location::Location;
 use crate::path::PathKind;
 use crate::shell::shell_word;
+use crate::telemetry::Telemetry;
 use crate::transport::{DeviceId, EngineChoice, Pages, Threading};
 
 /// What was asked of a checkpoint run. `None` leaves a value to the workload, then to the
@@ -59,6 +60,9 @@ pub struct CheckpointRequest {
     /// How threads wait, and where they and their buffers are.
     #[serde(default)]
     pub threading: Threading,
+    /// How often what is around the run is looked at.
+    #[serde(default = "Telemetry::off")]
+    pub telemetry: Telemetry,
     /// Streams of each rank; `None` takes the profile's.
     pub streams: Option<u32>,
     /// Bytes of one transfer.
@@ -179,6 +183,7 @@ impl CheckpointRequest {
             require_gds: false,
             cufile_stats: None,
             threading: Threading::default(),
+            telemetry: Telemetry::default(),
             streams: None,
             chunk_bytes: None,
             overlap_step_seconds: None,

@@ -398,6 +398,7 @@ fn assemble(
         verify: request.verify,
         require_gds: request.require_gds,
         cufile_stats: request.cufile_stats,
+        telemetry: request.telemetry,
         free_bytes: space::free(facts),
         peak_bytes: total_bytes.saturating_mul(counts.peak()),
         buffer_bytes: save.buffer_bytes().max(restore.buffer_bytes()) + content.source_bytes,

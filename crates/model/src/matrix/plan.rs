@@ -13,6 +13,7 @@ use crate::location::Location;
 use crate::operation::{Direction, Operation};
 use crate::path::{EngineKind, PathKind};
 use crate::placement::{CpuList, Placement};
+use crate::telemetry::Telemetry;
 use crate::transport::{DeviceId, EngineChoice, Pages, Transport};
 use crate::warning::Warning;
 
@@ -174,6 +175,10 @@ pub struct MatrixPlan {
     /// Where threads and their buffers are.
     #[serde(default)]
     pub placement: Placement,
+    /// Seconds between two looks at devices, host, network and GPUs; `null` without any.
+    #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
+    #[schemars(with = "Option<f64>")]
+    pub telemetry: Telemetry,
     /// Share of reads in percent in a mixed run.
     pub read_percent: Option<u8>,
     /// The data folders.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::choice::{CacheState, Fill, Fsync, IoSize, PathChoice, Span};
 use crate::operation::{Direction, Operation};
 use crate::path::MemoryKind;
+use crate::telemetry::Telemetry;
 use crate::transport::{DeviceId, EngineChoice, Pages, Threading};
 use crate::units::ByteSize;
 
@@ -173,6 +174,8 @@ pub struct MatrixRequest {
     pub open_direct: bool,
     /// How threads wait, and where they and their buffers are.
     pub threading: Threading,
+    /// How often what is around the run is looked at.
+    pub telemetry: Telemetry,
     /// Whether what is read is compared with the pattern.
     pub verify: bool,
     /// Seed of random offsets and of the pattern.
@@ -242,6 +245,7 @@ impl MatrixRequest {
             register: true,
             open_direct: true,
             threading: Threading::default(),
+            telemetry: Telemetry::default(),
             verify: false,
             seed: 0,
             unaligned: false,

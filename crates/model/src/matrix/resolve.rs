@@ -123,6 +123,7 @@ fn plan(request: &MatrixRequest, decided: Decided) -> MatrixPlan {
         require_direct: request.require_direct,
         open_direct: request.open_direct,
         placement: decided.placement,
+        telemetry: request.telemetry,
         read_percent: request.read_percent,
         folders: decided.table.folders,
         files: decided.table.files,

@@ -10,6 +10,7 @@ use super::profile::{BlockEnd, Profile};
 use super::request::StorageKind;
 use super::workload::{DataFormat, ParquetColumn, Shuffle};
 use crate::location::Location;
+use crate::telemetry::Telemetry;
 use crate::transport::Transport;
 
 /// A training run with every number decided.
@@ -75,6 +76,10 @@ pub struct TrainPlan {
     /// their routes and no others.
     #[serde(default)]
     pub cufile_stats: Option<u8>,
+    /// Seconds between two looks at devices, host, network and GPUs; `null` without any.
+    #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
+    #[schemars(with = "Option<f64>")]
+    pub telemetry: Telemetry,
     /// Whether the times of every step are kept.
     pub keep_step_times: bool,
     /// Estimated bytes of memory the run needs.

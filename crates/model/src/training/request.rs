@@ -10,6 +10,7 @@ use super::distribution::Distribution;
 use super::profile::Profile;
 use crate::location::Location;
 use crate::path::PathKind;
+use crate::telemetry::Telemetry;
 use crate::transport::{DeviceId, EngineChoice, Pages, Threading};
 
 /// Reading workers that one accelerator may have: more than any host has CPUs for.
@@ -81,6 +82,8 @@ pub struct TrainRequest {
     pub cufile_stats: Option<u8>,
     /// `--wait`, `--numa` and `--cpus`.
     pub threading: Threading,
+    /// How often what is around the run is looked at.
+    pub telemetry: Telemetry,
     /// `--cold`.
     pub cold: bool,
     /// `--storage`.

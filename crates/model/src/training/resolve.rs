@@ -111,10 +111,8 @@ impl Resolver<'_> {
         let (storage, path) = self.path();
         let of_files = self.split(profile);
         let (accelerators, read_threads) = (of_files.accelerators, of_files.read_threads);
-        let epochs = self.positive(
-            "--epochs (train.epochs)",
-            request.epochs.unwrap_or(workload.train.epochs),
-        );
+        let epochs = request.epochs.unwrap_or(workload.train.epochs);
+        let epochs = self.positive("--epochs (train.epochs)", epochs);
         let runs = self.runs();
         if let Some(threads) = request.threads {
             self.positive("--threads", threads);
@@ -169,6 +167,7 @@ impl Resolver<'_> {
             cold: request.cold && storage == StorageKind::Real,
             require_gds: request.require_gds,
             cufile_stats: request.cufile_stats,
+            telemetry: request.telemetry,
             keep_step_times: request.keep_step_times,
             memory_bytes: 0,
             data,

@@ -13,7 +13,7 @@ use super::{gib, mark};
 use crate::document::{Cell, Column, Document, Facts, Quantity, Section, Table, ended};
 use crate::records::Records;
 use crate::series::{Distribution, Series};
-use crate::storage;
+use crate::{around, storage};
 
 /// The unit of throughput.
 const GIB_S: (&str, u64) = ("GiB/s", 1 << 30);
@@ -81,6 +81,7 @@ pub fn document(report: &CheckpointReport) -> Document {
         }
     }
     averages(&mut document, report);
+    around::section(&mut document, &report.series);
     document.warn(&report.warnings);
     let mut alone = report.clone();
     alone.results.saves.clear();

@@ -11,7 +11,7 @@ use crate::document::{Cell, Column, Document, Facts, Quantity, Table};
 use crate::numbers::percent;
 use crate::records::Records;
 use crate::series::{Distribution, Series};
-use crate::storage;
+use crate::{around, storage};
 
 /// The unit of throughput.
 const MIB_S: (&str, u64) = ("MiB/s", 1 << 20);
@@ -82,6 +82,7 @@ pub fn document(report: &TrainReport) -> Document {
     throughput(report, &mut section.facts);
     between_epochs(report, &mut section.facts);
     cost(report, &mut section.facts);
+    around::section(&mut document, &report.series);
     document.warn(&report.warnings);
     let mut alone = report.clone();
     alone.results.epochs.clear();

@@ -18,6 +18,7 @@ use stormlp_model::facts::HostFacts;
 use stormlp_model::report::{AnyReport, Ending, Head, ReportKind};
 use stormlp_model::tag::{self, Tag, Tags};
 use stormlp_report::comparison::{Comparison, Named};
+use stormlp_model::telemetry::Telemetry;
 use stormlp_report::document::Document;
 use stormlp_report::html::{self, Sheet};
 use stormlp_report::matrix::{Columns, gdsio_lines};
@@ -71,6 +72,11 @@ pub(crate) struct OutputArgs {
     /// Say something of the run, saved in its report, which `stormlp report --tag` finds; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     tag: Vec<Tag>,
+
+    /// How often devices, host, network and GPUs are looked at, from 10ms to 60s; or `off`
+    /// [default: 100ms]
+    #[arg(long, value_name = "INTERVAL")]
+    telemetry: Option<Telemetry>,
 }
 
 /// Which columns the table of a matrix has.
@@ -123,6 +129,11 @@ impl OutputArgs {
         let shared =
             |folder: &PathBuf| file_system(folder).is_some_and(|found| data.contains(&found));
         all.into_iter().flatten().filter(shared).collect()
+    }
+
+    /// How often what is around the run is looked at.
+    pub(crate) fn telemetry(&self) -> Telemetry {
+        self.telemetry.unwrap_or_default()
     }
 
     /// Prints a plan in place of a result. Of a `closed` one it matters where results would go.

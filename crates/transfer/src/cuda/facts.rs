@@ -58,6 +58,14 @@ fn facts(ordinal: i32) -> Result<AcceleratorFacts, TransferError> {
     })
 }
 
+/// The PCI address of the device with the number `index`; `None` without CUDA or such a device.
+pub(crate) fn pci_address_of(index: u32) -> Option<String> {
+    if !present() || result::init().is_err() {
+        return None;
+    }
+    pci_address(result::device::get(i32::try_from(index).ok()?).ok()?)
+}
+
 /// The device's address on the PCI bus as sysfs spells it.
 fn pci_address(device: sys::CUdevice) -> Option<String> {
     let mut text = [0u8; 32];

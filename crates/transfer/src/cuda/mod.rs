@@ -21,6 +21,7 @@ use crate::environment;
 use crate::error::TransferError;
 
 pub use device::CudaDevice;
+pub(crate) use facts::pci_address_of;
 pub use facts::{devices, driver_version};
 pub use pins::Pins;
 pub use stream::Stream;

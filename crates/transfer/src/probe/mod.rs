@@ -17,7 +17,7 @@ mod signature;
 mod storage;
 mod system;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod uring;
 
 use std::path::Path;

@@ -298,6 +298,7 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
         require_gds: args.transfers.require_gds,
         cufile_stats: args.transfers.cufile_stats,
         threading,
+        telemetry: args.output.telemetry(),
         streams: args.transfers.streams,
         chunk_bytes: args.transfers.chunk_size.map(ByteSize::bytes),
         overlap_step_seconds: args.order.overlap,

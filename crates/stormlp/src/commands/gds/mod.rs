@@ -80,6 +80,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let saved = args.resume.as_deref().map(Saved::read).transpose()?;
     let mut request = args::request(args.matrix, args.files, args.devices, &args.threads)?;
     request.resumes = saved.is_some();
+    request.telemetry = args.output.telemetry();
     let facts = host_facts(&request, session)?;
     let plan = plan(&request, &facts)?;
     if args.dry_run {

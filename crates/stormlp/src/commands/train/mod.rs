@@ -154,6 +154,7 @@ fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, Failure> {
     let mut request = args::request(&args.workload, &args.data, &args.read)?;
     let ends_there = request.path.is_some_and(PathKind::ends_in_accelerator);
     request.threading = args.threads.threading(ends_there)?;
+    request.telemetry = args.output.telemetry();
     if request.transfer_size.is_some() && workload.dataset.format != DataFormat::Tfrecord {
         return Err(Failure::usage(format!(
             "--transfer-size has no effect on {} files: it is for tfrecord",

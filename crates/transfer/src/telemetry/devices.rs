@@ -1,61 +1,11 @@
-//! What a run costs the host, and what the block layer saw of it.
+//! What the block layer counts of the devices below the files of a run.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use derive_more::Add;
 use serde::{Deserialize, Serialize};
-
-/// CPU time, in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct CpuTimes {
-    /// In user mode.
-    pub user_seconds: f64,
-    /// In the kernel, workers of io_uring included.
-    pub system_seconds: f64,
-}
-
-impl CpuTimes {
-    /// CPU time of this process so far, all threads.
-    pub fn of_process() -> Self {
-        let usage = usage();
-        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
-        Self {
-            user_seconds: seconds(usage.ru_utime),
-            system_seconds: seconds(usage.ru_stime),
-        }
-    }
-
-    /// What was spent since `earlier`.
-    #[must_use]
-    pub fn since(self, earlier: Self) -> Self {
-        Self {
-            user_seconds: (self.user_seconds - earlier.user_seconds).max(0.0),
-            system_seconds: (self.system_seconds - earlier.system_seconds).max(0.0),
-        }
-    }
-
-    /// User and system together.
-    pub fn total_seconds(self) -> f64 {
-        self.user_seconds + self.system_seconds
-    }
-}
-
-/// Resource usage of this process as the kernel counts it.
-fn usage() -> libc::rusage {
-    // SAFETY: rusage is plain integers, for which all zeroes is a value; the kernel fills it in.
-    unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
-        usage
-    }
-}
-
-/// The largest resident set this process has had, in bytes.
-pub fn peak_rss_bytes() -> u64 {
-    (usage().ru_maxrss as u64) << 10
-}
 
 /// What the block layer counted for a device since it appeared
 /// (`Documentation/block/stat.rst` of the kernel).
@@ -152,14 +102,23 @@ impl BlockDevice {
         // The queue belongs to the whole disk; a partition's own counters hold no queue time on
         // every kernel, so the disk's are read.
         let is_partition = folder.join("partition").exists();
-        let folder: PathBuf = if is_partition {
-            folder.parent()?.into()
+        Self::in_folder(if is_partition {
+            folder.parent()?
         } else {
-            folder
-        };
-        let name = folder.file_name()?.to_string_lossy().into_owned();
+            &folder
+        })
+    }
+
+    /// The device that the kernel calls `name`.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        // A slash of a name is an exclamation mark in sysfs.
+        Self::in_folder(&Path::new("/sys/class/block").join(name.replace('/', "!")))
+    }
+
+    /// The device that sysfs describes in `folder`.
+    fn in_folder(folder: &Path) -> Option<Self> {
         Some(Self {
-            name,
+            name: folder.file_name()?.to_string_lossy().replace('!', "/"),
             stat: File::open(folder.join("stat")).ok()?,
         })
     }
@@ -219,17 +178,6 @@ mod tests {
         assert_eq!((counters.writes, counters.written_bytes), (20, 4096 * 512));
         assert_eq!((counters.busy_ms, counters.queued_ms), (30, 40));
         assert_eq!(DeviceCounters::parse("1 2 3"), None);
-    }
-
-    #[test]
-    fn spinning_costs_cpu_time() {
-        let start = CpuTimes::of_process();
-        let mut x = 1u64;
-        while CpuTimes::of_process().since(start).total_seconds() < 0.002 {
-            x = std::hint::black_box(x.wrapping_mul(3));
-        }
-        assert!(CpuTimes::of_process().total_seconds() > start.total_seconds());
-        assert!(peak_rss_bytes() > 1 << 20);
     }
 
     #[test]

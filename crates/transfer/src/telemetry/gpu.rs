@@ -1,0 +1,262 @@
+//! What NVIDIA's management library (NVML) tells of GPUs: utilisation, and bytes over PCIe and
+//! NVLink. It comes with the driver and is opened at run time.
+
+use std::ffi::CString;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use nvml_wrapper_sys::bindings as nvml;
+use nvml_wrapper_sys::bindings::field_id;
+
+use crate::cuda;
+
+/// The library as the driver installs it.
+const LIBRARY: &str = "libnvidia-ml.so.1";
+/// NVML means utilisation over up to a second, and each question goes to the driver.
+const SELDOM: Duration = Duration::from_secs(1);
+/// Counts of bytes by their numbers in NVML, and the bytes of one count. Received and sent are as
+/// the GPU sees them; NVLink counts in KiB.
+const COUNTS: [(u32, f64); 4] = [
+    (field_id::NVML_FI_DEV_PCIE_COUNT_RX_BYTES, 1.0),
+    (field_id::NVML_FI_DEV_PCIE_COUNT_TX_BYTES, 1.0),
+    (field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, 1024.0),
+    (field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, 1024.0),
+];
+/// The sum over all links of a GPU (`nvmlDeviceGetFieldValues`).
+const ALL_LINKS: u32 = u32::MAX;
+/// Numbers read of a GPU: its utilisation, then the counts.
+pub(super) const VALUES: usize = 1 + COUNTS.len();
+
+/// GPUs, followed through one opened library.
+pub(super) struct Gpus {
+    library: nvml::NvmlLib,
+    devices: Vec<Gpu>,
+    read_at: Mutex<Option<Instant>>,
+}
+
+struct Gpu {
+    name: String,
+    handle: nvml::nvmlDevice_t,
+}
+
+// SAFETY: NVML may be called from any thread at any time (its documentation, "NVML is
+// thread-safe"), and handles are numbers of the library that stay good until it is shut down.
+unsafe impl Send for Gpus {}
+// SAFETY: as above.
+unsafe impl Sync for Gpus {}
+
+impl std::fmt::Debug for Gpus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
+impl Gpus {
+    /// The GPUs that CUDA numbers so; `None` where NVML does not know them.
+    pub(super) fn open(indices: impl IntoIterator<Item = u32>) -> Option<Self> {
+        let known = indices
+            .into_iter()
+            .filter_map(|index| Some((format!("cuda:{index}"), cuda::pci_address_of(index)?)));
+        let known: Vec<(String, String)> = known.collect();
+        (!known.is_empty()).then(|| Self::through(Path::new(LIBRARY), &known))?
+    }
+
+    /// GPUs by names of ours and their PCI addresses, through the library at `path`.
+    fn through(path: &Path, gpus: &[(String, String)]) -> Option<Self> {
+        // SAFETY: the initialisers of the driver's library have no conditions; whoever can put
+        // another library in its place can run code as this user anyway.
+        let library = unsafe { nvml::NvmlLib::new(path) }.ok()?;
+        let has_all = library.nvmlInit_v2.is_ok()
+            && library.nvmlShutdown.is_ok()
+            && library.nvmlDeviceGetHandleByPciBusId_v2.is_ok()
+            && library.nvmlDeviceGetUtilizationRates.is_ok()
+            && library.nvmlDeviceGetFieldValues.is_ok();
+        // SAFETY: the function is there, and takes nothing.
+        if !has_all || !succeeded(unsafe { library.nvmlInit_v2() }) {
+            return None;
+        }
+        // From here on it is shut down when dropped.
+        let mut opened = Self {
+            library,
+            devices: Vec::new(),
+            read_at: Mutex::new(None),
+        };
+        for (name, address) in gpus {
+            let handle = opened.handle(address)?;
+            let name = name.clone();
+            opened.devices.push(Gpu { name, handle });
+        }
+        Some(opened)
+    }
+
+    fn handle(&self, address: &str) -> Option<nvml::nvmlDevice_t> {
+        let address = CString::new(address).ok()?;
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the string ends with a zero and outlives the call; the handle is written to.
+        let returned = unsafe {
+            self.library
+                .nvmlDeviceGetHandleByPciBusId_v2(address.as_ptr(), &raw mut handle)
+        };
+        succeeded(returned).then_some(handle)
+    }
+
+    /// What the GPUs are called.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.devices.iter().map(|gpu| gpu.name.as_str())
+    }
+
+    /// The numbers of each GPU, at most once a second unless they are wanted `now`; what is not
+    /// read, or not told, is no number.
+    pub(super) fn read(&self, now: bool) -> Vec<[f64; VALUES]> {
+        let unread = [f64::NAN; VALUES];
+        let is_due = self.read_at.lock().is_ok_and(|mut last| {
+            let due = now || last.is_none_or(|last| last.elapsed() >= SELDOM);
+            *last = if due { Some(Instant::now()) } else { *last };
+            due
+        });
+        let gpus = self.devices.iter();
+        gpus.map(|gpu| if is_due { self.numbers(gpu) } else { unread })
+            .collect()
+    }
+
+    fn numbers(&self, gpu: &Gpu) -> [f64; VALUES] {
+        let mut numbers = [f64::NAN; VALUES];
+        let mut rates = nvml::nvmlUtilization_t { gpu: 0, memory: 0 };
+        // SAFETY: the handle came from this library, which writes the two numbers.
+        let returned = unsafe {
+            self.library
+                .nvmlDeviceGetUtilizationRates(gpu.handle, &raw mut rates)
+        };
+        if succeeded(returned) {
+            numbers[0] = f64::from(rates.gpu) / 100.0;
+        }
+        // SAFETY: plain numbers, and a union of numbers: all zeroes is a value.
+        let mut fields: [nvml::nvmlFieldValue_t; COUNTS.len()] = unsafe { std::mem::zeroed() };
+        for (field, (id, _)) in fields.iter_mut().zip(COUNTS) {
+            field.fieldId = id;
+            // Fields of PCIe have no scope.
+            let is_link = id == field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX
+                || id == field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX;
+            field.scopeId = if is_link { ALL_LINKS } else { 0 };
+        }
+        // SAFETY: as many fields as are told, which the library fills in.
+        let returned = unsafe {
+            self.library.nvmlDeviceGetFieldValues(
+                gpu.handle,
+                fields.len() as i32,
+                fields.as_mut_ptr(),
+            )
+        };
+        if succeeded(returned) {
+            for ((number, field), (_, bytes)) in numbers[1..].iter_mut().zip(&fields).zip(COUNTS) {
+                *number = value(field).map_or(f64::NAN, |count| count * bytes);
+            }
+        }
+        numbers
+    }
+}
+
+impl Drop for Gpus {
+    fn drop(&mut self) {
+        // SAFETY: initialised once in `through`; no handle is used after this.
+        unsafe { self.library.nvmlShutdown() };
+    }
+}
+
+fn succeeded(returned: nvml::nvmlReturn_t) -> bool {
+    returned == nvml::nvmlReturn_enum_NVML_SUCCESS
+}
+
+/// The number of a field, by the type that the library says it has.
+fn value(field: &nvml::nvmlFieldValue_t) -> Option<f64> {
+    if !succeeded(field.nvmlReturn) {
+        return None;
+    }
+    // SAFETY: the library says which member of the union it wrote, and all of them are numbers.
+    unsafe {
+        match field.valueType {
+            nvml::nvmlValueType_enum_NVML_VALUE_TYPE_DOUBLE => Some(field.value.dVal),
+            nvml::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT => {
+                Some(f64::from(field.value.uiVal))
+            }
+            nvml::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG => {
+                Some(field.value.ulVal as f64)
+            }
+            nvml::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG_LONG => {
+                Some(field.value.ullVal as f64)
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// A library in C that counts up: NVLink is not supported by its GPU.
+    const DOUBLE: &str = r#"
+        #include <string.h>
+        typedef struct { unsigned id, scope; long long stamp, latency; int type, returned;
+                         union { double d; unsigned long long u; } value; } field;
+        static unsigned long long bytes = 1000;
+        int nvmlInit_v2(void) { return 0; }
+        int nvmlShutdown(void) { return 0; }
+        int nvmlDeviceGetHandleByPciBusId_v2(const char *address, void **handle) {
+            if (strcmp(address, "0000:3b:00.0")) return 6;
+            *handle = &bytes;
+            return 0;
+        }
+        int nvmlDeviceGetUtilizationRates(void *handle, unsigned *rates) {
+            rates[0] = 40; rates[1] = 7;
+            return 0;
+        }
+        int nvmlDeviceGetFieldValues(void *handle, int count, field *fields) {
+            for (int i = 0; i < count; i++) {
+                int link = fields[i].id == 138 || fields[i].id == 139;
+                fields[i].returned = link && fields[i].scope == 0xffffffffu ? 3 : 0;
+                fields[i].type = 3;
+                fields[i].value.u = bytes += fields[i].id == 197 ? 20 : 10;
+            }
+            return 0;
+        }
+    "#;
+
+    #[test]
+    fn numbers_of_a_gpu_are_read_and_what_it_lacks_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("nvml.c");
+        let library = folder.path().join(LIBRARY);
+        std::fs::write(&source, DOUBLE).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler
+            .args(["-shared", "-fPIC", "-o"])
+            .args([&library, &source]);
+        if !compiler.status().is_ok_and(|status| status.success()) {
+            println!("skipped: there is no C compiler");
+            return;
+        }
+        let gpu = |address: &str| [("cuda:0".to_string(), address.to_string())];
+        assert!(
+            Gpus::through(&library, &gpu("0000:af:00.0")).is_none(),
+            "no such GPU"
+        );
+        let gpus = Gpus::through(&library, &gpu("0000:3b:00.0")).unwrap();
+        assert_eq!(gpus.names().collect::<Vec<_>>(), ["cuda:0"]);
+        let [share, received, sent, nvlink_received, nvlink_sent] = gpus.read(false)[0];
+        assert_eq!((share, received, sent), (0.4, 1010.0, 1030.0));
+        assert!(nvlink_received.is_nan() && nvlink_sent.is_nan());
+        assert!(gpus.read(false)[0][0].is_nan(), "a second is not over");
+        assert_eq!(gpus.read(true)[0][0], 0.4);
+    }
+
+    #[test]
+    fn without_the_library_nothing_is_followed() {
+        let gpu = [("cuda:0".to_string(), "0000:3b:00.0".to_string())];
+        assert!(Gpus::through(Path::new("libno-such.so.1"), &gpu).is_none());
+        assert!(Gpus::open([]).is_none());
+    }
+}

@@ -1,0 +1,86 @@
+//! What a run costs the host, and what the block layer saw of it.
+
+mod devices;
+mod gpu;
+mod host;
+mod instruments;
+mod network;
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+pub use devices::{BlockDevice, BlockDevices, DeviceCounters};
+pub use instruments::Instruments;
+
+/// CPU time, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct CpuTimes {
+    /// In user mode.
+    pub user_seconds: f64,
+    /// In the kernel, workers of io_uring included.
+    pub system_seconds: f64,
+}
+
+impl CpuTimes {
+    /// CPU time of this process so far, all threads.
+    pub fn of_process() -> Self {
+        let usage = usage();
+        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
+        Self {
+            user_seconds: seconds(usage.ru_utime),
+            system_seconds: seconds(usage.ru_stime),
+        }
+    }
+
+    /// What was spent since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            user_seconds: (self.user_seconds - earlier.user_seconds).max(0.0),
+            system_seconds: (self.system_seconds - earlier.system_seconds).max(0.0),
+        }
+    }
+
+    /// User and system together.
+    pub fn total_seconds(self) -> f64 {
+        self.user_seconds + self.system_seconds
+    }
+}
+
+/// CPU seconds of the thread that asks, to the nanosecond.
+pub fn thread_cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+/// Resource usage of this process as the kernel counts it.
+fn usage() -> libc::rusage {
+    // SAFETY: rusage is plain integers, for which all zeroes is a value; the kernel fills it in.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        usage
+    }
+}
+
+/// The largest resident set this process has had, in bytes.
+pub fn peak_rss_bytes() -> u64 {
+    (usage().ru_maxrss as u64) << 10
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spinning_costs_cpu_time() {
+        let start = CpuTimes::of_process();
+        let mut x = 1u64;
+        while CpuTimes::of_process().since(start).total_seconds() < 0.002 {
+            x = std::hint::black_box(x.wrapping_mul(3));
+        }
+        assert!(CpuTimes::of_process().total_seconds() > start.total_seconds());
+        assert!(peak_rss_bytes() > 1 << 20);
+    }
+}
