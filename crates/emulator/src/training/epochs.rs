@@ -71,6 +71,24 @@ pub(super) struct RunMeasured {
     pub(super) devices: Vec<String>,
 }
 
+impl RunMeasured {
+    /// Nothing yet.
+    fn begun(backing: Backing, devices: Vec<String>) -> Self {
+        Self {
+            report: RunReport {
+                started_unix_seconds: unix_seconds(),
+                ..RunReport::default()
+            },
+            ending: Ending::Unfinished,
+            steps: Vec::new(),
+            series: Series::default(),
+            evidence: None,
+            backing,
+            devices,
+        }
+    }
+}
+
 /// Distributions over any number of epochs and runs, which take no more memory than one.
 #[derive(Debug, Default)]
 pub(super) struct Distributions {
@@ -116,18 +134,7 @@ pub(super) fn run(
     let devices = storage.devices(watched.as_slice());
     let gpu = plan.transport.device.and_then(DeviceId::cuda_index);
     let instruments = Instruments::around(watched, gpu, plan.telemetry);
-    let measured = RunMeasured {
-        report: RunReport {
-            started_unix_seconds: unix_seconds(),
-            ..RunReport::default()
-        },
-        ending: Ending::Unfinished,
-        steps: Vec::new(),
-        series: Series::default(),
-        evidence: None,
-        backing: crew.backing,
-        devices: devices.names(),
-    };
+    let measured = RunMeasured::begun(crew.backing, devices.names());
     let mut runner = Runner {
         plan,
         surroundings,

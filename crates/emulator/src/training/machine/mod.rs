@@ -25,6 +25,10 @@ mod interleave;
 #[cfg(test)]
 mod late_tests;
 mod loader;
+mod phase;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod scripted;
 mod tally;
 mod workers;
 
@@ -34,6 +38,7 @@ use std::collections::{BinaryHeap, VecDeque};
 pub use client::ClientWork;
 pub use interleave::{Interleave, InterleaveConfig};
 pub use loader::{Came, Cursor, Fetch, Landed, LaneRead, Loader, RowGroups, Share, Unit};
+pub use phase::{Pace, PhaseSpec};
 pub use tally::{BlockTally, StepHistograms, StepTimes, Waits};
 pub use workers::{Leftover, Workers, WorkersConfig};
 
@@ -51,57 +56,6 @@ pub struct ReadRequest {
     pub phase: u32,
     /// Lane and content.
     pub read: LaneRead,
-}
-
-/// Draws of a duration: constant, or anew at each step.
-pub enum Pace {
-    /// The same every time.
-    Constant(Nanos),
-    /// Whatever the closure says.
-    Drawn(Box<dyn FnMut() -> Nanos + Send>),
-}
-
-impl Pace {
-    fn draw(&mut self) -> Nanos {
-        match self {
-            Self::Constant(nanos) => *nanos,
-            Self::Drawn(draw) => draw(),
-        }
-    }
-}
-
-impl std::fmt::Debug for Pace {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Constant(nanos) => write!(f, "Constant({nanos} ns)"),
-            Self::Drawn(_) => f.write_str("Drawn"),
-        }
-    }
-}
-
-/// One epoch's training, or one evaluation.
-#[derive(Debug)]
-pub struct PhaseSpec {
-    /// Steps of each accelerator.
-    pub steps: u64,
-    /// Whether a barrier ends each step (training) or not (evaluation).
-    pub barrier: bool,
-    /// Whether a block ends only after one more batch was waited for.
-    pub fetch_after_last: bool,
-    /// Steps at the start of each block that AU leaves out.
-    pub exclude_start_steps: u64,
-    /// Steps at the end of the phase that AU leaves out.
-    pub exclude_end_steps: u64,
-    /// Steps between checkpoints; each splits the block.
-    pub checkpoint_steps: Option<u64>,
-    /// Compute time of each step.
-    pub compute: Pace,
-    /// Preprocessing of each sample in the reading worker.
-    pub preprocess: Pace,
-    /// What the official client does with samples and steps.
-    pub client: ClientWork,
-    /// What each accelerator's loader has to go through.
-    pub shares: Vec<Share>,
 }
 
 /// Why the machine stands still.
@@ -597,23 +551,5 @@ impl Machine {
     /// The phase's histograms.
     pub fn histograms(&self) -> &StepHistograms {
         &self.histograms
-    }
-}
-
-impl PhaseSpec {
-    /// A phase without steps, barriers or compute.
-    pub(in crate::training) fn nothing() -> Self {
-        Self {
-            steps: 0,
-            barrier: false,
-            fetch_after_last: false,
-            exclude_start_steps: 0,
-            exclude_end_steps: 0,
-            checkpoint_steps: None,
-            compute: Pace::Constant(0),
-            preprocess: Pace::Constant(0),
-            client: ClientWork::default(),
-            shares: Vec::new(),
-        }
     }
 }
