@@ -3,8 +3,8 @@
 
 #![forbid(unsafe_code)]
 
-pub mod chart;
 mod around;
+pub mod chart;
 pub mod checkpoint;
 pub mod comparison;
 pub mod csv;

@@ -13,16 +13,10 @@ use std::path::{Path, PathBuf};
 use std::slice;
 
 use anyhow::Context;
-<<<<<<< HEAD
 use clap::Args;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::report::{AnyReport, Ending, Head, ReportKind};
 use stormlp_model::tag::{self, Tag, Tags};
-use stormlp_report::comparison::{Comparison, Named};
-=======
-use clap::{Args, ValueEnum};
-use stormlp_model::report::{AnyReport, Ending, ReportKind};
->>>>>>> 014d85c (Keep files and functions to their limits, and describe telemetry in the schema)
 use stormlp_model::telemetry::Telemetry;
 use stormlp_report::comparison::{Comparison, Named};
 use stormlp_report::document::Document;
