@@ -1,23 +1,31 @@
 //! Pages of small reports: as they were, whole, and without a word that could steer a browser.
 
 use stormlp_model::histogram::LatencyHistogram;
+use stormlp_model::matrix::MatrixReport;
+use stormlp_model::report::{NamedSeries, Series};
 
 use super::*;
 
 const NASTY: &str =
     "</style></title><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u{202e}&amp;";
 
-fn reports() -> [(&'static str, AnyReport); 3] {
-    let mut matrix = matrix::tests::sample_report();
+/// A matrix in which every cell has this many latencies.
+fn with_latencies(mut matrix: MatrixReport, count: u64) -> AnyReport {
     let mut histogram = LatencyHistogram::new();
-    (1..=2000).for_each(|us| histogram.record_ns(us * 700));
+    (1..=count).for_each(|us| histogram.record_ns(us * 700));
+    let saved = histogram.to_base64();
     for cell in &mut matrix.results.cells {
         if let Some(numbers) = &mut cell.measurement {
-            numbers.latency_histogram = histogram.to_base64();
+            numbers.latency_histogram.clone_from(&saved);
         }
     }
+    matrix.into()
+}
+
+fn reports() -> [(&'static str, AnyReport); 3] {
+    let matrix = matrix::tests::sample_report();
     [
-        ("gds", matrix.into()),
+        ("gds", with_latencies(matrix, 2000)),
         ("train", training::tests::sample_report().into()),
         ("checkpoint", checkpoint::tests::sample_report().into()),
     ]
@@ -123,6 +131,31 @@ fn a_report_without_series_says_what_is_not_drawn() {
 }
 
 const NO_EPOCH: &str = "the report holds no epoch";
+
+#[test]
+fn large_reports_are_pages_that_a_mail_takes() {
+    let full = matrix::tests::full_report();
+    assert_eq!(full.results.cells.len(), 432);
+    let page_of = |report: AnyReport| page(vec![sheet(&report)]);
+    let full = page_of(with_latencies(full, 200_000));
+    // Every combination has its percentile curves, each with all its points.
+    assert_eq!(full.matches(">p99.999</th>").count(), 144);
+    assert!(full.len() < 3 << 20, "{} bytes", full.len());
+
+    let mut hour = training::tests::sample_report();
+    let series = Series {
+        interval_seconds: 3600.0 / 1024.0,
+        interval_bytes: (0..1024u64).map(|n| (n * 7919 % 1000) << 20).collect(),
+        interval_device_bytes: Some((0..1024u64).map(|n| (n * 6101 % 1000) << 20).collect()),
+        interval_in_flight: (0..1024).map(|n| n * 31 % 97).collect(),
+        ..Series::default()
+    };
+    let name = "run 1".to_string();
+    hour.series = vec![NamedSeries { name, series }];
+    let hour = page_of(hour.into());
+    assert!(hour.contains("65 to 128") && hour.contains("Block devices and reads"));
+    assert!(hour.len() < 5 << 20, "{} bytes", hour.len());
+}
 
 #[test]
 fn the_first_chart_stands_alone() {

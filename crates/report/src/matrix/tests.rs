@@ -510,6 +510,22 @@ fn repetitions_unlike_the_others_and_a_near_ceiling_are_told() {
     assert_eq!(kinds(&near), [WarningKind::HarnessBound]);
 }
 
+/// As large as the preset `full`, on paths that run without a GPU: 432 cells.
+pub(crate) fn full_report() -> MatrixReport {
+    let mut request = plain();
+    request.ops = vec![
+        Operation::Read,
+        Operation::Write,
+        Operation::RandRead,
+        Operation::RandWrite,
+    ];
+    let sizes = [4, 128, 256, 512, 1024, 4096, 16_384, 65_536, 131_072];
+    request.io_sizes = sizes.map(|kib| IoSize::fixed(kib << 10)).to_vec();
+    request.threads = vec![1, 4, 16, 32];
+    request.paths = PathChoice::Wanted(vec![PathKind::Cpu, PathKind::CpuGpu, PathKind::PageCache]);
+    report(&request, both)
+}
+
 /// Sizes and threads on two paths.
 pub(crate) fn sample_report() -> MatrixReport {
     let mut request = plain();

@@ -72,10 +72,12 @@ fn how_it_went(report: &TrainReport) -> Group {
         false => "How it went".to_string(),
     });
     let au = of_epochs(report, |epoch| Some(epoch.measures.au_percent.profile));
-    let threshold = report.results.threshold_percent;
+    let target = report.results.threshold_percent;
+    let percent = format!("{target:.1}");
+    let words = format!("{} % to reach", percent.trim_end_matches(".0"));
     let what = "Accelerator utilisation by epoch";
     let chart = Chart::bars(what, "%", au);
-    let limit = |chart: Chart| chart.limit(threshold, format!("{threshold:.0} % to reach"));
+    let limit = |chart: Chart| chart.limit(target, words);
     drawn.add(what, chart.map(limit), NO_EPOCH);
 
     // A rate is that of its whole epoch.
