@@ -88,6 +88,8 @@ fn a_tenth_less_regressed_and_fails_where_that_was_asked_for() {
     assert_eq!(fs::read_to_string(folder.join("c.csv")).unwrap(), csv);
     let page = fs::read_to_string(folder.join("c.md")).unwrap();
     assert!(page.starts_with("### regressed: "), "{page}");
+    let page = stdout(compare(folder, "--format html a1 a2 a3 -- b1 b2 b3").success());
+    assert!(page.starts_with("<!") && page.contains("regressed: "), "{page}");
 }
 
 #[test]
@@ -165,6 +167,7 @@ fn what_cannot_be_read_or_written_is_named_and_nothing_panics() {
         ("a1 nowhere", 4, "nowhere"),
         ("a1", 2, "two sides"),
         ("a1 a2 a3", 2, "two sides"),
+        ("a1 -- a2 --format json", 2, "--format stands behind --"),
         (
             "a1 a2 --export nowhere/c.md",
             4,

@@ -11,6 +11,8 @@ use crate::records::Records;
 
 /// More files are not named one by one.
 const MOST_NAMES: usize = 4;
+/// More figures that differ are counted, and stand with their subjects.
+const MOST_DIFFERENT: usize = 20;
 /// More subjects of one side alone are counted.
 const MOST_UNMATCHED: usize = 8;
 
@@ -156,14 +158,13 @@ impl Comparison {
         }
     }
 
-    /// A section for each subject.
+    /// What differs, where it stands scattered over many subjects; then a section for each subject.
     fn sections(&self, title: &str) -> Vec<Section> {
         let mut sections: Vec<Section> = Vec::new();
+        sections.extend(self.different(title));
         for subject in self.figures.chunk_by(|a, b| a.subject == b.subject) {
-            let named = [title, &subject[0].subject].into_iter();
-            let named: Vec<&str> = named.filter(|part| !part.is_empty()).collect();
             sections.push(Section {
-                title: named.join(": "),
+                title: title_of([title, &subject[0].subject]),
                 table: Some(table(subject)),
                 ..Section::default()
             });
@@ -180,6 +181,48 @@ impl Comparison {
         }
         sections
     }
+
+    /// The figures that differ, the largest change first; `None` where one table holds them all.
+    fn different(&self, title: &str) -> Option<Section> {
+        let called = |one: &&Compared| {
+            matches!(one.verdict, Verdict::Improved | Verdict::Regressed)
+        };
+        let mut different: Vec<&Compared> = self.figures.iter().filter(called).collect();
+        let first = &self.figures.first()?.subject;
+        let scattered = self.figures.iter().any(|one| one.subject != *first);
+        if different.is_empty() || !scattered {
+            return None;
+        }
+        different.sort_by(|a, b| b.change().total_cmp(&a.change()));
+        let mut table = Table::new([
+            Column::words("figure", 0),
+            Column::words("of", 0),
+            Column::numbers("change", 0),
+            Column::words("verdict", 0),
+        ]);
+        for figure in different.iter().take(MOST_DIFFERENT) {
+            let row = vec![
+                figure.figure.into(),
+                figure.subject.as_str().into(),
+                figure.change_percent.map_or("-".to_string(), signed).into(),
+                figure.verdict.words().into(),
+            ];
+            table.row(figure.name.clone(), row);
+        }
+        let left = different.len().saturating_sub(MOST_DIFFERENT);
+        Some(Section {
+            title: title_of([title, "what differs"]),
+            table: Some(table),
+            lines: (left > 0).then(|| format!("and {left} more")).into_iter().collect(),
+            ..Section::default()
+        })
+    }
+}
+
+/// The words of a title that are there.
+fn title_of(parts: [&str; 2]) -> String {
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(": ")
 }
 
 /// The figures of one subject.

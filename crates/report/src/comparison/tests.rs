@@ -136,6 +136,22 @@ fn what_is_not_the_same_work_is_named_with_both_values() {
 }
 
 #[test]
+fn what_differs_comes_first_where_there_are_many_combinations() {
+    let of = |gib: f64| {
+        let mut report = course(gib);
+        let mut other = report.results.cells[0].clone();
+        (other.cell, other.threads) = (1, 16);
+        report.results.cells.push(other);
+        report
+    };
+    let text = shown(&compare(&[of(20.0).into()], &[of(18.0).into()]));
+    let (first, _) = text.split_once("8 threads, depth 1\n").unwrap();
+    assert!(first.contains("what differs") && first.contains("16 threads"), "{text}");
+    let alone = shown(&compare(&[course(20.0).into()], &[course(18.0).into()]));
+    assert!(!alone.contains("what differs"), "{alone}");
+}
+
+#[test]
 fn what_makes_a_verdict_doubtful_is_told() {
     let mut now = run_of(20.0);
     now.head.host.kernel = "6.1.0".to_string();

@@ -78,6 +78,12 @@ fn sides(
     mut baseline: Vec<PathBuf>,
     now: Vec<PathBuf>,
 ) -> Result<(Vec<PathBuf>, Vec<PathBuf>), Failure> {
+    // Behind -- everything is a place.
+    let mut places = now.iter().map(|place| place.to_string_lossy());
+    if let Some(option) = places.find(|place| place.starts_with("--")) {
+        let message = format!("{option} stands behind --, where only places do");
+        return Err(Failure::usage(message).with_help("give options before the places"));
+    }
     match (now.is_empty(), baseline.len()) {
         (false, _) => Ok((baseline, now)),
         (true, 2) => {
