@@ -89,7 +89,10 @@ fn a_tenth_less_regressed_and_fails_where_that_was_asked_for() {
     let page = fs::read_to_string(folder.join("c.md")).unwrap();
     assert!(page.starts_with("### regressed: "), "{page}");
     let page = stdout(compare(folder, "--format html a1 a2 a3 -- b1 b2 b3").success());
-    assert!(page.starts_with("<!") && page.contains("regressed: "), "{page}");
+    assert!(
+        page.starts_with("<!") && page.contains("regressed: "),
+        "{page}"
+    );
 }
 
 #[test]

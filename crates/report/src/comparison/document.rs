@@ -184,9 +184,8 @@ impl Comparison {
 
     /// The figures that differ, the largest change first; `None` where one table holds them all.
     fn different(&self, title: &str) -> Option<Section> {
-        let called = |one: &&Compared| {
-            matches!(one.verdict, Verdict::Improved | Verdict::Regressed)
-        };
+        let called =
+            |one: &&Compared| matches!(one.verdict, Verdict::Improved | Verdict::Regressed);
         let mut different: Vec<&Compared> = self.figures.iter().filter(called).collect();
         let first = &self.figures.first()?.subject;
         let scattered = self.figures.iter().any(|one| one.subject != *first);
@@ -213,7 +212,10 @@ impl Comparison {
         Some(Section {
             title: title_of([title, "what differs"]),
             table: Some(table),
-            lines: (left > 0).then(|| format!("and {left} more")).into_iter().collect(),
+            lines: (left > 0)
+                .then(|| format!("and {left} more"))
+                .into_iter()
+                .collect(),
             ..Section::default()
         })
     }

@@ -146,7 +146,10 @@ fn what_differs_comes_first_where_there_are_many_combinations() {
     };
     let text = shown(&compare(&[of(20.0).into()], &[of(18.0).into()]));
     let (first, _) = text.split_once("8 threads, depth 1\n").unwrap();
-    assert!(first.contains("what differs") && first.contains("16 threads"), "{text}");
+    assert!(
+        first.contains("what differs") && first.contains("16 threads"),
+        "{text}"
+    );
     let alone = shown(&compare(&[course(20.0).into()], &[course(18.0).into()]));
     assert!(!alone.contains("what differs"), "{alone}");
 }
