@@ -220,7 +220,7 @@ fn a_plan_has_sizes_commands_and_says_that_it_is_an_estimate() {
     for part in [
         "28000",
         "(an estimate)",
-        "mlpstorage closed training unet3d datasize --accelerator-type b200 --max-accelerators 8",
+        "mlpstorage closed training unet3d datasize --systemname SYSTEM --accelerator-type b200",
         "for run in $(seq 6); do mlpstorage closed training unet3d run file",
         "--num-checkpoints-write 10 --num-checkpoints-read 0",
         "mlpstorage validate",
@@ -240,4 +240,117 @@ fn a_plan_has_sizes_commands_and_says_that_it_is_an_estimate() {
     plan("unet3d --hosts a,a", 2);
     plan("gpt4", 3);
     plan("unet3d --edition 1.0", 2);
+}
+
+/// The rules that a tree fails.
+fn failed(report: &Value) -> Vec<String> {
+    let rules = report["rules"].as_array().unwrap();
+    let failed = rules.iter().filter(|rule| rule["result"] == "failed");
+    failed
+        .map(|rule| rule["id"].as_str().unwrap().to_string())
+        .collect()
+}
+
+#[test]
+fn a_rehearsal_is_a_tree_of_the_right_shape_that_says_what_it_is() {
+    let folder = crate::train::folder();
+    // Each run takes more than a second, so that each has a folder of its own name.
+    let words = format!(
+        "submission rehearse --system fast training unet3d --accelerator b200 --files 21 \
+         --epochs 1 --compute-time 400ms {}",
+        crate::train::SMALL
+    );
+    let rehearse = |words: &str| {
+        let mut command = stormlp();
+        command
+            .current_dir(folder.path())
+            .args(words.split_whitespace());
+        command
+    };
+    let told = stderr(rehearse(&words).assert().success());
+    assert!(
+        told.contains("REHEARSAL in") && told.contains("modelled on"),
+        "{told}"
+    );
+    let report = check(&folder.path().join("rehearsal"), 6);
+    assert!(report["rehearsal"].is_string(), "{report:#}");
+    assert_eq!(
+        (&report["edition"], &report["shape"]),
+        (&json!("3.0"), &json!("package"))
+    );
+    // It is far too small and was tuned, lies on one file system, and a slow host may pause between
+    // its short runs; nothing else is wrong with it.
+    let known = [
+        "2.1.18", "3.1.2", "3.2.1", "3.3.1", "3.3.2", "3.4.2", "3.6.2",
+    ];
+    for id in failed(&report) {
+        assert!(known.contains(&id.as_str()), "{id}: {report:#}");
+    }
+    let results = folder
+        .path()
+        .join("rehearsal/closed/stormlp-rehearsal/results/fast");
+    let run = results.join("training/unet3d/run");
+    let csv = fs::read_to_string(run.join("results.csv")).unwrap();
+    assert!(csv.starts_with("Public ID,Organization,Division,"), "{csv}");
+    assert!(
+        csv.lines()
+            .nth(1)
+            .unwrap()
+            .starts_with("REHEARSAL,stormlp-rehearsal,REHEARSAL,"),
+        "{csv}"
+    );
+    let leaves = fs::read_dir(&run)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let leaves: Vec<_> = leaves.filter(|path| path.is_dir()).collect();
+    assert_eq!(leaves.len(), 6);
+    for leaf in leaves {
+        let log = fs::read_to_string(leaf.join("training_run.stdout.log")).unwrap();
+        assert!(log.starts_with("REHEARSAL by stormlp "), "{log}");
+        let stamp = fs::read_to_string(leaf.join("provenance.json")).unwrap();
+        let stamp: Value = serde_json::from_str(&stamp).unwrap();
+        assert_eq!(stamp["tool"]["name"], "stormlp");
+    }
+    let told = stderr(rehearse(&words).assert().code(4));
+    assert!(
+        told.contains("is there already") && told.contains("--tree"),
+        "{told}"
+    );
+    rehearse("submission rehearse training bert")
+        .assert()
+        .code(3);
+    let words = format!("{words} --mlperf-output elsewhere");
+    rehearse(&words.replace("--system fast", "--system slow"))
+        .assert()
+        .code(2);
+}
+
+#[test]
+fn checkpoints_are_rehearsed_too() {
+    let folder = crate::checkpoint::folder();
+    let mut command = stormlp();
+    command.current_dir(folder.path()).args([
+        "submission",
+        "rehearse",
+        "--tree",
+        "trial",
+        "checkpointing",
+        "tiny.yaml",
+        "--ranks",
+        "8",
+        "--pause",
+        "0",
+    ]);
+    command.assert().success();
+    let report = check(&folder.path().join("trial"), 6);
+    assert!(report["rehearsal"].is_string(), "{report:#}");
+    assert_eq!(report["results"], json!(["checkpointing tiny"]));
+    // No model of MLPerf's: what follows from one is wrong, the rest is as it must be.
+    let failed = failed(&report);
+    assert!(
+        failed
+            .iter()
+            .all(|id| ["2.1.21", "4.3.3", "2.2.1"].contains(&id.as_str())),
+        "{report:#}"
+    );
 }

@@ -128,12 +128,12 @@ impl Command {
         match self {
             Self::Gds(_) | Self::Gdsio(_) | Self::Train(_) | Self::Datagen(_) => true,
             Self::Checkpoint(args) => !args.clean,
+            Self::Submission(args) => args.keeps_what_it_has(),
             Self::Datasize(_)
             | Self::Workloads(_)
             | Self::Doctor(_)
             | Self::Report(_)
             | Self::Compare(_)
-            | Self::Submission(_)
             | Self::Clean(_)
             | Self::Completions(_)
             | Self::Man(_) => false,

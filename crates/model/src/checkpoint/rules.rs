@@ -106,6 +106,11 @@ fn is_same(model: &CheckpointWorkload, asked: &CheckpointWorkload, mode: Mode) -
     defined(model) == defined(asked) && (mode == Mode::Default || asked.data == model.data)
 }
 
+/// Whether the checkpoints of a run leave the page cache by themselves.
+pub(crate) fn outgrows_memory(checkpoint_bytes: u64, memory_bytes: u64) -> bool {
+    checkpoint_bytes.saturating_mul(u64::from(COUNT)) >= memory_bytes.saturating_mul(MEMORIES)
+}
+
 /// Counts, pauses, syncing, and what may come between saves and restores.
 fn of_the_order(request: &CheckpointRequest, plan: &CheckpointPlan, host: &HostFacts) -> Vec<Rule> {
     let (writes, reads) = (
@@ -117,7 +122,7 @@ fn of_the_order(request: &CheckpointRequest, plan: &CheckpointPlan, host: &HostF
     let from_storage = reads == 0
         || plan.cold
         || !plan.path().uses_page_cache()
-        || written >= memory.saturating_mul(MEMORIES);
+        || outgrows_memory(plan.total_bytes, memory);
     vec![
         (
             matches!((writes, reads), (COUNT, COUNT) | (COUNT, 0) | (0, COUNT)),

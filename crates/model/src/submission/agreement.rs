@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::figures::number;
 use super::leaf::{Leaf, LeafKind, plain};
-use super::moment;
 use super::rule::{Outcome, or_passed};
 use super::survey::{Category, Group, Submission};
 use super::tree::{Form, join, last};
@@ -228,7 +227,7 @@ pub(super) fn agree(_: &Submission, group: &Group) -> Vec<Outcome> {
         differ("model", &[("its files", named), ("its folder", folder)]);
     }
     faults.extend(accelerators(group));
-    faults.extend(moments(group));
+    faults.extend(repeated(group));
     or_passed(faults, &group.path, || {
         "the files of each run say the same".to_string()
     })
@@ -259,34 +258,9 @@ fn accelerators(group: &Group) -> Option<Outcome> {
     ))
 }
 
-/// The name of a folder against the summary in it: by the rules it is when the run ended, by
-/// mlpstorage when it began.
-fn moments(group: &Group) -> Vec<Outcome> {
-    let wrong = group.runs.iter().filter_map(|leaf| {
-        let named = moment::of_folder(leaf.name())?;
-        let (start, end) = leaf.span()?;
-        // Time zones differ by quarters of an hour.
-        let off = |moment: f64| {
-            let rest = (named - moment).rem_euclid(900.0);
-            rest.min(900.0 - rest)
-        };
-        let near = off(start).min(off(end));
-        let length = (end - start).max(0.0);
-        (near > 120.0_f64.max(length) && length < 400.0).then(|| {
-            let span = &leaf.summary.value();
-            Outcome::failed(
-                &leaf.path,
-                format!(
-                    "the folder is named {}, its summary ran from {} to {}",
-                    leaf.name(),
-                    plain(&span["start"]),
-                    plain(&span["end"])
-                ),
-                "a summary was copied from another run: take the right one",
-            )
-        })
-    });
-    let mut faults: Vec<Outcome> = wrong.collect();
+/// Runs whose summaries are one and the same.
+fn repeated(group: &Group) -> Vec<Outcome> {
+    let mut faults = Vec::new();
     let mut seen: Vec<(&Value, &Leaf)> = Vec::new();
     for leaf in &group.runs {
         let start = &leaf.summary.value()["start"];

@@ -295,7 +295,7 @@ const RULES: &[Rule] = &[
     rule!(
         "checkpointDataSizeRatio",
         Some(("2.2.2", Silent)),
-        Some(("4.3.1", Same)),
+        Some(("4.3.1", Stricter)),
         Checkpointing(checkpointing::beyond_memory)
     ),
     rule!(

@@ -8,9 +8,9 @@ use super::moment;
 use super::rule::{Official, Outcome, or_passed};
 use super::survey::{Edition, Group, Submission};
 use crate::checkpoint::resolve::HOST_RANKS;
-use crate::checkpoint::rules::{COUNT, MEMORIES};
+use crate::checkpoint::rules::{COUNT, MEMORIES, outgrows_memory};
 use crate::checkpoint::{CheckpointWorkload, builtin};
-use crate::units::{counted, format_duration};
+use crate::units::{GIB, counted, format_duration};
 
 /// Seconds that may lie between the invocation that writes and the one that reads.
 const HANDOFF_SECONDS: f64 = 30.0;
@@ -74,10 +74,10 @@ fn each(group: &Group, check: impl Fn(&Leaf) -> Option<Outcome>) -> Vec<Outcome>
 pub(super) fn beyond_memory(_: &Submission, group: &Group) -> Vec<Outcome> {
     each(group, |leaf| {
         let (size, memory) = (leaf.metric("checkpoint_size_GB")?, leaf.memory_gib()?);
-        let needed = MEMORIES as f64 * memory;
+        let bytes = |gib: f64| (gib * GIB as f64) as u64;
         let evidence =
-            format!("{size:.1} GiB a checkpoint, {MEMORIES} × {memory:.1} GiB of memory");
-        Some(match size >= needed {
+            format!("{COUNT} checkpoints of {size:.1} GiB, {MEMORIES} × {memory:.1} GiB of memory");
+        Some(match outgrows_memory(bytes(size), bytes(memory)) {
             true => Outcome::passed(&leaf.path, evidence),
             false => Outcome::unknown(
                 &leaf.path,

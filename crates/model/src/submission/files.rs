@@ -72,7 +72,7 @@ fn files_of(submission: &Submission, leaves: &[Leaf], stem: &str, path: &str) ->
         let files = submission.tree.files(&leaf.path);
         let mut missing = |name: &str, ends: &[&str]| {
             let fits = |file: &&str| ends.iter().any(|end| file.ends_with(end));
-            if files.iter().any(|file| fits(file)) {
+            if files.iter().any(fits) {
                 return;
             }
             let place = join(&leaf.path, name);
@@ -181,7 +181,7 @@ pub(super) fn results_json(submission: &Submission, group: &Group) -> Vec<Outcom
 }
 
 /// 2.1.17: a warm-up and five runs.
-pub(super) fn run_count(submission: &Submission, group: &Group) -> Vec<Outcome> {
+pub(super) fn run_count(_: &Submission, group: &Group) -> Vec<Outcome> {
     let wanted = CLOSED_RUNS as usize + 1;
     let folder = group.run_folder();
     let mut faults = misnamed(&group.runs);
@@ -198,7 +198,6 @@ pub(super) fn run_count(submission: &Submission, group: &Group) -> Vec<Outcome> 
         };
         faults.push(Outcome::failed(&folder, what, remedy));
     }
-    let _ = submission;
     or_passed(faults, &folder, || format!("warm-up {}", names(group)))
 }
 

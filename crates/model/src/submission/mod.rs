@@ -30,6 +30,21 @@ pub const NOTICE: &str = "Only MLCommons' own tool, mlpstorage, makes submission
     stormlp measures or writes is an MLPerf result, and MLCommons Association has verified none of \
     it.";
 
+/// What is alike between a rehearsed figure and that of the official tool, and what is not.
+pub const EQUIVALENCE: &str = "A rehearsed figure is a stormlp figure, modelled on the edition it \
+    names: its sizes and order of samples, its emulated compute, its read pattern and its formulas \
+    are that edition's; reader, data generator, barrier and the time that the official client takes \
+    itself are stormlp's.";
+
+/// What the report of a run says whose profile is an edition of MLPerf's.
+pub const MODELLED: &str = "stormlp's, modelled on it; only mlpstorage makes MLPerf results";
+
+/// Scored runs of a training result; a warm-up comes before them.
+pub const SCORED_RUNS: u32 = crate::training::rules::CLOSED_RUNS;
+
+/// The organisation that a rehearsed tree is of.
+pub const REHEARSAL_ORGANISATION: &str = "stormlp-rehearsal";
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;

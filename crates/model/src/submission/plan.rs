@@ -8,7 +8,7 @@ use crate::checkpoint::CheckpointWorkload;
 use crate::checkpoint::rules::{COUNT, PAUSE_SECONDS};
 use crate::problem::Problems;
 use crate::shell::shell_word;
-use crate::training::datasize::{SizeRequest, datasize};
+use crate::training::datasize::{DataSize, SizeRequest, datasize};
 use crate::training::rules::{CLOSED_RUNS, closed_workloads};
 use crate::training::workload::Workload;
 use crate::units::GIB;
@@ -251,136 +251,133 @@ fn training(
         estimated_run_seconds: Some(run_seconds),
         estimated_seconds: generation.map(|seconds| seconds + runs as f64 * run_seconds),
     });
-    campaign.steps.extend(training_steps(
-        workload,
-        request,
-        size.files,
-        size.subfolders,
-        runs,
-    ));
+    campaign
+        .steps
+        .extend(training_steps(workload, request, &size));
 }
 
-fn training_steps(
-    workload: &Workload,
-    request: &PlanRequest,
-    files: u64,
-    subfolders: u64,
-    runs: u64,
-) -> Vec<Step> {
-    let (name, accelerator) = (workload.name.as_str(), workload.accelerator.as_str());
-    let memory = memory(request);
-    let count = request.accelerators.to_string();
-    let hosts = request.hosts.join(",");
-    let clients = request.hosts.len().to_string();
-    let mut files = vec![format!("dataset.num_files_train={files}")];
-    if subfolders > 0 {
-        files.push(format!("dataset.num_subfolders_train={subfolders}"));
+/// The words that commands of a training workload are made of.
+struct Words<'a> {
+    name: &'a str,
+    accelerator: [&'a str; 2],
+    count: String,
+    sized: [String; 4],
+    folders: Vec<&'a str>,
+    params: Vec<String>,
+    request: &'a PlanRequest,
+}
+
+impl Words<'_> {
+    fn line(&self, begin: &[&str], options: &[&str], count: &str) -> String {
+        let mut words = begin.to_vec();
+        words.extend(options);
+        words.extend([count, &self.count]);
+        words.extend(&self.folders);
+        line(&words)
     }
-    let params: Vec<&str> = ["--params"]
-        .into_iter()
-        .chain(files.iter().map(String::as_str))
-        .collect();
-    let (data, results) = (request.data.as_str(), request.results.as_str());
-    let folders = [
-        "--hosts",
-        &hosts,
-        "--data-dir",
-        data,
-        "--results-dir",
-        results,
-    ];
-    let sized = [
-        "--client-host-memory-in-gb",
-        &memory,
-        "--num-client-hosts",
-        &clients,
-    ];
-    let all = |parts: &[&[&str]]| line(&parts.concat());
-    let [size, generate, run] = match request.edition {
-        Edition::V2 => {
-            let tool = |command| ["mlpstorage", "training", command, "--model", name];
-            let on = ["--accelerator-type", accelerator];
-            let checkpoints: &[&str] = match workload.workflow.checkpoint {
-                true => &["--checkpoint-folder", &request.checkpoints],
-                false => &[],
-            };
-            [
-                all(&[
-                    &tool("datasize"),
-                    &on,
-                    &["--max-accelerators", &count],
-                    &sized,
-                    &["--results-dir", results],
-                ]),
-                all(&[
-                    &tool("datagen"),
-                    &["--num-processes", &count],
-                    &folders,
-                    &params,
-                ]),
-                all(&[
-                    &tool("run"),
-                    &on,
-                    &["--num-accelerators", &count],
-                    &sized,
-                    &folders,
-                    checkpoints,
-                    &["--closed"],
-                    &params,
-                ]),
-            ]
+
+    fn params(&self) -> String {
+        let params = self.params.iter().map(String::as_str);
+        line(
+            &["--params"]
+                .into_iter()
+                .chain(params)
+                .collect::<Vec<&str>>(),
+        )
+    }
+
+    /// Sizing, generation and run of v2.0.
+    fn v2(&self, writes_checkpoints: bool) -> [String; 3] {
+        let tool = |command| ["mlpstorage", "training", command, "--model", self.name];
+        let sized: Vec<&str> = self.sized.iter().map(String::as_str).collect();
+        let measured = [self.accelerator.as_slice(), &sized].concat();
+        let mut run = measured.clone();
+        run.push("--closed");
+        if writes_checkpoints {
+            run.extend(["--checkpoint-folder", &self.request.checkpoints]);
         }
-        Edition::V3 => {
-            let tool = |command| ["mlpstorage", "closed", "training", name, command];
-            let on = ["--accelerator-type", accelerator];
-            let of = ["--systemname", &request.system];
-            let memory = ["--client-host-memory-in-gb", &memory];
-            [
-                all(&[
-                    &tool("datasize"),
-                    &on,
-                    &["--max-accelerators", &count],
-                    &memory,
-                    &folders,
-                    &of,
-                ]),
-                all(&[
-                    &tool("datagen"),
-                    &["file", "--num-processes", &count],
-                    &folders,
-                    &of,
-                    &params,
-                ]),
-                all(&[
-                    &tool("run"),
-                    &["file"],
-                    &on,
-                    &["--num-accelerators", &count],
-                    &memory,
-                    &folders,
-                    &of,
-                    &params,
-                ]),
-            ]
-        }
+        let params = self.params();
+        [
+            self.line(&tool("datasize"), &measured, "--max-accelerators"),
+            format!(
+                "{} {params}",
+                self.line(&tool("datagen"), &[], "--num-processes")
+            ),
+            format!(
+                "{} {params}",
+                self.line(&tool("run"), &run, "--num-accelerators")
+            ),
+        ]
+    }
+
+    /// The same of v3.0.
+    fn v3(&self) -> [String; 3] {
+        let tool = |command| ["mlpstorage", "closed", "training", self.name, command];
+        let stored = |command| [tool(command).as_slice(), &["file"]].concat();
+        let of = ["--systemname", &self.request.system];
+        let memory: Vec<&str> = self.sized.iter().take(2).map(String::as_str).collect();
+        let measured = [of.as_slice(), &self.accelerator, &memory].concat();
+        let params = self.params();
+        [
+            self.line(&tool("datasize"), &measured, "--max-accelerators"),
+            format!(
+                "{} {params}",
+                self.line(&stored("datagen"), &of, "--num-processes")
+            ),
+            format!(
+                "{} {params}",
+                self.line(&stored("run"), &measured, "--num-accelerators")
+            ),
+        ]
+    }
+}
+
+fn training_steps(workload: &Workload, request: &PlanRequest, size: &DataSize) -> Vec<Step> {
+    let name = workload.name.as_str();
+    let hosts = request.hosts.join(",");
+    let mut params = vec![format!("dataset.num_files_train={}", size.files)];
+    if size.subfolders > 0 {
+        params.push(format!("dataset.num_subfolders_train={}", size.subfolders));
+    }
+    let words = Words {
+        name,
+        accelerator: ["--accelerator-type", &workload.accelerator],
+        count: request.accelerators.to_string(),
+        sized: [
+            "--client-host-memory-in-gb".to_string(),
+            memory(request),
+            "--num-client-hosts".to_string(),
+            request.hosts.len().to_string(),
+        ],
+        folders: vec![
+            "--hosts",
+            &hosts,
+            "--data-dir",
+            &request.data,
+            "--results-dir",
+            &request.results,
+        ],
+        params,
+        request,
     };
+    let [size, generate, run] = match request.edition {
+        Edition::V2 => words.v2(workload.workflow.checkpoint),
+        Edition::V3 => words.v3(),
+    };
+    let runs = CLOSED_RUNS + 1;
     let run = format!("for run in $(seq {runs}); do {run}; done");
+    let what =
+        format!("{name}: a warm-up and {CLOSED_RUNS} scored runs, one right after the other");
     vec![
         step(format!("size the dataset of {name}"), size),
         step(format!("write the dataset of {name}"), generate),
-        step(
-            format!("{name}: a warm-up and {CLOSED_RUNS} scored runs, one right after the other"),
-            run,
-        ),
+        step(what, run),
     ]
 }
 
 fn checkpointing(model: &CheckpointWorkload, request: &PlanRequest, campaign: &mut CampaignPlan) {
-    let layout = model.layout(model.parallelism_of_all_ranks());
-    let (ranks, bytes) = (
-        model.parallelism_of_all_ranks().ranks(),
-        layout.total_bytes(),
-    );
+    let ranks = model.parallelism_of_all_ranks().ranks();
+    let bytes = model.layout(model.parallelism_of_all_ranks()).total_bytes();
     let count = f64::from(COUNT);
     let phase = |rate: Option<f64>| rate.map(|rate| count * (bytes as f64 / rate + PAUSE_SECONDS));
     let both = phase(request.write_bytes_per_second).zip(phase(request.read_bytes_per_second));
@@ -395,54 +392,12 @@ fn checkpointing(model: &CheckpointWorkload, request: &PlanRequest, campaign: &m
         estimated_run_seconds: None,
         estimated_seconds: both.map(|(writes, reads)| writes + reads),
     });
-    let (memory, ranks, ten) = (memory(request), ranks.to_string(), COUNT.to_string());
-    let hosts = request.hosts.join(",");
-    let name = model.name.as_str();
-    let command = |writes: &str, reads: &str| {
-        let tool: Vec<&str> = match request.edition {
-            Edition::V2 => vec![
-                "mlpstorage",
-                "checkpointing",
-                "run",
-                "--model",
-                name,
-                "--closed",
-            ],
-            Edition::V3 => vec![
-                "mlpstorage",
-                "closed",
-                "checkpointing",
-                name,
-                "run",
-                "file",
-                "--accelerator-type",
-                &request.checkpoint_accelerator,
-                "--systemname",
-                &request.system,
-            ],
-        };
-        let rest = [
-            "--hosts",
-            &hosts,
-            "--num-processes",
-            &ranks,
-            "--client-host-memory-in-gb",
-            &memory,
-            "--checkpoint-folder",
-            &request.checkpoints,
-            "--results-dir",
-            &request.results,
-            "--num-checkpoints-write",
-            writes,
-            "--num-checkpoints-read",
-            reads,
-        ];
-        line(&[tool.as_slice(), &rest].concat())
-    };
+    let (name, ten) = (model.name.as_str(), COUNT.to_string());
+    let command = |writes, reads| checkpoint_command(name, ranks, request, [writes, reads]);
     campaign.steps.extend([
         step(
             format!("{name}: write {COUNT} checkpoints"),
-            command(&ten, "0"),
+            command(ten.as_str(), "0"),
         ),
         step(
             "clear the page cache of every client, and begin to read within 30 s",
@@ -450,9 +405,49 @@ fn checkpointing(model: &CheckpointWorkload, request: &PlanRequest, campaign: &m
         ),
         step(
             format!("{name}: read {COUNT} checkpoints"),
-            command("0", &ten),
+            command("0", ten.as_str()),
         ),
     ]);
+}
+
+fn checkpoint_command(
+    name: &str,
+    ranks: u64,
+    request: &PlanRequest,
+    [writes, reads]: [&str; 2],
+) -> String {
+    let (memory, ranks, hosts) = (memory(request), ranks.to_string(), request.hosts.join(","));
+    let v2 = [
+        "mlpstorage",
+        "checkpointing",
+        "run",
+        "--model",
+        name,
+        "--closed",
+    ];
+    let v3 = ["mlpstorage", "closed", "checkpointing", name, "run", "file"];
+    let accelerator = request.checkpoint_accelerator.as_str();
+    let of = [
+        "--accelerator-type",
+        accelerator,
+        "--systemname",
+        &request.system,
+    ];
+    let mut words = match request.edition {
+        Edition::V2 => v2.to_vec(),
+        Edition::V3 => [v3.as_slice(), &of].concat(),
+    };
+    let options = [
+        ("--hosts", hosts.as_str()),
+        ("--num-processes", &ranks),
+        ("--client-host-memory-in-gb", &memory),
+        ("--checkpoint-folder", &request.checkpoints),
+        ("--results-dir", &request.results),
+        ("--num-checkpoints-write", writes),
+        ("--num-checkpoints-read", reads),
+    ];
+    words.extend(options.iter().flat_map(|(option, value)| [*option, *value]));
+    line(&words)
 }
 
 #[cfg(test)]

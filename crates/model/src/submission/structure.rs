@@ -7,6 +7,7 @@ use super::system_yaml;
 use super::tree::{Entry, Form, Part, join, last};
 use crate::checkpoint::builtin;
 use crate::training::rules::closed_workloads;
+use crate::units::counted;
 
 /// What only a package has is not looked for in a folder of results.
 fn of_package(
@@ -145,9 +146,11 @@ pub(super) fn top_level(submission: &Submission) -> Vec<Outcome> {
 
 /// 2.1.5: what an organisation has.
 pub(super) fn subdirectories(submission: &Submission) -> Vec<Outcome> {
-    let wanted: &[&str] = match submission.edition {
-        Edition::V2 => &["code", "results", "systems"],
-        Edition::V3 => &["results", "systems"],
+    // Only the official tool has source code to show.
+    let needs_code = submission.edition == Edition::V2 && submission.rehearsal().is_none();
+    let wanted: &[&str] = match needs_code {
+        true => &["code", "results", "systems"],
+        false => &["results", "systems"],
     };
     of_package(submission, |faults| {
         for organisation in submission.organisations() {
@@ -300,13 +303,22 @@ fn system_files(
     }) = tree.get(&yaml)
         && is_v3
     {
-        for fault in system_yaml::faults(text) {
-            let check = "`stormlp submission system-yaml --check FILE` checks it alone";
-            match is_rehearsal && fault.is_blank {
-                true => unknown.push(Outcome::unknown(&yaml, fault.to_string(), "fill it in")),
-                false => faults.push(Outcome::failed(&yaml, fault.to_string(), check)),
-            }
+        let check = "`stormlp submission system-yaml --check FILE` tells each field alone";
+        let found = system_yaml::faults(text).into_iter();
+        let (blank, wrong): (Vec<_>, Vec<_>) =
+            found.partition(|fault| is_rehearsal && fault.is_blank);
+        if let Some(first) = blank.first() {
+            let what = format!(
+                "{} not filled in yet, as {first}",
+                counted(blank.len() as u64, "field")
+            );
+            unknown.push(Outcome::unknown(&yaml, what, check));
         }
+        faults.extend(
+            wrong
+                .iter()
+                .map(|fault| Outcome::failed(&yaml, fault.to_string(), check)),
+        );
     }
 }
 

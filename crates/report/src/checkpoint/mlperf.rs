@@ -17,6 +17,19 @@ use crate::stamp::{self, iso_after};
 /// run began; where `taken` says that a folder of this name is there already, a number follows.
 #[must_use]
 pub fn files(report: &CheckpointReport, taken: &dyn Fn(&str) -> bool) -> Vec<OutputFile> {
+    let results = match report.plan.profile {
+        CheckpointProfile::V3 => format!("whatif/stormlp/results/{}", report.head.host.hostname),
+        CheckpointProfile::V2 | CheckpointProfile::Native => String::new(),
+    };
+    files_below(&results, report, taken)
+}
+
+/// The same below the folder `results`.
+pub fn files_below(
+    results: &str,
+    report: &CheckpointReport,
+    taken: &dyn Fn(&str) -> bool,
+) -> Vec<OutputFile> {
     let plan = &report.plan;
     let started = stamp::unix_seconds(&report.head.started_at);
     let leaf = format!(
@@ -25,12 +38,9 @@ pub fn files(report: &CheckpointReport, taken: &dyn Fn(&str) -> bool) -> Vec<Out
         run_moment(started)
     );
     let folder = free_folder(
-        match plan.profile {
-            CheckpointProfile::V3 => {
-                let host = &report.head.host.hostname;
-                format!("whatif/stormlp/results/{host}/{leaf}")
-            }
-            CheckpointProfile::V2 | CheckpointProfile::Native => leaf,
+        match results {
+            "" => leaf,
+            results => format!("{results}/{leaf}"),
         },
         taken,
     );

@@ -11,7 +11,7 @@ mod run;
 
 pub(crate) use charts::charts;
 pub(crate) use figures::figures;
-pub use mlperf::files as mlperf_files;
+pub use mlperf::{files as mlperf_files, files_below as mlperf_files_below};
 pub use plan::{DryRun, dry_run, opening};
 pub(crate) use run::RECORDS;
 pub use run::document;

@@ -56,8 +56,8 @@ pub fn check(report: &CheckReport, tree: &str, all: bool) -> Document {
             continue;
         }
         let section = document.section(title, None);
-        for rule in rules {
-            section.lines.extend(lines(rule));
+        for alike in grouped(&rules) {
+            section.lines.extend(lines(alike[0], alike.len() - 1));
         }
     }
     let last = document.section("", None);
@@ -88,11 +88,29 @@ fn headline(report: &CheckReport, tree: &str) -> String {
     }
 }
 
-/// A rule in the form of the official checker's messages, and below it what to do.
-fn lines(rule: &Finding) -> Vec<String> {
-    let path = match rule.path.as_str() {
-        "" => "the tree",
-        path => path,
+/// Findings that differ in their places alone, together.
+fn grouped<'a>(rules: &[&'a Finding]) -> Vec<Vec<&'a Finding>> {
+    let alike = |a: &Finding, b: &Finding| {
+        (&a.id, &a.evidence, &a.remedy, a.official) == (&b.id, &b.evidence, &b.remedy, b.official)
+    };
+    let mut groups: Vec<Vec<&Finding>> = Vec::new();
+    for rule in rules {
+        let mut known = groups.iter_mut();
+        match known.find(|group| alike(group[0], rule)) {
+            Some(group) => group.push(rule),
+            None => groups.push(vec![rule]),
+        }
+    }
+    groups
+}
+
+/// A rule in the form of the official checker's messages, and below it what to do; it says the same
+/// of so many other places.
+fn lines(rule: &Finding, others: usize) -> Vec<String> {
+    let path = match (rule.path.as_str(), others) {
+        ("", _) => "the tree".to_string(),
+        (path, 0) => path.to_string(),
+        (path, others) => format!("{path} and {} more", counted(others as u64, "place")),
     };
     let official = match rule.official {
         Official::Same => "official checker: same",

@@ -3,7 +3,9 @@
 use serde_json::Value;
 use stormlp_model::report::Ending;
 use stormlp_model::stats::mean;
+use stormlp_model::submission::MODELLED;
 use stormlp_model::training::plan::TrainPlan;
+use stormlp_model::training::profile::Profile;
 use stormlp_model::training::report::{EpochReport, Measures, TrainReport};
 use stormlp_model::units::{ByteSize, counted, format_duration};
 
@@ -170,6 +172,9 @@ fn verdict(report: &TrainReport, facts: &mut Facts) {
 fn setup(report: &TrainReport, facts: &mut Facts) {
     let plan = &report.plan;
     facts.add("run", setting(plan));
+    if plan.profile != Profile::Native {
+        facts.add("figure", MODELLED);
+    }
     let from = match &plan.data.folder {
         Some(folder) => format!("{} in {}", ByteSize(plan.data.bytes), folder),
         None => "null storage, nothing is read".to_string(),

@@ -43,11 +43,26 @@ pub fn files(
     steps: &[Vec<StepLists>],
     taken: &dyn Fn(&str) -> bool,
 ) -> Vec<OutputFile> {
+    let results = match report.results.profile {
+        Profile::V3 => format!("whatif/stormlp/results/{}", report.head.host.hostname),
+        Profile::V1 | Profile::V2 | Profile::Native => String::new(),
+    };
+    files_below(&results, report, workload, steps, taken)
+}
+
+/// The same below the folder `results`.
+pub(crate) fn files_below(
+    results: &str,
+    report: &TrainReport,
+    workload: &Workload,
+    steps: &[Vec<StepLists>],
+    taken: &dyn Fn(&str) -> bool,
+) -> Vec<OutputFile> {
     let mut files = Vec::new();
     let mut folders: Vec<String> = Vec::new();
     for (index, run) in runs(report, steps).iter().enumerate() {
         let is_taken = |name: &str| taken(name) || folders.iter().any(|folder| folder == name);
-        let free = free_folder(folder(run), is_taken);
+        let free = free_folder(folder(results, run), is_taken);
         folders.push(free);
         run_files(run, workload, &folders[index], &mut files);
     }
@@ -109,16 +124,13 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The folder of a run, as its edition lays them out.
-fn folder(run: &Run) -> String {
+/// The folder of a run.
+fn folder(results: &str, run: &Run) -> String {
     let workload = &run.report.plan.workload;
     let leaf = format!("training/{workload}/run/{}", run_moment(run.started));
-    match run.report.results.profile {
-        Profile::V3 => {
-            let host = &run.report.head.host.hostname;
-            format!("whatif/stormlp/results/{host}/{leaf}")
-        }
-        Profile::V1 | Profile::V2 | Profile::Native => leaf,
+    match results {
+        "" => leaf,
+        results => format!("{results}/{leaf}"),
     }
 }
 

@@ -11,8 +11,10 @@ use stormlp_model::names::file_name;
 use stormlp_model::path::PathKind;
 use stormlp_model::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_model::units::{ByteSize, parse_duration};
+use stormlp_report::submission::Rehearsal;
 
 use crate::commands::deliver::OutputArgs;
+use crate::commands::submission;
 use crate::commands::threads::{ThreadArgs, check_cufile};
 use crate::commands::workloads::read_text;
 use crate::exit::Failure;
@@ -62,9 +64,42 @@ pub(crate) struct Args {
     /// 0_per_epoch_stats.json, configuration, metadata
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(super) mlperf_output: Option<PathBuf>,
+
+    /// The files of a rehearsal in place of those.
+    #[arg(skip)]
+    pub(super) rehearsal: Option<Rehearsal>,
 }
 
 impl Args {
+    /// The name of the model.
+    ///
+    /// # Errors
+    /// When there is none, or its file is wrong.
+    pub(crate) fn model_name(&self) -> Result<String, Failure> {
+        Ok(workload(&self.model)?.name)
+    }
+
+    /// Whether nothing is to be run.
+    pub(crate) fn is_dry(&self) -> bool {
+        self.dry_run
+    }
+
+    /// Makes a rehearsal of the run, whose files go below `tree`.
+    ///
+    /// # Errors
+    /// When the files for MLPerf's tools were to go elsewhere, or nothing is to be run.
+    pub(crate) fn rehearse(&mut self, tree: &Path, rehearsal: Rehearsal) -> Result<(), Failure> {
+        submission::refuse_output(self.mlperf_output.as_deref())?;
+        if self.clean {
+            return Err(Failure::usage(
+                "--clean removes checkpoints: that is no rehearsal",
+            ));
+        }
+        self.mlperf_output = Some(tree.to_path_buf());
+        self.rehearsal = Some(rehearsal);
+        Ok(())
+    }
+
     /// The option with which nothing is measured, so that no storage can be impaired.
     pub(crate) fn refuses_impairment(&self) -> Option<&'static str> {
         let clean = self.clean.then_some("--clean");

@@ -20,11 +20,13 @@ use stormlp_model::units::ByteSize;
 use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_report::checkpoint::{self, DryRun, mark, mlperf_files, opening};
 use stormlp_report::matrix::Columns;
+use stormlp_report::submission::checkpointing as rehearsed;
 use stormlp_report::text;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::Disk;
 
 use super::deliver::{self, Delivery, OutputArgs, Saver};
+use super::submission;
 
 use crate::exit::Failure;
 use crate::output;
@@ -57,7 +59,14 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let plan = planned(&request, &host, &tried(&request, session)?)?;
     let (report, saver) = carry_out(&plan, host, &delivery, saver, session)?;
     let for_mlperf = deliver::write_mlperf(args.mlperf_output.as_deref(), |taken| {
-        mlperf_files(&report, taken)
+        match &args.rehearsal {
+            None => mlperf_files(&report, taken),
+            Some(rehearsal) => {
+                let data = plan.folders.first().map(Location::folder);
+                let separate = submission::separate(data, args.mlperf_output.as_deref());
+                rehearsed(&report, rehearsal, separate, taken)
+            }
+        }
     });
     let ended = |saved: Option<&Path>| ending(&report, saved).and(for_mlperf);
     // What is said of what a scaled run measured says so.

@@ -9,6 +9,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use stormlp_model::path::PathKind;
+use stormlp_model::submission::SCORED_RUNS;
 use stormlp_model::training::client::{Client, ClientCost};
 use stormlp_model::training::distribution::Distribution;
 use stormlp_model::training::profile::Profile;
@@ -115,6 +116,16 @@ impl WorkloadArgs {
             estimated: step.is_none() || cpu.is_none(),
             ..usual
         }))
+    }
+
+    /// The edition that was asked for.
+    pub(crate) fn profile(&self) -> Option<Profile> {
+        self.profile
+    }
+
+    /// Asks for as many runs as a result of MLPerf's has, unless another number was asked for.
+    pub(crate) fn score_as_mlperf(&mut self) {
+        self.runs.get_or_insert(SCORED_RUNS);
     }
 
     /// Whether `--params` sets the key `path`.

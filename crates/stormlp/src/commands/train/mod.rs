@@ -15,6 +15,8 @@ use stormlp_model::location::Location;
 use stormlp_model::path::PathKind;
 use stormlp_model::report::{Head, ReportKind};
 use stormlp_model::training::plan::TrainPlan;
+use stormlp_model::training::profile::Profile;
+use stormlp_model::training::report::TrainReport;
 use stormlp_model::training::request::{StorageKind, TrainRequest};
 use stormlp_model::training::resolve::Resolved;
 use stormlp_model::training::workload::{DataFormat, Workload};
@@ -23,10 +25,13 @@ use stormlp_transfer::probe;
 use stormlp_transfer::storage::{FolderLock, LockError};
 
 use stormlp_report::matrix::Columns;
+use stormlp_report::mlperf::OutputFile;
+use stormlp_report::submission::Rehearsal;
 use stormlp_report::training::mlperf;
 
 use self::data::Data;
 use super::deliver::{self, Delivery, OutputArgs};
+use super::submission;
 use super::threads::ThreadArgs;
 use crate::exit::Failure;
 use crate::session::Session;
@@ -67,6 +72,10 @@ pub(crate) struct Args {
     /// metadata
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     mlperf_output: Option<PathBuf>,
+
+    /// The files of a rehearsal in place of those.
+    #[arg(skip)]
+    rehearsal: Option<Rehearsal>,
 
     /// Print the plan and stop: nothing is read and no dataset is made
     #[arg(long, conflicts_with = "mlperf_output")]
@@ -136,10 +145,50 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         Failure::machine(error).with_help(help)
     })?;
     let for_mlperf = deliver::write_mlperf(args.mlperf_output.as_deref(), |taken| {
-        mlperf::files(&report, &workload, &report.results.steps, taken)
+        let rehearsal = (args.rehearsal.as_ref(), args.mlperf_output.as_deref());
+        mlperf_files(&report, &workload, rehearsal, taken)
     });
     let ended = |saved: Option<&Path>| finish::ended(&report, saved).and(for_mlperf);
     delivery.finish(saver, &report, session, ended)
+}
+
+/// The files for MLPerf's tools.
+fn mlperf_files(
+    report: &TrainReport,
+    workload: &Workload,
+    (rehearsal, results): (Option<&Rehearsal>, Option<&Path>),
+    taken: &dyn Fn(&str) -> bool,
+) -> Vec<OutputFile> {
+    let Some(rehearsal) = rehearsal else {
+        return mlperf::files(report, workload, &report.results.steps, taken);
+    };
+    let data = report.plan.data.folder.as_ref().map(Location::folder);
+    let separate = submission::separate(data, results);
+    stormlp_report::submission::training(report, workload, rehearsal, separate, taken)
+}
+
+impl Args {
+    /// The model of the workload, and whose edition it is run as.
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub(crate) fn model(&self) -> Result<(String, Profile), Failure> {
+        let workload = args::workload(&self.workload)?;
+        let profile = self.workload.profile().unwrap_or(workload.edition);
+        Ok((workload.name, profile))
+    }
+
+    /// Makes a rehearsal of the run, whose files go below `tree`.
+    ///
+    /// # Errors
+    /// When the files for MLPerf's tools were to go elsewhere.
+    pub(crate) fn rehearse(&mut self, tree: &Path, rehearsal: Rehearsal) -> Result<(), Failure> {
+        submission::refuse_output(self.mlperf_output.as_deref())?;
+        self.workload.score_as_mlperf();
+        self.mlperf_output = Some(tree.to_path_buf());
+        self.rehearsal = Some(rehearsal);
+        Ok(())
+    }
 }
 
 /// The head of the report, with the storage that the dataset lies on.

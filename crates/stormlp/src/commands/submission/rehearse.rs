@@ -1,0 +1,120 @@
+//! `stormlp submission rehearse`: the runs of a result, one after the other, into a tree of the
+//! shape that is submitted, marked as a rehearsal wherever it can be.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use stormlp_model::submission::system_yaml::draft;
+use stormlp_model::submission::{EQUIVALENCE, Edition, NOTICE};
+use stormlp_model::training::profile::Profile;
+use stormlp_report::submission::Rehearsal;
+use stormlp_transfer::probe;
+
+use crate::commands::{checkpoint, train};
+use crate::exit::Failure;
+use crate::output;
+use crate::session::Session;
+
+/// Arguments of `stormlp submission rehearse`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stormlp submission rehearse training unet3d --accelerator b200 -n 8 --data-dir /mnt/nvme/unet3d
+                                        a warm-up and five scored runs into ./rehearsal
+  stormlp submission rehearse --tree trial checkpointing llama3-8b --dir /mnt/nvme/checkpoints
+                                        ten writes and ten reads into trial/rehearsal
+  stormlp submission rehearse training unet3d --full --closed
+                                        every rule that the options can keep, on a dataset of full size
+
+`stormlp submission check` says which rules the tree would keep. It is never a submission: only
+mlpstorage makes one. A run that is stopped keeps what it has measured.")]
+pub(crate) struct Args {
+    /// The folder in which the folder `rehearsal` is made
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    tree: PathBuf,
+
+    /// What the system is called [default: the name of this host]
+    #[arg(long, value_name = "NAME")]
+    system: Option<String>,
+
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// A training workload: `stormlp train`'s options; a warm-up and five scored runs by default
+    Training(Box<train::Args>),
+    /// Checkpoint writes and reads: `stormlp checkpoint`'s options
+    Checkpointing(Box<checkpoint::Args>),
+}
+
+/// Rehearses one result.
+///
+/// # Errors
+/// As the runs do, and with exit code 4 when the tree has a result of the workload already.
+pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+    let system = args.system.unwrap_or_else(|| probe::host_facts().hostname);
+    let rehearsal = Rehearsal {
+        system,
+        description: draft(&probe::system_facts(), NOTICE),
+    };
+    let tree = args.tree;
+    let is_dry;
+    let outcome = match args.what {
+        What::Training(mut train) => {
+            let (model, profile) = train.model()?;
+            if Edition::of_profile(profile).is_none() {
+                return Err(no_edition(profile));
+            }
+            free(&tree, &rehearsal.training_folder(&model))?;
+            train.rehearse(&tree, rehearsal)?;
+            is_dry = train.dry_run;
+            train::run(*train, session)
+        }
+        What::Checkpointing(mut checkpoint) => {
+            free(
+                &tree,
+                &rehearsal.checkpointing_folder(&checkpoint.model_name()?),
+            )?;
+            checkpoint.rehearse(&tree, rehearsal)?;
+            is_dry = checkpoint.is_dry();
+            checkpoint::run(*checkpoint, session)
+        }
+    };
+    let made = tree.join("rehearsal");
+    if made.is_dir() && !is_dry {
+        let made = made.display();
+        output::say(format!("REHEARSAL in {made}. {NOTICE} {EQUIVALENCE}"));
+        output::say(format!(
+            "`stormlp submission check {made}` says which rules it would keep"
+        ));
+    }
+    outcome
+}
+
+fn no_edition(profile: Profile) -> Failure {
+    let what =
+        anyhow::anyhow!("a rehearsal goes by the rules of v2.0 or v3.0, not by profile {profile}");
+    Failure::no_plan(what).with_help("use --profile v2 or v3, or an --accelerator of theirs")
+}
+
+/// Refuses a tree that has a result of the workload: runs of two rehearsals are not one result.
+fn free(tree: &Path, folder: &str) -> Result<(), Failure> {
+    let place = tree.join(folder);
+    match place.exists() {
+        false => Ok(()),
+        true => Err(Failure::machine(anyhow::anyhow!(
+            "{} is there already: it holds another rehearsal",
+            place.display()
+        ))
+        .with_help("remove it, or name another --tree or --system")),
+    }
+}
+
+/// Whether data and results lie on different file systems, where that can be told.
+pub(crate) fn separate(data: Option<&Path>, results: Option<&Path>) -> Option<bool> {
+    let device = |path: Option<&Path>| Some(std::fs::metadata(path?).ok()?.dev());
+    Some(device(data)? != device(results)?)
+}
