@@ -16,7 +16,7 @@ use crate::session::Session;
 #[command(after_help = "\
 Examples:
   stormlp man ~/.local/share/man/man1           then `man stormlp-gds` finds them
-  sudo stormlp man /usr/local/share/man/man1    for everyone on this machine
+  stormlp man /usr/local/share/man/man1         for everyone on this machine, as root
   stormlp man pages && man pages/stormlp-report.1")]
 pub(crate) struct Args {
     /// The folder to write them to; made where it is missing
