@@ -75,6 +75,10 @@ struct Load {
     depths: Box<[u64]>,
     /// By the power of two that a transfer's bytes fit in.
     sizes: [u64; 64],
+    /// Depth and bytes of the transfers that came last, all alike, and how many they are: most of
+    /// them are like the one before, and to count those takes a comparison.
+    alike: (u64, usize),
+    repeated: u64,
 }
 
 impl Default for Load {
@@ -82,6 +86,8 @@ impl Default for Load {
         Self {
             depths: vec![0; DEEPEST + 1].into_boxed_slice(),
             sizes: [0; 64],
+            alike: (0, 0),
+            repeated: 0,
         }
     }
 }
@@ -89,15 +95,25 @@ impl Default for Load {
 impl Load {
     #[inline]
     fn count(&mut self, in_flight: u64, bytes: usize) {
-        self.depths[(in_flight as usize).min(DEEPEST)] += 1;
-        self.sizes[bytes.max(1).next_power_of_two().ilog2() as usize] += 1;
+        if self.alike != (in_flight, bytes) {
+            self.note();
+            self.alike = (in_flight, bytes);
+        }
+        self.repeated += 1;
     }
 
+    /// Puts those that were alike where they belong.
+    fn note(&mut self) {
+        let (in_flight, bytes) = self.alike;
+        let repeated = std::mem::take(&mut self.repeated);
+        self.depths[(in_flight as usize).min(DEEPEST)] += repeated;
+        self.sizes[bytes.max(1).next_power_of_two().ilog2() as usize] += repeated;
+    }
+
+    /// Adds what another counted, and noted.
     fn merge(&mut self, other: &Self) {
         let add = |into: &mut [u64], from: &[u64]| {
-            into.iter_mut()
-                .zip(from)
-                .for_each(|(sum, more)| *sum += more);
+            into.iter_mut().zip(from).for_each(|(sum, more)| *sum += more);
         };
         add(&mut self.depths, &other.depths);
         add(&mut self.sizes, &other.sizes);
@@ -410,6 +426,7 @@ impl<T> Drop for Driver<'_, T> {
             let nothing = Box::new(NullPath::new(Vec::new()));
             std::mem::forget(std::mem::replace(&mut self.path, nothing));
         }
+        self.load.note();
         let load = self.set.load.lock();
         load.unwrap_or_else(PoisonError::into_inner)
             .merge(&self.load);
