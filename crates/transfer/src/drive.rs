@@ -113,7 +113,9 @@ impl Load {
     /// Adds what another counted, and noted.
     fn merge(&mut self, other: &Self) {
         let add = |into: &mut [u64], from: &[u64]| {
-            into.iter_mut().zip(from).for_each(|(sum, more)| *sum += more);
+            into.iter_mut()
+                .zip(from)
+                .for_each(|(sum, more)| *sum += more);
         };
         add(&mut self.depths, &other.depths);
         add(&mut self.sizes, &other.sizes);
