@@ -11,6 +11,9 @@ use crate::units::{counted, format_duration};
 /// Files of a configuration folder.
 const CONFIGS: [&str; 3] = ["config.yaml", "hydra.yaml", "overrides.yaml"];
 
+/// Moments of files are taken by different clocks and rounded.
+const CLOCK_SECONDS: f64 = 1.0;
+
 /// 2.1.13: one generation, named for its moment.
 pub(super) fn one_datagen(submission: &Submission, group: &Group) -> Vec<Outcome> {
     let folder = join(&group.path, "datagen");
@@ -263,7 +266,7 @@ fn gap_fault(
     let names = moment::of_folder(second).zip(moment::of_folder(first));
     let apart = names.map(|(second, first)| second - first);
     let official = apart.is_some_and(|apart| apart >= 2.0 * shortest);
-    if gap < 0.0 {
+    if gap < -CLOCK_SECONDS {
         return Some(Outcome::failed(
             &after.0.path,
             format!(
