@@ -3,6 +3,7 @@
 use stormlp_model::checkpoint::{CheckpointReport, CheckpointResult, Parts, RankResult};
 use stormlp_model::units::GIB;
 
+use crate::around;
 use crate::chart::{self, Axis, Bar, Chart, Group, Line, MOST_LINES, Scale};
 use crate::series::over_time;
 
@@ -32,6 +33,7 @@ pub(crate) fn charts(report: &CheckpointReport) -> Vec<Group> {
         drawn.push(group);
         if !results.is_empty() {
             drawn.push(ranks(name, results));
+            drawn.extend(around_the_last(report, name));
         }
     }
     drawn.push(distributions(report));
@@ -109,6 +111,22 @@ fn ranks(name: &str, results: &[CheckpointResult]) -> Group {
         drawn.add(&what, chart, "the report holds no rank of it");
     }
     drawn
+}
+
+/// What went on around the last save or restore; those before it are alike.
+fn around_the_last(report: &CheckpointReport, name: &str) -> Option<Group> {
+    let mut series = report
+        .series
+        .iter()
+        .filter(|one| one.name.starts_with(name));
+    let last = series.next_back()?;
+    let title = format!("What went on around {}", last.name);
+    let mut drawn = around::charts::over_time(&title, &last.series, &[]);
+    if let Some(load) = &last.series.load {
+        drawn.charts.extend(around::charts::depths(load));
+        drawn.charts.extend(around::charts::sizes(load));
+    }
+    Some(drawn)
 }
 
 fn bar(rank: &RankResult) -> Bar {

@@ -5,6 +5,7 @@ use stormlp_model::report::Series;
 use stormlp_model::training::report::{EpochReport, TrainReport};
 use stormlp_model::units::MIB;
 
+use crate::around;
 use crate::chart::{self, Axis, Bar, Chart, Group, Line, Scale};
 use crate::series::{depths, over_time};
 
@@ -17,6 +18,7 @@ pub(crate) fn charts(report: &TrainReport) -> Vec<Group> {
         how_it_went(report),
         waiting(report),
         storage(report),
+        around(report),
         distributions(report),
     ]
 }
@@ -175,17 +177,19 @@ fn storage(report: &TrainReport) -> Group {
         "the report holds no numbers of them",
     );
 
-    let what = "How deep the queue was";
-    let depths = series
-        .map(|one| depths(&one.interval_in_flight))
-        .unwrap_or_default();
-    let chart = Chart::bars(what, "% of the intervals", depths);
-    let note = "By the reads in flight at the end of each interval.";
-    drawn.add(
-        what,
-        chart.map(|chart| chart.note(note)),
-        "the report holds no numbers of it",
-    );
+    let load = series.and_then(|one| one.load.as_ref());
+    let why = "the report holds no counts of its transfers";
+    let sampled = || {
+        let depths = series.map(|one| depths(&one.interval_in_flight));
+        let what = "How deep the queue was";
+        let chart = Chart::bars(what, "% of the intervals", depths.unwrap_or_default());
+        let note = "By the reads in flight at the end of each interval.";
+        chart.map(|chart| chart.note(note))
+    };
+    let counted = load.and_then(around::charts::depths).or_else(sampled);
+    drawn.add("How deep the queue was", counted, why);
+    let sizes = load.and_then(around::charts::sizes);
+    drawn.add("Sizes of the transfers", sizes, why);
 
     let what = "Mean size of a read request of the block devices";
     let sizes = of_epochs(report, |epoch| Some(epoch.device?.request_bytes / 1024.0));
@@ -194,10 +198,6 @@ fn storage(report: &TrainReport) -> Group {
         Chart::bars(what, "KiB", sizes),
         "no block device is known behind the data",
     );
-    drawn
-        .absent
-        .push("How request sizes are distributed: the report holds their means alone.".to_string());
-
     let what = "Data in the page cache when an epoch began";
     let shares = of_epochs(report, |epoch| Some(epoch.cached_share? * 100.0));
     drawn.add(
@@ -206,6 +206,12 @@ fn storage(report: &TrainReport) -> Group {
         "the kernel was not asked, or did not tell",
     );
     drawn
+}
+
+fn around(report: &TrainReport) -> Group {
+    let nothing = Series::default();
+    let series = series(report).unwrap_or(&nothing);
+    around::charts::over_time("What went on around it", series, &marks(report))
 }
 
 fn distributions(report: &TrainReport) -> Group {

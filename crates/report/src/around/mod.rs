@@ -1,6 +1,8 @@
 //! What went on around a run: its devices, its host, its network, its GPUs, and how deep the queue
 //! was that it kept.
 
+pub(crate) mod charts;
+
 use stormlp_model::report::NamedSeries;
 use stormlp_model::telemetry::{DepthCount, Load, Measure, Track};
 use stormlp_model::units::{ByteSize, GIB, KIB, MIB};
@@ -184,7 +186,7 @@ mod tests {
     use stormlp_model::report::Series;
     use stormlp_model::telemetry::SizeCount;
 
-    fn series() -> NamedSeries {
+    pub(super) fn series() -> NamedSeries {
         let track = |measure, values: &[f64]| Track {
             measure,
             of: "nvme0n1".to_string(),

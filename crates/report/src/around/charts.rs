@@ -1,0 +1,317 @@
+//! The charts of what went on around a stretch of a run, and of what it asked of storage.
+
+use stormlp_model::report::Series;
+use stormlp_model::telemetry::{Load, Measure, Track};
+use stormlp_model::units::{ByteSize, GIB, KIB, MIB};
+
+use crate::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Scale};
+
+const NOT_LOOKED_AT: &str = "the report holds fewer than two whole intervals of it";
+
+/// A chart of tracks in one unit.
+struct Picture {
+    title: &'static str,
+    unit: &'static str,
+    /// The measures, each with a word for its lines.
+    measures: &'static [(Measure, &'static str)],
+    /// What a value is divided by; `per_second` ones by the interval, too.
+    divisor: f64,
+    per_second: bool,
+}
+
+const PICTURES: [Picture; 8] = [
+    Picture {
+        title: "Block devices over time",
+        unit: "MiB/s",
+        measures: &[
+            (Measure::DeviceReadBytes, "read"),
+            (Measure::DeviceWrittenBytes, "written"),
+        ],
+        divisor: MIB as f64,
+        per_second: true,
+    },
+    Picture {
+        title: "Requests in flight at block devices over time",
+        unit: "in flight, mean",
+        measures: &[(Measure::DeviceInFlight, "")],
+        divisor: 1.0,
+        per_second: false,
+    },
+    Picture {
+        title: "Block devices with something in flight, over time",
+        unit: "% of the time",
+        measures: &[(Measure::DeviceBusyShare, "")],
+        divisor: 0.01,
+        per_second: false,
+    },
+    Picture {
+        title: "Memory over time",
+        unit: "GiB",
+        measures: &[
+            (Measure::MemoryAvailableBytes, "available"),
+            (Measure::PageCacheBytes, "page cache"),
+        ],
+        divisor: GIB as f64,
+        per_second: false,
+    },
+    Picture {
+        title: "Network over time",
+        unit: "MiB/s",
+        measures: &[
+            (Measure::NetworkReceivedBytes, "received"),
+            (Measure::NetworkSentBytes, "sent"),
+        ],
+        divisor: MIB as f64,
+        per_second: true,
+    },
+    Picture {
+        title: "GPUs over time",
+        unit: "% busy",
+        measures: &[(Measure::GpuBusyShare, "")],
+        divisor: 0.01,
+        per_second: false,
+    },
+    Picture {
+        title: "PCIe of GPUs over time",
+        unit: "MiB/s",
+        measures: &[
+            (Measure::PcieReceivedBytes, "received"),
+            (Measure::PcieSentBytes, "sent"),
+        ],
+        divisor: MIB as f64,
+        per_second: true,
+    },
+    Picture {
+        title: "NVLink of GPUs over time",
+        unit: "MiB/s",
+        measures: &[
+            (Measure::NvlinkReceivedBytes, "received"),
+            (Measure::NvlinkSentBytes, "sent"),
+        ],
+        divisor: MIB as f64,
+        per_second: true,
+    },
+];
+
+/// Devices, host, network and GPUs over time, with names at some moments.
+pub(crate) fn over_time(title: &str, series: &Series, marks: &[(f64, String)]) -> Group {
+    let mut drawn = Group::new(title);
+    if series.tracks.is_empty() {
+        let why = "nobody looked at them (`--telemetry`)";
+        drawn
+            .absent
+            .push(format!("Devices, host and network over time: {why}."));
+        return drawn;
+    }
+    for picture in &PICTURES {
+        add(
+            &mut drawn,
+            picture.title,
+            picture.unit,
+            lines(series, picture),
+            marks,
+        );
+    }
+    let sizes = [
+        (Measure::DeviceReads, Measure::DeviceReadBytes, "read"),
+        (
+            Measure::DeviceWrites,
+            Measure::DeviceWrittenBytes,
+            "written",
+        ),
+    ];
+    let sizes = sizes.into_iter().flat_map(|of| request_sizes(series, of));
+    let title = "Mean size of a request of block devices over time";
+    add(&mut drawn, title, "KiB", sizes.collect(), marks);
+    add(
+        &mut drawn,
+        "CPU over time",
+        "CPUs",
+        processors(series),
+        marks,
+    );
+    if drawn.charts.is_empty() {
+        drawn.absent.push(format!(
+            "Devices, host and network over time: {NOT_LOOKED_AT}."
+        ));
+    }
+    drawn
+}
+
+/// Adds a chart of the lines that are not 0 throughout; what a machine does not have is not missed.
+fn add(drawn: &mut Group, title: &str, unit: &str, lines: Vec<Line>, marks: &[(f64, String)]) {
+    let moves = |line: &Line| line.points.iter().any(|(_, value)| *value > 0.0);
+    let mut lines: Vec<Line> = lines.into_iter().filter(moves).collect();
+    let left_out = lines.len().saturating_sub(MOST_LINES);
+    lines.truncate(MOST_LINES);
+    let (x, y) = (
+        Axis::new("seconds", Scale::Linear),
+        Axis::new(unit, Scale::Linear),
+    );
+    let chart = Chart::lines(title, x, y, lines).map(|chart| chart.marks(marks.to_vec()));
+    drawn.charts.extend(chart.map(|chart| match left_out {
+        0 => chart,
+        more => chart.note(&format!("{more} more are in the report (JSON).")),
+    }));
+}
+
+/// The middle of each whole interval with a value; the last interval is seldom whole.
+fn points<'s>(
+    values: &'s [f64],
+    interval_seconds: f64,
+    divisor: f64,
+) -> impl Iterator<Item = (f64, f64)> + 's {
+    let whole = values.split_last().map_or(&[][..], |(_, whole)| whole);
+    (whole.iter().enumerate())
+        .map(move |(nth, value)| ((nth as f64 + 0.5) * interval_seconds, value / divisor))
+}
+
+fn lines(series: &Series, picture: &Picture) -> Vec<Line> {
+    let seconds = series.interval_seconds;
+    let divisor = picture.divisor * if picture.per_second { seconds } else { 1.0 };
+    let of = |(measure, word): &(Measure, &str)| {
+        let tracks = series
+            .tracks
+            .iter()
+            .filter(|track| track.measure == *measure);
+        let line = |track: &Track| {
+            let name = format!("{} {word}", track.of);
+            Line::new(name.trim_end(), points(&track.values, seconds, divisor))
+        };
+        tracks.map(line).collect::<Vec<Line>>()
+    };
+    picture.measures.iter().flat_map(of).collect()
+}
+
+/// Bytes over requests of each device, where there were any.
+fn request_sizes(
+    series: &Series,
+    (requests, bytes, word): (Measure, Measure, &'static str),
+) -> Vec<Line> {
+    let of = |measure: Measure| {
+        series
+            .tracks
+            .iter()
+            .filter(move |track| track.measure == measure)
+    };
+    let sizes = of(requests).filter_map(|count| {
+        let moved = of(bytes).find(|track| track.of == count.of)?;
+        let both = moved.values.iter().zip(&count.values);
+        let mean = |(bytes, requests): (&f64, &f64)| bytes / requests / KIB as f64;
+        let sizes: Vec<f64> = both.map(mean).collect();
+        // No request has no size; such points are not drawn.
+        let points: Vec<_> = points(&sizes, series.interval_seconds, 1.0).collect();
+        Some(Line::new(format!("{} {word}", count.of), points))
+    });
+    sizes.collect()
+}
+
+/// CPU time of the process, and of the whole host.
+fn processors(series: &Series) -> Vec<Line> {
+    let seconds = series.interval_seconds;
+    let own = points(&series.interval_cpu_seconds, seconds, seconds);
+    let mut lines = vec![Line::new("stormlp", own)];
+    let host = (series.tracks.iter()).find(|track| track.measure == Measure::HostCpuSeconds);
+    lines.extend(host.map(|track| Line::new("the host", points(&track.values, seconds, seconds))));
+    lines
+}
+
+/// How deep the queue was whenever a transfer was submitted, in percent of the transfers.
+pub(crate) fn depths(load: &Load) -> Option<Chart> {
+    let counts = load
+        .depths
+        .iter()
+        .map(|one| (u64::from(one.depth), one.transfers));
+    let name = |most: u64| match most {
+        0..3 => most.to_string(),
+        most => format!("{} to {most}", most / 2 + 1),
+    };
+    let whose = match load.of_all_threads {
+        true => {
+            "Transfers in flight of all threads as each transfer was submitted, itself included."
+        }
+        false => "Transfers in flight in the same thread as each was submitted, itself included.",
+    };
+    let chart = Chart::bars(
+        "How deep the queue was",
+        "% of the transfers",
+        shares(counts, name),
+    );
+    chart.map(|chart| chart.note(whose))
+}
+
+/// The sizes of transfers, in percent of them.
+pub(crate) fn sizes(load: &Load) -> Option<Chart> {
+    let counts = load
+        .sizes
+        .iter()
+        .map(|one| (one.up_to_bytes, one.transfers));
+    let name = |most: u64| format!("up to {}", ByteSize(most));
+    let title = "Sizes of the transfers";
+    Chart::bars(title, "% of the transfers", shares(counts, name))
+}
+
+/// A bar for each power of two from the smallest to the largest that occurs.
+fn shares(counts: impl Iterator<Item = (u64, u64)>, name: impl Fn(u64) -> String) -> Vec<Bar> {
+    let mut classes: Vec<(u64, u64)> = Vec::new();
+    for (value, transfers) in counts {
+        let most = value.max(1).next_power_of_two();
+        match classes.iter_mut().find(|(class, _)| *class == most) {
+            Some((_, sum)) => *sum += transfers,
+            None => classes.push((most, transfers)),
+        }
+    }
+    classes.sort_unstable();
+    let all: u64 = classes.iter().map(|(_, transfers)| transfers).sum();
+    let bar = |(most, transfers): &(u64, u64)| {
+        Bar::one(name(*most), *transfers as f64 * 100.0 / all.max(1) as f64)
+    };
+    classes.iter().map(bar).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::around::tests::series;
+    use crate::chart::Plot;
+
+    #[test]
+    fn what_was_looked_at_is_drawn_and_what_stayed_0_is_not() {
+        let group = over_time("Around the run", &series().series, &[]);
+        let titles: Vec<&str> = group
+            .charts
+            .iter()
+            .map(|chart| chart.title.as_str())
+            .collect();
+        let expected = [
+            "Block devices over time",
+            "Block devices with something in flight, over time",
+            "Mean size of a request of block devices over time",
+        ];
+        assert_eq!(titles, expected);
+        let Plot::Lines(lines) = &group.charts[0].plot else {
+            panic!("bars");
+        };
+        assert_eq!(lines.lines[0].points, [(0.25, 2.0), (0.75, 4.0)]);
+        let none = over_time("Around the run", &Series::default(), &[]);
+        assert!(none.charts.is_empty() && none.absent[0].contains("--telemetry"));
+    }
+
+    #[test]
+    fn loads_are_shares_of_the_transfers() {
+        let load = series().series.load.unwrap();
+        let Plot::Bars(bars) = depths(&load).unwrap().plot else {
+            panic!("lines");
+        };
+        let rows: Vec<_> = (bars.rows.iter())
+            .map(|row| (row.name.as_str(), row.values[0]))
+            .collect();
+        assert_eq!(rows, [("1", 10.0), ("2", 60.0), ("3 to 4", 30.0)]);
+        let Plot::Bars(bars) = sizes(&load).unwrap().plot else {
+            panic!("lines");
+        };
+        assert_eq!(bars.rows[1].name, "up to 256 KiB");
+        assert!(depths(&Load::default()).is_none());
+    }
+}
