@@ -6,6 +6,7 @@
 
 use serde_json::{Value, json};
 use stormlp_model::stats::mean;
+use stormlp_model::training::client::ClientCost;
 use stormlp_model::units::{ByteSize, GIB, counted};
 use stormlp_model::warning::{Warning, WarningKind};
 
@@ -167,9 +168,28 @@ fn facts(run: &DlioRun, facts: &mut Facts) {
             "made by",
             format!("stormlp, profile {profile}: no MLPerf result"),
         );
+        if let Some(words) = client(mark) {
+            facts.add("client", words);
+        }
     }
     let ranks = run.outputs.len().max(run.stats.len());
     facts.add("files of", counted(ranks as u64, "rank"));
+}
+
+/// Whether DLIO's own work is in a training run of stormlp's; `None` where its mark says nothing of
+/// it, as in checkpoint runs.
+fn client(mark: &Value) -> Option<String> {
+    let client = mark.get("client")?;
+    if client.is_null() {
+        return Some("none: AU is an upper bound, DLIO's own work is not in it".to_string());
+    }
+    let cost = ClientCost {
+        step_seconds: client["step_seconds"].as_f64()?,
+        cpu_seconds_per_gib: client["cpu_seconds_per_gib"].as_f64()?,
+        cpus: 1,
+        estimated: client["estimated"].as_bool()?,
+    };
+    Some(format!("DLIO's own work: {cost}"))
 }
 
 /// Means of the saves (`save`) or restores (`load`) of a run.
@@ -227,7 +247,7 @@ fn table(epochs: &[Value]) -> Table {
         Column::numbers("AU %", 0),
         Column::numbers("lowest rank AU %", 2),
         Column::numbers("samples/s", 0),
-        Column::numbers("fetch wait s", 1),
+        Column::numbers("mean fetch wait s", 1),
         Column::numbers("longest wait s", 3),
         Column::numbers("took s", 1),
     ]);
@@ -367,6 +387,27 @@ mod tests {
     use super::*;
     use crate::text;
 
+    #[test]
+    fn stormlps_files_say_whether_dlios_own_work_is_in_them() {
+        let shown = |mark: Value| {
+            let summary = json!({"stormlp": mark, "metric": {"train_au_mean_percentage": 80.0}});
+            let run = DlioRun {
+                summary,
+                ..DlioRun::default()
+            };
+            text::render(&document(&run), None)
+        };
+        let cost =
+            json!({"step_seconds": 0.00125, "cpu_seconds_per_gib": 0.9, "estimated": true});
+        let with = shown(json!({"profile": "v2", "client": cost}));
+        let words = "1.25 ms a step, 0.90 CPU s/GiB (estimated)";
+        assert!(with.contains(words), "{with}");
+        let without = shown(json!({"profile": "v2", "client": null}));
+        assert!(without.contains("upper bound"), "{without}");
+        let silent = shown(json!({"profile": "v2"}));
+        assert!(!silent.contains("upper bound"), "{silent}");
+    }
+
     /// A block of one step, as DLIO computes it.
     #[test]
     fn samples_that_are_less_than_none_are_warned_of() {
@@ -420,11 +461,11 @@ mod tests {
         evaluation  AU 88.00 %, 12.50 samples/s
         spread      AU 0.00 points over epochs
         files of    2 ranks
-        ──────────────────────────────────────────────────────────────────────────────────────
-         epoch   AU %   lowest rank AU %   samples/s   fetch wait s   longest wait s   took s
-        ──────────────────────────────────────────────────────────────────────────────────────
-         1       92.5               90.0        40.0          0.375            0.500      600
-        ──────────────────────────────────────────────────────────────────────────────────────
+        ───────────────────────────────────────────────────────────────────────────────────────────
+         epoch   AU %   lowest rank AU %   samples/s   mean fetch wait s   longest wait s   took s
+        ───────────────────────────────────────────────────────────────────────────────────────────
+         1       92.5               90.0        40.0               0.375            0.500      600
+        ───────────────────────────────────────────────────────────────────────────────────────────
         ");
     }
 

@@ -140,8 +140,7 @@ fn headline(report: &CheckpointReport) -> String {
     format!("checkpoint {}: {answer}{ended}", report.plan.model)
 }
 
-/// Whether most of what was restored came from the page cache: by what the block devices did, and
-/// where there is none by what lay in the cache before.
+/// Whether most of what was restored came from the page cache.
 fn restored_from_memory(report: &CheckpointReport) -> bool {
     let restores = &report.results.restores;
     let of_devices = device_bytes(restores, |device| device.read_bytes);
@@ -149,14 +148,11 @@ fn restored_from_memory(report: &CheckpointReport) -> bool {
         let cache = result.page_cache_before?;
         Some(cache.share * result.bytes as f64)
     };
-    let from_cache = || restores.iter().map(cached).sum::<Option<f64>>();
+    let from_cache = restores.iter().map(cached).sum::<Option<f64>>();
     let bytes = restores.iter().map(|result| result.bytes).sum::<u64>() as f64;
     report.plan.path().uses_page_cache()
-        && match (of_devices, from_cache()) {
-            (Some(device), _) => device < bytes / 2.0,
-            (None, Some(cached)) => cached > bytes / 2.0,
-            (None, None) => false,
-        }
+        && bytes > 0.0
+        && storage::is_from_memory(bytes, of_devices, from_cache.map(|cached| cached / bytes))
 }
 
 /// Whether most of what was saved was still in memory when the saves were over.

@@ -141,19 +141,20 @@ fn headline(report: &TrainReport) -> String {
     }
 }
 
-/// Whether most of what was read came from the page cache: by what the block devices did, and where
-/// there is none by what lay in the cache when epochs began.
+/// Whether most of what was read came from the page cache.
 fn is_from_memory(report: &TrainReport) -> bool {
     let cost = &report.results.cost;
     if !report.plan.transport.path.uses_page_cache() || cost.bytes_read == 0 {
         return false;
     }
-    if let Some(device) = cost.device_bytes_read {
-        return device < cost.bytes_read / 2;
-    }
     let epochs = report.results.scored_epochs();
     let shares: Option<Vec<f64>> = epochs.iter().map(|epoch| epoch.cached_share).collect();
-    shares.is_some_and(|shares| mean(&shares) > 0.5)
+    let shares = shares.filter(|shares| !shares.is_empty());
+    storage::is_from_memory(
+        cost.bytes_read as f64,
+        cost.device_bytes_read.map(|bytes| bytes as f64),
+        shares.map(|shares| mean(&shares)),
+    )
 }
 
 fn verdict(report: &TrainReport, facts: &mut Facts) {

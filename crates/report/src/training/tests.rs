@@ -1,5 +1,6 @@
 //! What a terminal gets to see.
 
+use stormlp_model::path::PathKind;
 use stormlp_model::report::Ending;
 use stormlp_model::training::catalog;
 use stormlp_model::training::datasize::{SizeRequest, datasize};
@@ -21,6 +22,23 @@ fn a_run_that_was_stopped_has_no_result() {
     let text = shown(&document(&report));
     assert!(text.contains("no result: the run was stopped"), "{text}");
     assert!(!text.contains("misses"), "{text}");
+}
+
+#[test]
+fn a_run_from_the_page_cache_is_marked_though_others_read_the_device() {
+    let marked = |cached_share: f64, device_bytes: u64| {
+        let mut report = report();
+        report.plan.transport.path = PathKind::PageCache;
+        report.results.cost.device_bytes_read = Some(device_bytes);
+        for epoch in &mut report.results.epochs {
+            epoch.cached_share = Some(cached_share);
+        }
+        shown(&document(&report)).contains("(mostly read from memory)")
+    };
+    let all = report().results.cost.bytes_read;
+    assert!(marked(1.0, 2 * all));
+    assert!(marked(0.0, all / 10));
+    assert!(!marked(0.25, all));
 }
 
 #[test]

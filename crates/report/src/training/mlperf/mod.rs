@@ -114,6 +114,11 @@ impl<'a> Run<'a> {
             "run": self.number,
             "warm_up": self.warm_up,
             "held_to_closed_rules": self.report.plan.closed,
+            "client": self.report.plan.client.map(|client| json!({
+                "step_seconds": client.step_seconds,
+                "cpu_seconds_per_gib": client.cpu_seconds_per_gib,
+                "estimated": client.estimated,
+            })),
         })
     }
 

@@ -97,7 +97,8 @@ fn the_summary_has_dlios_keys() {
         "profile": "v2",
         "run": 1,
         "warm_up": false,
-        "held_to_closed_rules": false
+        "held_to_closed_rules": false,
+        "client": null
       },
       "num_hosts": 1,
       "hostname": "node7",
