@@ -397,8 +397,7 @@ mod tests {
             };
             text::render(&document(&run), None)
         };
-        let cost =
-            json!({"step_seconds": 0.00125, "cpu_seconds_per_gib": 0.9, "estimated": true});
+        let cost = json!({"step_seconds": 0.00125, "cpu_seconds_per_gib": 0.9, "estimated": true});
         let with = shown(json!({"profile": "v2", "client": cost}));
         let words = "1.25 ms a step, 0.90 CPU s/GiB (estimated)";
         assert!(with.contains(words), "{with}");
