@@ -51,7 +51,7 @@ pub(super) fn divide(
     let storage_seconds = reading_seconds * storage_share;
     WaitingSeconds {
         storage: storage_seconds,
-        cpu: reading_seconds - storage_seconds + seconds(waits.queued_ns),
+        cpu: reading_seconds - storage_seconds + seconds(waits.queued_ns + waits.client_ns),
         barrier: seconds(waits.barrier_ns),
         startup: seconds(waits.startup_ns),
     }
@@ -70,6 +70,7 @@ mod tests {
                 startup_ns: at * SECOND / 10,
                 reading_ns,
                 queued_ns: at * SECOND / 5,
+                client_ns: 0,
                 barrier_ns: 0,
             },
             bytes: 0,

@@ -1,8 +1,8 @@
 //! Emulated compute in real time: a thread of its own that does nothing but keep deadlines.
 //!
-//! It never copies a byte and never waits for storage; if it did, reads would be asked for late,
-//! and utilisation would suffer for what storage has no part in. It sleeps until shortly before the earliest
-//! absolute deadline, spins through the rest, and is woken only when an earlier one appears.
+//! It never copies a byte and never waits for storage; if it did, reads would be asked for late, and
+//! utilisation would suffer for what storage has no part in. It sleeps until shortly before the
+//! earliest absolute deadline, spins through the rest, and is woken only when an earlier one appears.
 
 use std::hint;
 use std::thread::{self, JoinHandle};

@@ -154,7 +154,7 @@ fn sentence(
             "client-bound: in {:.0} % of the waiting for data storage was idle while {}; {}",
             of_counted(waiting.cpu),
             clients_work(plan),
-            spare_the_host(plan)
+            spare_the_host(plan, epochs, waiting)
         ),
         Bound::StorageAndClient => format!(
             "bound by storage and client alike: {:.0} % of the waiting for data was storage at \
@@ -163,7 +163,7 @@ fn sentence(
             of_counted(waiting.cpu),
             clients_work(plan),
             slowest_epoch(plan, epochs),
-            spare_the_host(plan)
+            spare_the_host(plan, epochs, waiting)
         ),
         Bound::Barrier => match epochs
             .iter()
@@ -201,8 +201,16 @@ fn clients_work(plan: &TrainPlan) -> String {
 }
 
 /// What a run that this host holds back can do.
-fn spare_the_host(plan: &TrainPlan) -> &'static str {
-    if plan.client.is_some() {
+fn spare_the_host(
+    plan: &TrainPlan,
+    epochs: &[&EpochReport],
+    waiting: &WaitingSeconds,
+) -> &'static str {
+    let steps = plan.steps_per_epoch as f64 * epochs.len() as f64 * f64::from(plan.accelerators);
+    let of_steps = plan.client.map(|client| client.step_seconds * steps);
+    if of_steps.is_some_and(|of_steps| of_steps > 0.5 * waiting.cpu) {
+        "it takes most of it in each step, whatever the storage: only longer steps change that"
+    } else if plan.client.is_some() {
         "the official tool would be held back as well: try more --read-threads or fewer accelerators"
     } else if !plan.preprocess.is_zero() {
         "try more --read-threads, which preprocess at the same time"

@@ -2,6 +2,7 @@
 
 use stormlp_model::facts::FoundFile;
 use stormlp_model::facts::HostFacts;
+use stormlp_model::training::client::ClientCost;
 use stormlp_model::training::inventory::Inventory;
 use stormlp_model::training::report::{AcceleratorEpoch, Cost, StepLatency};
 use stormlp_model::training::request::TrainRequest;
@@ -143,4 +144,21 @@ fn one_accelerator_is_not_told_to_become_fewer() {
         two.ends_with("try fewer accelerators, or more CPUs"),
         "{two}"
     );
+}
+
+#[test]
+fn a_client_that_is_in_every_step_is_not_told_to_read_faster() {
+    let request = TrainRequest {
+        client: Some(ClientCost::DLIO),
+        ..TrainRequest::default()
+    };
+    let plan = plan(&request);
+    let steps = plan.steps_per_epoch as f64 * ClientCost::DLIO.step_seconds;
+    let of_steps = judged(&plan, 90.0, 0.1, waiting(0.0, steps, 0.0, 0.0)).sentence;
+    assert!(
+        of_steps.contains("client-bound") && of_steps.contains("in each step"),
+        "{of_steps}"
+    );
+    let of_bytes = judged(&plan, 90.0, 0.1, waiting(0.0, 5.0 * steps, 0.0, 0.0)).sentence;
+    assert!(of_bytes.contains("--read-threads"), "{of_bytes}");
 }

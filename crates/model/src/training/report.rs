@@ -113,7 +113,8 @@ pub struct AuPercent {
 pub struct WaitingSeconds {
     /// Reads were in flight and storage was working on them.
     pub storage: f64,
-    /// Reads were being copied or waited for a CPU while storage was idle.
+    /// Reads were being copied or waited for a CPU while storage was idle, and the official
+    /// client's own work of each step, where a run stands for one.
     pub cpu: f64,
     /// Other accelerators were slower.
     pub barrier: f64,

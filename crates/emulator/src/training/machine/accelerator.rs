@@ -88,7 +88,8 @@ impl Accelerator {
     pub(super) fn book(&mut self, now: Nanos) {
         if let State::Fetching { .. } = self.state {
             let waited = now.saturating_sub(self.booked_to);
-            self.booked_to = now;
+            // A read that a late host sees now may be followed by a deadline of before it.
+            self.booked_to = self.booked_to.max(now);
             if self.step == 0 {
                 self.waits.startup_ns += waited;
             } else if self.reads_in_flight > 0 {

@@ -106,6 +106,7 @@ fn the_clients_own_time_is_in_every_step() {
     };
     run(&mut machine, &mut constant(64, MS), spec, &mut clock);
     assert!((au(&machine.blocks()[0][0]) - 100.0 * 10.0 / 11.0).abs() < 1e-9);
+    assert_eq!(machine.waits(0).client_ns, 20 * MS);
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! TensorFlow's loader over record files: `TFRecordDataset(num_parallel_reads = k)`, shuffle,
 //! shard, batch, parallel map, repeat, prefetch.
 //!
-//! k files are open in a cycle and give one record each in turn, and 2 k more wait behind the cycle.
-//! Each of these 3 k files is read by a thread of its own, which runs a few records ahead of its
-//! turn. So up to 3 k reads are made at a time, though DLIO's option says k. Records go through the shuffle buffer, which must be full before it gives one back, into
-//! batches; so many batches are made ahead of the consumer as the parallel map and the prefetch
-//! hold. A record that is late holds up all that follow it.
+//! k files are open in a cycle and give one record each in turn, and 2 k more wait behind the
+//! cycle. Each of these 3 k files is read by a thread of its own, which runs a few records ahead of
+//! its turn. So up to 3 k reads are made at a time, though DLIO's option says k. Records go through
+//! the shuffle buffer, which must be full before it gives one back, into batches; so many batches
+//! are made ahead of the consumer as the parallel map and the prefetch hold. A record that is late
+//! holds up all that follow it.
 //!
 //! Numbers of the cycle: 2 records kept and 1 in the thread's hand, 2 × k files ahead, as
 //! `tf.data.TFRecordDataset` sets `buffer_output_elements` and `prefetch_input_elements` of the

@@ -48,6 +48,24 @@ fn data_that_came_after_the_deadline_was_waited_for() {
 }
 
 #[test]
+fn a_wait_is_booked_once_where_a_deadline_lies_before_a_read_that_was_seen_late() {
+    let mut machine = Machine::new(vec![workers(2, 4, 2)], false);
+    let spec = PhaseSpec {
+        preprocess: Pace::Constant(MS),
+        ..phase(1, 2, 10 * MS)
+    };
+    assert!(machine.begin(spec, 0));
+    read(&mut machine, MS);
+    // The other worker's read is seen at 20 ms, and only then what was due at 2 ms.
+    read(&mut machine, 20 * MS);
+    machine.on_deadline(20 * MS, || 20 * MS);
+    // The second sample of the batch.
+    read(&mut machine, 25 * MS);
+    machine.on_deadline(40 * MS, || 40 * MS);
+    assert_eq!(machine.waits(40 * MS).startup_ns, 26 * MS);
+}
+
+#[test]
 fn a_barrier_opens_when_the_last_one_came() {
     let mut machine = begun(2, 1);
     read(&mut machine, MS);

@@ -370,6 +370,7 @@ impl Machine {
         let accelerator = &mut self.accelerators[index as usize];
         let deadline = since + compute;
         accelerator.fetch_ns = since - fetch_since;
+        accelerator.waits.client_ns += self.spec.client.step_ns;
         if accelerator.step > 0 {
             self.histograms.fetch.record_ns(now - fetch_since);
         }

@@ -41,6 +41,8 @@ pub struct Waits {
     pub reading_ns: u64,
     /// Later fetches, while all its reads were waiting for an I/O thread.
     pub queued_ns: u64,
+    /// The official client's own work of each step.
+    pub client_ns: u64,
     /// At the barriers.
     pub barrier_ns: u64,
 }
