@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use stormlp_model::evidence::{DirectIo, Evidence, RouteProof};
+use stormlp_model::evidence::Evidence;
 use stormlp_model::names::VariantArray;
 use stormlp_model::operation::Direction;
 use stormlp_model::path::{MemoryKind, PathKind};
@@ -12,6 +12,7 @@ use stormlp_transfer::cuda::CudaDevice;
 use stormlp_transfer::cufile::probe::CudaProbe;
 use stormlp_transfer::{Accelerator as _, Place, Region, Transfer};
 
+use crate::route;
 use crate::transfers::{BLOCK, Setup, byte, open, verify, write_and_verify};
 
 /// Blocks of a file in these checks: not a multiple of any depth.
@@ -152,26 +153,15 @@ impl Case {
         }
     }
 
-    /// The path that ran is the one that was asked for, or what cuFile fell back to, which it must
-    /// not do where there is a direct route. Not proven is no fault, and is told.
+    /// Where there is a direct route, registered GPU memory must have taken it.
     fn shows_its_route(&self, evidence: &Evidence, direct: bool) {
-        let (ran, summary) = (evidence.effective_path, &evidence.summary);
-        let Some(cufile) = &evidence.cufile else {
-            let refused = evidence.direct_io == DirectIo::Refused;
-            assert!(refused || ran == Some(self.kind), "{summary}");
-            return println!("  {summary}");
-        };
-        let route = match ran {
-            Some(ran) if ran == self.kind => "direct",
-            Some(_) => "compat",
-            None => "not proven",
-        };
-        println!("  route {route}: {summary}");
-        let proven = cufile.proof != RouteProof::None;
-        assert_eq!(ran.is_some(), proven, "part direct, part not: {summary}");
         let in_gpu_memory = matches!(self.memory, MemoryKind::Device | MemoryKind::Vmm);
-        if direct && in_gpu_memory && self.register {
-            assert!(!proven || ran == Some(self.kind), "{summary}");
+        let must_be_direct = direct && in_gpu_memory && self.register;
+        let summary = &evidence.summary;
+        match route::word(self.kind, evidence, must_be_direct) {
+            Ok(Some(route)) => println!("  route {route}: {summary}"),
+            Ok(None) => println!("  {summary}"),
+            Err(why) => panic!("{why}"),
         }
     }
 

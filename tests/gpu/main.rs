@@ -3,12 +3,14 @@
 //! Skipped with a message where CUDA has no GPU; `STORMLP_REQUIRE_GPU=1` makes that a failure.
 //! `STORMLP_GPU_TEST_DIR` names folders (colons between) to work in besides `/dev/shm` and the
 //! system's temporary folder, and `STORMLP_LIBCUFILE` the library, as for stormlp itself.
+//! `STORMLP_GPU_TEST_DEVICE` has a number: that GPU alone is tested, as CUDA numbers them.
 //! `STORMLP_REQUIRE_DIRECT=1` says that cuFile has a direct route to the folders that were added: what
 //! moves registered GPU memory there must not be in compatibility mode. The executable needs nothing beside it, so that it can be carried to a machine with a GPU.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod checks;
+mod route;
 #[allow(
     dead_code,
     reason = "shared with the scenarios of cuFile, which use more of it"
@@ -54,21 +56,31 @@ fn main() -> ExitCode {
         println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
     };
     check("facts".to_string(), &mut || checks::facts(&facts.cuda));
-    for device in &facts.cuda.devices {
-        let index = device.index;
+    // Once each, since a probe opens every GPU; and while this process has none open, which another
+    // may not share.
+    let folders: Vec<_> = folders()
+        .into_iter()
+        .map(|(folder, direct)| {
+            let here = probe::run(&exe, Some(&folder), probe::TIME_LIMIT, &|_| true);
+            (folder, direct, here.availability())
+        })
+        .collect();
+    let devices = devices(facts.cuda.devices.iter().map(|device| device.index));
+    for &index in &devices {
         check(format!("cuda:{index} memory"), &mut || {
             checks::memory(index)
         });
-        for (folder, direct) in folders() {
-            let here = probe::run(&exe, Some(&folder), probe::TIME_LIMIT, &|_| true);
-            // Held for all checks of the folder, as a matrix does.
-            let driver = match here.availability() {
-                Availability::Available => Driver::open(&Settings::default()).ok(),
-                Availability::Unavailable { reason, .. } => {
-                    println!("{}: no cuFile paths: {reason}", folder.display());
-                    None
-                }
-            };
+    }
+    for (folder, direct, availability) in folders {
+        // Held for all checks of the folder, as a matrix does.
+        let driver = match availability {
+            Availability::Available => Driver::open(&Settings::default()).ok(),
+            Availability::Unavailable { reason, .. } => {
+                println!("{}: no cuFile paths: {reason}", folder.display());
+                None
+            }
+        };
+        for &index in &devices {
             for case in checks::cases(driver.is_some()) {
                 let name = format!("cuda:{index} {} {case}", folder.display());
                 check(name, &mut || {
@@ -82,6 +94,14 @@ fn main() -> ExitCode {
     } else {
         ExitCode::FAILURE
     }
+}
+
+/// The GPUs to test: those of the machine, or the one that the environment names of them.
+fn devices(all: impl Iterator<Item = u32>) -> Vec<u32> {
+    let named = std::env::var("STORMLP_GPU_TEST_DEVICE").ok();
+    let named = named.map(|text| text.parse::<u32>().unwrap());
+    all.filter(|index| named.is_none_or(|named| named == *index))
+        .collect()
 }
 
 /// Where the checks work: memory, the local disk, and what the environment adds; and whether cuFile

@@ -241,6 +241,8 @@ static void *work(void *argument) {
 }
 
 int main(int count, char **words) {
+    /* As in stormlp: a number is the same GPU for both, and for nvidia-smi. */
+    setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0);
     if (count == 3) {
         int holds = strcmp(words[1], "hold") == 0;
         if (!holds && strcmp(words[1], "memory") != 0) fail(words[1], 0);

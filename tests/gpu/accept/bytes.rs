@@ -5,9 +5,9 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::gpu::persistence_is_off;
-use crate::process::run;
+use crate::process::LIMIT;
 use crate::report::Report;
-use crate::route::{Expected, Finding, Route, Tally, judge_cell};
+use crate::route::{Expected, Finding, Tally, judge_cell};
 use crate::scene::{Scene, room};
 
 /// What the machine is, that stormlp sees a GPU and cuFile there, and the direct route.
@@ -92,12 +92,19 @@ fn libraries(scene: &Scene, report: &mut Report) {
 
 /// How long it takes to open the GPU, first and while somebody has it open.
 fn waking(scene: &Scene, report: &mut Report) {
-    match scene.gpu(|gpu| Ok(gpu.opened_in)) {
+    if scene.exclusive {
+        report.note(
+            "compute mode",
+            "exclusive: one process at a time may open the GPU, so none keeps it open during this \
+             run, and its memory is not watched while cells run",
+        );
+    }
+    match scene.opened_in() {
         Ok(first) => {
             let begun = Instant::now();
-            run(scene.program("bare", "").args(["memory", "0"]));
+            scene.run(scene.program("bare", "").args(["memory", "0"]));
             let words = format!(
-                "{:.1} s for the first process, {:.1} s for one beside it",
+                "{:.1} s for the first process, {:.1} s for the next",
                 first.as_secs_f64(),
                 begun.elapsed().as_secs_f64()
             );
@@ -106,11 +113,12 @@ fn waking(scene: &Scene, report: &mut Report) {
         Err(why) => report.fail("opening the GPU", why),
     }
     if !scene.emulated() && persistence_is_off() == Some(true) {
-        report.note(
-            "persistence mode",
-            "off; one process keeps the GPU open during this run, and `sudo nvidia-smi -pm 1` \
-             would do so for all",
-        );
+        let here = match scene.exclusive {
+            true => "each process wakes the GPU",
+            false => "one process keeps the GPU open during this run",
+        };
+        let words = format!("off; {here}, and `sudo nvidia-smi -pm 1` would keep it open for all");
+        report.note("persistence mode", words);
     }
 }
 
@@ -121,23 +129,22 @@ pub(crate) fn by_transfers(scene: &Scene, report: &mut Report) {
     let mut command = scene.program("gpu", "direct");
     command
         .env("STORMLP_REQUIRE_GPU", "1")
+        .env("STORMLP_GPU_TEST_DEVICE", "0")
         .env("STORMLP_GPU_TEST_DIR", folder);
     if scene.direct().expected() == Expected::Direct {
         command.env("STORMLP_REQUIRE_DIRECT", "1");
     }
-    let ended = run(&mut command);
+    // It opens the GPU for each folder, and eight GPUs take tens of seconds to open.
+    let limit = LIMIT + 10 * scene.opened_in().unwrap_or_default();
+    let ended = scene.clock.run(&mut command, limit);
     let (mut passed, mut tally) = (0, Tally::default());
     for line in ended.stdout.lines() {
-        let of = |route| Finding::Proven(route, "evidence of each check".to_string());
         match line.trim_start() {
             line if line.ends_with("... FAILED") => report.fail(line, ""),
             line if line.ends_with("... ok") => passed += 1,
-            line if line.starts_with("route direct") => tally.add(of(Route::Direct)),
-            line if line.starts_with("route compat") => tally.add(of(Route::Compat)),
-            line if line.starts_with("route not proven") => {
-                tally.add(Finding::NotProven(line.to_string()));
-            }
-            _ => {}
+            line => Finding::of_check(line)
+                .into_iter()
+                .for_each(|finding| tally.add(finding)),
         }
     }
     match ended.code {
@@ -185,7 +192,7 @@ pub(crate) fn by_cells(scene: &Scene, report: &mut Report) {
             matrix.words
         );
         let mut command = scene.program("stormlp", matrix.fault);
-        let ended = run(command.args(words.split_whitespace()));
+        let ended = scene.run(command.args(words.split_whitespace()));
         cells(&matrix.what, &ended.json(), matrix.expected, report);
     }
     on_host_memory(scene, report);
@@ -206,13 +213,24 @@ fn matrices(scene: &Scene) -> Vec<Matrix> {
         of("engine psync", CPU_PATHS, "4K,1M,16M --engine psync"),
         of("engine uring", CPU_PATHS, "4K,1M,16M --engine uring"),
         of("cuFile's transfers", SINGLE, "4K,1M,16M"),
-        of("cuFile's batches", BATCHES, "4K,1M"),
+        of("cuFile's batches of 4K", BATCHES, "4K"),
         Matrix {
-            expected: direct.expected_of_batches(FILE_BYTES),
-            ..of("cuFile's batches of large transfers", BATCHES, "16M")
+            expected: direct.expected_of_batches(1 << 20),
+            ..of("cuFile's batches of 1M", BATCHES, "1M")
         },
-        of("vmm memory", ALL, "1M --memory vmm"),
-        of("not registered", ALL, "64K --no-register"),
+        Matrix {
+            expected: direct.expected_of_batches(16 << 20),
+            ..of("cuFile's batches of 16M", BATCHES, "16M")
+        },
+        Matrix {
+            expected: direct.expected_of_batches(1 << 20),
+            ..of("vmm memory", ALL, "1M --memory vmm")
+        },
+        Matrix {
+            // cuFile may take buffers of its own for it, or none.
+            expected: Expected::Either,
+            ..of("not registered", ALL, "64K --no-register")
+        },
         of("depth 8", ALL, "64K --queue-depth 8"),
         of(
             "waiting by spinning",
@@ -259,7 +277,7 @@ fn on_host_memory(scene: &Scene, report: &mut Report) {
          --passes 1 --file-size 16M --threads 1,8 --io-size 4K,1M,16M --format json",
         folder.path().display()
     );
-    let ended = run(command.args(words.split_whitespace()));
+    let ended = scene.run(command.args(words.split_whitespace()));
     cells(what, &ended.json(), Expected::Compat, report);
 }
 

@@ -1,16 +1,34 @@
 //! The acceptance run's own judgement, which needs no GPU: what it must not let pass.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+#[path = "checks_of_runs.rs"]
+mod checks_of_runs;
+#[path = "clock.rs"]
+mod clock;
+#[allow(dead_code, reason = "the acceptance run uses more of it")]
+#[path = "direct.rs"]
+mod direct;
+#[allow(dead_code, reason = "the acceptance run uses more of it")]
+#[path = "gpu.rs"]
+mod gpu;
 #[allow(dead_code, reason = "the acceptance run uses more of it")]
 #[path = "library.rs"]
 mod library;
 #[allow(dead_code, reason = "the acceptance run uses more of it")]
+#[path = "options.rs"]
+mod options;
+#[allow(dead_code, reason = "the acceptance run uses more of it")]
 #[path = "process.rs"]
 mod process;
 #[allow(dead_code, reason = "the acceptance run uses more of it")]
+#[path = "report.rs"]
+mod report;
+#[allow(dead_code, reason = "the acceptance run uses more of it")]
 #[path = "route.rs"]
 mod route;
+#[path = "../route.rs"]
+mod route_of_check;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

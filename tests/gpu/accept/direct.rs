@@ -1,59 +1,78 @@
 //! Whether this machine has a direct route to the folder, and what can prove it.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::report::Report;
-use crate::route::{Claim, Expected, Finding, Route};
-use crate::scene::Scene;
+use crate::route::{Claim, Expected, Finding};
 
 /// The direct route, found by one transfer that may fall back and one that must not.
 #[derive(Debug, Clone)]
 pub(crate) struct Direct {
-    /// What proves that it is there, or why it is not.
-    there: Result<String, String>,
+    there: There,
     /// What tells the route of transfers that may fall back: `counters`, `nvidia-fs` or nothing.
     told_by: Option<String>,
     /// What cuFile says that it has a direct route to; an error where it moved nothing at all.
     targets: Result<Option<String>, String>,
     /// Version of libcufile, `(1, 20)`.
     version: (u32, u32),
+    /// cuFile's buffer for an entry of a batch.
+    buffer_bytes: u64,
 }
 
+/// Whether the direct route is there.
+#[derive(Debug, Clone)]
+enum There {
+    /// By this proof.
+    Proven(String),
+    /// Bytes moved with fallbacks forbidden, and nothing shows by which route.
+    NotProven(String),
+    /// It could not be taken, with the reason.
+    No(String),
+}
+
+/// cuFile's buffer where stormlp does not tell it: as it is without a `cufile.json`.
+const DEFAULT_BUFFER_BYTES: u64 = 1 << 20;
+
 impl Direct {
-    /// Tries it in a folder of the scene.
-    pub(crate) fn find(scene: &Scene) -> Self {
-        let folder = scene.folder("direct").display().to_string();
+    /// Tries it in a folder; `report_of` runs stormlp with these words.
+    pub(crate) fn find(folder: &Path, report_of: impl Fn(&str) -> Result<Value, String>) -> Self {
+        let folder = folder.display();
         let cell = |more: &str| {
             let words = format!(
                 "gds --dir {folder} --path gds --device cuda:0 --threads 1 --passes 1 \
                  --file-size 16M --cache as-is {more}"
             );
-            let run = scene.report_of(&words)?;
+            let run = report_of(&words)?;
             let cell = run["cells"][0].clone();
             match cell["status"] == "ok" {
-                true => Ok(cell),
+                true => Ok((cell, run["host"]["cufile_buffer_bytes"].as_u64())),
                 false => Err(cell["reason"].to_string()),
             }
         };
         let allowed = cell("");
         let there = match cell("--require-gds") {
-            Err(why) => Err(why),
-            Ok(cell) => match proven(&cell, Expected::Direct) {
-                Ok(Some((_, proof))) => Ok(proof),
-                Ok(None) => Err("nothing proves it".to_string()),
-                Err(why) => Err(why),
+            Err(why) => There::No(why),
+            Ok((cell, _)) => match judge(&cell, Expected::Direct) {
+                Ok(Finding::Proven(_, proof)) => There::Proven(proof),
+                Ok(Finding::NotProven(why)) => There::NotProven(why),
+                Err(why) => There::No(why),
             },
         };
-        let told = allowed
-            .as_ref()
-            .ok()
-            .and_then(|cell| proven(cell, Expected::Either).ok().flatten());
-        let cufile = allowed.map(|cell| cell["evidence"]["cufile"].clone());
+        let known = allowed.as_ref().ok();
+        let told_by = known.and_then(|(cell, _)| match judge(cell, Expected::Either) {
+            Ok(Finding::Proven(_, proof)) => Some(proof),
+            _ => None,
+        });
+        let buffer = known.and_then(|(_, buffer)| *buffer);
+        let cufile = allowed.map(|(cell, _)| cell["evidence"]["cufile"].clone());
         let known = cufile.as_ref().ok();
         let number = known.and_then(|cufile| cufile["library_version"].as_str());
         Self {
             there,
-            told_by: told.map(|(_, proof)| proof),
+            told_by,
+            buffer_bytes: buffer.unwrap_or(DEFAULT_BUFFER_BYTES),
             version: version(number.unwrap_or_default()),
             targets: cufile.map(|cufile| targets(&cufile["properties"])),
         }
@@ -62,8 +81,9 @@ impl Direct {
     /// The route that aligned transfers to and from GPU memory must take.
     pub(crate) fn expected(&self) -> Expected {
         match self.there {
-            Ok(_) => Expected::Direct,
-            Err(_) => Expected::Compat,
+            There::Proven(_) => Expected::Direct,
+            There::NotProven(_) => Expected::Either,
+            There::No(_) => Expected::Compat,
         }
     }
 
@@ -75,10 +95,10 @@ impl Direct {
         }
     }
 
-    /// For batches with entries of so many bytes: before 1.18 cuFile moves those above its cache
-    /// (1 MiB for each buffer) by POSIX calls.
+    /// For batches with entries of so many bytes: before 1.18 cuFile moves those above its buffer
+    /// for one by POSIX calls.
     pub(crate) fn expected_of_batches(&self, bytes: u64) -> Expected {
-        match bytes > 1 << 20 && self.version < (1, 18) {
+        match bytes > self.buffer_bytes && self.version < (1, 18) {
             true => Expected::Either,
             false => self.expected(),
         }
@@ -88,7 +108,7 @@ impl Direct {
     /// error. It goes with cuFile's paths alone.
     pub(crate) fn option_of(&self, paths: &str) -> &'static str {
         match (&self.there, &self.told_by) {
-            (Ok(_), None) if paths.starts_with("gds") => "--require-gds",
+            (There::Proven(_), None) if paths.starts_with("gds") => "--require-gds",
             _ => "",
         }
     }
@@ -102,16 +122,17 @@ impl Direct {
     pub(crate) fn tell(&self, report: &mut Report) {
         let what = "the direct route to this folder";
         match (&self.there, &self.targets) {
-            (Ok(proof), _) => report.pass(what, format!("proven by {proof}")),
-            (Err(_), Err(why)) => report.fail(what, format!("cuFile moved nothing: {why}")),
-            (Err(why), Ok(Some(targets))) => report.fail(
+            (There::Proven(proof), _) => report.pass(what, format!("proven by {proof}")),
+            (There::NotProven(why), _) => report.not_proven(what, why),
+            (There::No(_), Err(why)) => report.fail(what, format!("cuFile moved nothing: {why}")),
+            (There::No(why), Ok(Some(targets))) => report.fail(
                 what,
                 format!(
                     "cuFile names direct targets ({targets}), and it was not taken: {why}. Is the \
                      folder of --dir on such storage?"
                 ),
             ),
-            (Err(why), Ok(None)) => report.not_proven(
+            (There::No(why), Ok(None)) => report.not_proven(
                 what,
                 format!("cuFile names no direct target on this machine: {why}"),
             ),
@@ -119,27 +140,26 @@ impl Direct {
         let how = match &self.told_by {
             Some(proof) => format!("told by {proof}"),
             None => match self.there {
-                Ok(_) => "nothing tells it where cuFile may fall back, so cells run with \
+                There::Proven(_) => {
+                    "nothing tells it where cuFile may fall back, so cells run with \
                           --require-gds; docs/acceptance.md says how nvidia-fs is made to count"
-                    .to_string(),
-                Err(_) => "nothing tells it".to_string(),
+                        .to_string()
+                }
+                There::NotProven(_) | There::No(_) => "nothing tells it".to_string(),
             },
         };
         report.note("the route of a transfer", how);
     }
 }
 
-/// The route of a cell with its proof; `None` where it is not proven.
-fn proven(cell: &Value, expected: Expected) -> Result<Option<(Route, String)>, String> {
+/// What a cell's evidence shows.
+pub(crate) fn judge(cell: &Value, expected: Expected) -> Result<Finding, String> {
     let claim = Claim {
         asked: "gds",
         evidence: &cell["evidence"],
         transfers: None,
     };
-    Ok(match claim.judge(expected)? {
-        Finding::Proven(route, proof) => Some((route, proof)),
-        Finding::NotProven(_) => None,
-    })
+    claim.judge(expected)
 }
 
 /// The direct targets among what cuFile says of itself.

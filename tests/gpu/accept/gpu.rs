@@ -4,7 +4,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -18,14 +18,11 @@ pub(crate) struct OpenGpu {
     child: Child,
     questions: ChildStdin,
     answers: Receiver<String>,
-    /// How long it took to open it.
-    pub(crate) opened_in: Duration,
 }
 
 impl OpenGpu {
     /// Starts `bare hold`.
     pub(crate) fn open(command: &mut Command) -> Result<Self, String> {
-        let begun = Instant::now();
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -43,13 +40,11 @@ impl OpenGpu {
             child,
             questions,
             answers: receiver,
-            opened_in: Duration::ZERO,
         };
         match open.free_bytes() {
-            Ok(_) => open.opened_in = begun.elapsed(),
-            Err(why) => return Err(format!("{why}: {}", open.last_words())),
+            Ok(_) => Ok(open),
+            Err(why) => Err(format!("{why}: {}", open.last_words())),
         }
-        Ok(open)
     }
 
     /// What the process said on standard error, which ends it.
@@ -68,8 +63,13 @@ impl OpenGpu {
         writeln!(self.questions, "memory").map_err(|error| error.to_string())?;
         let line = self.answers.recv_timeout(LIMIT).map_err(silent)?;
         let told: Value = serde_json::from_str(&line).map_err(|_| line.clone())?;
-        told["free_bytes"].as_u64().ok_or(line)
+        free_bytes_of(&told)
     }
+}
+
+/// What `bare` tells of the GPU's free memory.
+pub(crate) fn free_bytes_of(told: &Value) -> Result<u64, String> {
+    told["free_bytes"].as_u64().ok_or_else(|| told.to_string())
 }
 
 impl Drop for OpenGpu {
@@ -83,7 +83,25 @@ impl Drop for OpenGpu {
 
 /// Whether the driver lets GPUs sleep as soon as nobody has them open; `None` where that is not told.
 pub(crate) fn persistence_is_off() -> Option<bool> {
-    let words = ["--query-gpu=persistence_mode", "--format=csv,noheader"];
-    let told = run(Command::new("nvidia-smi").args(words));
-    (told.code == Some(0)).then(|| told.stdout.contains("Disabled"))
+    nvidia_smi("persistence_mode").map(|modes| modes.contains("Disabled"))
+}
+
+/// Whether only one process at a time may open a GPU of this machine, as batch systems often set it.
+/// Which of them CUDA takes for the first is not known before one opened it.
+pub(crate) fn is_exclusive() -> bool {
+    nvidia_smi("compute_mode").is_some_and(|modes| names_exclusive(&modes))
+}
+
+/// Whether compute modes, one a line, name one that keeps other processes out.
+pub(crate) fn names_exclusive(modes: &str) -> bool {
+    modes
+        .lines()
+        .any(|mode| mode.trim().starts_with("Exclusive"))
+}
+
+/// A property of each GPU, one a line; `None` where that is not told.
+fn nvidia_smi(property: &str) -> Option<String> {
+    let query = format!("--query-gpu={property}");
+    let told = run(Command::new("nvidia-smi").args([query.as_str(), "--format=csv,noheader"]));
+    (told.code == Some(0)).then_some(told.stdout)
 }

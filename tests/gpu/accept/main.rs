@@ -1,6 +1,6 @@
 //! The acceptance run: proves on a machine with a GPU, in under ten minutes, that every path moves
 //! the right bytes by the route it is said to, costs no more than bare loops, leaks nothing and
-//! fails well; writes one report.
+//! fails well; writes one report as it goes.
 //!
 //! `tests/gpu/accept/pack` builds and collects what it needs, `tests/gpu/accept/run` runs it where
 //! neither Rust nor a network is. `--without-gpu` runs all of it against a double of libcuda and
@@ -10,11 +10,13 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod bytes;
+mod clock;
 mod direct;
 mod gpu;
 mod lanes;
 mod leaks;
 mod library;
+mod options;
 mod overhead;
 mod process;
 mod report;
@@ -24,59 +26,64 @@ mod trouble;
 
 use std::process::ExitCode;
 
+use options::Options;
 use report::Report;
 use scene::Scene;
 
-/// A part of the run: its name, what it does, and how many seconds it is thought to take.
-type Part = (&'static str, fn(&Scene, &mut Report), u64);
+/// A part of the run: its name and what it does.
+type Part = (&'static str, fn(&Scene, &mut Report));
 
 /// In this order: what is proved first is worth most where the time runs out.
 const PARTS: [Part; 8] = [
-    ("facts", bytes::facts, 10),
+    ("facts", bytes::facts),
     (
         "bytes of every path, memory and registration",
         bytes::by_transfers,
-        60,
     ),
     (
         "bytes of every path, engine, size and number of threads",
         bytes::by_cells,
-        90,
     ),
-    ("training and checkpoints", lanes::all, 90),
-    ("trouble", trouble::all, 40),
-    ("leaks", leaks::all, 60),
-    ("overhead over bare loops", overhead::cufile, 150),
-    ("cpu-gpu against a bare copy", overhead::copies, 30),
+    ("training and checkpoints", lanes::all),
+    ("trouble", trouble::all),
+    ("leaks", leaks::all),
+    ("overhead over bare loops", overhead::cufile),
+    ("cpu-gpu against a bare copy", overhead::copies),
 ];
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<String> = std::env::args().collect();
     if !words.iter().any(|word| word == "--accept") {
         println!("test accept ... skipped: tests/gpu/accept/run runs it");
         return ExitCode::SUCCESS;
     }
-    let scene = match Scene::set(&words) {
-        Ok(scene) => scene,
+    let options = match Options::of(&words, &PARTS.map(|(name, _)| name)) {
+        Ok(options) => options,
+        Err(why) => {
+            let _ = why.print();
+            return ExitCode::from(u8::try_from(why.exit_code()).unwrap_or(2));
+        }
+    };
+    let set = Scene::set(&options).and_then(|scene| {
+        let report = Report::new(&options.report, scene.emulated(), scene.work())?;
+        Ok((scene, report))
+    });
+    let (scene, mut report) = match set {
+        Ok(set) => set,
         Err(why) => {
             println!("{why}");
             return ExitCode::from(2);
         }
     };
-    let mut report = Report::new(&scene);
-    for (name, part, seconds) in PARTS {
-        if scene
-            .only
-            .as_deref()
-            .is_some_and(|only| !name.contains(only))
-        {
+    for (name, part) in PARTS {
+        if !options.takes(name) {
             continue;
         }
         report.part(name);
-        match scene.left().as_secs() > seconds / 2 {
-            true => part(&scene, &mut report),
-            false => report.fail("time", "the ten minutes are over: this part did not run"),
+        match scene.clock.check() {
+            Ok(()) => part(&scene, &mut report),
+            Err(why) => report.fail("time", why),
         }
     }
-    report.finish(&scene)
+    report.finish(scene.started())
 }

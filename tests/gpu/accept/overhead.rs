@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::bytes::in_memory;
-use crate::process::{Ended, run};
+use crate::process::Ended;
 use crate::report::Report;
 use crate::scene::Scene;
 
@@ -156,9 +156,8 @@ fn compare(scene: &Scene, group: &Group, more: &str, report: &mut Report) {
     let stormlp = || scene.stormlp(&words);
     let bare = |case| {
         let words = measure.bare_words(case);
-        run(scene
-            .program("bare", "direct")
-            .args(words.split_whitespace()))
+        let mut command = scene.program("bare", "direct");
+        scene.run(command.args(words.split_whitespace()))
     };
     for (case, measured) in pairs(group, stormlp, bare) {
         judge(scene, case, report, measured);
@@ -183,7 +182,7 @@ fn on_host_memory(scene: &Scene, report: &mut Report) {
         device: -1,
     };
     let program = |name: &str, words: &str| match scene.on_host_memory(name) {
-        Some(mut command) => run(command.args(words.split_whitespace())),
+        Some(mut command) => scene.run(command.args(words.split_whitespace())),
         None => Ended::never("there is no libcufile"),
     };
     for group in [&CUFILE[0], &CUFILE[4]] {
@@ -200,13 +199,16 @@ fn on_host_memory(scene: &Scene, report: &mut Report) {
     }
 }
 
+/// Transfers a second of stormlp and of the bare loop, or why there are none.
+type Compared = Result<(f64, f64), String>;
+
 /// Means of both, measured in the order A B B A: a matrix of stormlp, the bare loop of each of its
 /// cells for twice the time, and the matrix again. A first, which also makes the files.
 fn pairs(
     group: &Group,
     ours: impl Fn() -> Ended,
     bare: impl Fn(Case) -> Ended,
-) -> Vec<(Case, Result<(f64, f64), String>)> {
+) -> Vec<(Case, Compared)> {
     let first = ours().json();
     let bare: Vec<_> = group.cases().map(|case| (case, bare(case))).collect();
     let last = ours().json();
@@ -261,7 +263,7 @@ fn figures(ours: f64, theirs: f64) -> String {
     format!("{ours:.0} against {theirs:.0} transfers/s of the bare loop: {cost:+.1} %")
 }
 
-fn judge(scene: &Scene, case: Case, report: &mut Report, measured: Result<(f64, f64), String>) {
+fn judge(scene: &Scene, case: Case, report: &mut Report, measured: Compared) {
     let name = in_words(case);
     match measured {
         Err(why) => report.fail(&name, why),

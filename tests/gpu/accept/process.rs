@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// One command is killed after this.
-const LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 /// A matrix has measured its first cell by then, on a GPU that had to be woken.
 pub(crate) const TO_START: Duration = Duration::from_secs(40);
 /// A child that was killed and is still there waits inside the kernel: it is abandoned.
@@ -45,7 +45,8 @@ impl Ended {
     pub(crate) fn in_words(&self) -> String {
         let code = match self.code {
             Some(code) => format!("exit code {code}"),
-            None => "ended by a signal".to_string(),
+            // A signal ended it, or it never started.
+            None => "no exit code".to_string(),
         };
         let lines: Vec<&str> = self
             .stderr
@@ -190,7 +191,7 @@ fn text_of(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
     receiver
 }
 
-/// Runs a command to its end, or to the limit.
+/// Runs a command that takes no time to its end, or to the limit.
 pub(crate) fn run(command: &mut Command) -> Ended {
     match Running::start(command) {
         Ok(running) => running.attend(LIMIT, |_| {}),

@@ -1,19 +1,24 @@
-//! What was checked and what came out, as one Markdown file.
+//! What was checked and what came out, as one Markdown file that is written line by line.
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::route::Tally;
-use crate::scene::Scene;
 
-/// The exit code where nothing failed and some routes are not proven.
+/// The exit code where nothing failed and some routes are not proven, or nothing was checked.
 const NOT_PROVEN: u8 = 3;
 
 /// The report as it grows.
 pub(crate) struct Report {
     begun: Instant,
-    text: String,
+    path: PathBuf,
+    file: File,
+    /// What kept a line from being written.
+    unwritten: Option<io::Error>,
     passed: u32,
     failed: Vec<String>,
     missed: Vec<String>,
@@ -25,8 +30,12 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(scene: &Scene) -> Self {
-        let (title, note) = match scene.emulated() {
+    /// Begins the file of a run that works in the folder `work`.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(crate) fn new(path: &Path, emulated: bool, work: &Path) -> Result<Self, String> {
+        let (title, note) = match emulated {
             true => (
                 "EMULATED acceptance run of stormlp: no GPU took part",
                 "A double stands for libcuda and libcufile. It shows that the run works and that \
@@ -38,9 +47,13 @@ impl Report {
             ),
         };
         println!("{title}");
-        Self {
+        let unwritable =
+            |error| format!("the report {} cannot be written: {error}", path.display());
+        let mut report = Self {
             begun: Instant::now(),
-            text: format!("# {title}\n\n{note}\n"),
+            path: path.to_path_buf(),
+            file: File::create(path).map_err(unwritable)?,
+            unwritten: None,
             passed: 0,
             failed: Vec::new(),
             missed: Vec::new(),
@@ -48,6 +61,22 @@ impl Report {
             not_proven: Vec::new(),
             routes: Tally::default(),
             part: String::new(),
+        };
+        let work = work.display();
+        report.write(&format!(
+            "# {title}\n\n{note}\n\nWithout a summary at its end this report is one of a run that \
+             was interrupted, which may have left files in {work}.\n"
+        ));
+        match report.unwritten.take() {
+            Some(error) => Err(unwritable(error)),
+            None => Ok(report),
+        }
+    }
+
+    /// Adds to the file at once, so that a run that is interrupted has its lines there.
+    fn write(&mut self, text: &str) {
+        if let Err(error) = self.file.write_all(text.as_bytes()) {
+            self.unwritten.get_or_insert(error);
         }
     }
 
@@ -55,12 +84,12 @@ impl Report {
     pub(crate) fn part(&mut self, name: &str) {
         println!("-- {name} ({:.0} s)", self.begun.elapsed().as_secs_f64());
         self.part = name.to_string();
-        let _ = write!(self.text, "\n## {name}\n\n");
+        self.write(&format!("\n## {name}\n\n"));
     }
 
     fn line(&mut self, verdict: &str, what: &str, detail: &str) {
         println!("{verdict:7} {what}: {detail}");
-        let _ = writeln!(self.text, "- **{verdict}** {what}: {detail}");
+        self.write(&format!("- **{verdict}** {what}: {detail}\n"));
     }
 
     /// Something that holds.
@@ -119,16 +148,19 @@ impl Report {
         }
     }
 
-    /// Writes the report; the exit code says whether all holds.
-    pub(crate) fn finish(mut self, scene: &Scene) -> ExitCode {
-        let summary = self.summary(scene);
+    /// Ends the report of a run of so many processes; the exit code says whether all holds.
+    pub(crate) fn finish(mut self, processes: u32) -> ExitCode {
+        if self.passed == 0 && self.failed.is_empty() && self.missed.is_empty() {
+            self.not_proven("the run", "nothing was checked");
+        }
+        let summary = self.summary(processes);
         println!("{summary}");
-        self.text.push_str(&summary);
-        if let Err(error) = std::fs::write(&scene.report, &self.text) {
-            println!("{} cannot be written: {error}", scene.report.display());
+        self.write(&summary);
+        if let Some(error) = &self.unwritten {
+            println!("{} cannot be written: {error}", self.path.display());
             return ExitCode::FAILURE;
         }
-        println!("report: {}", scene.report.display());
+        println!("report: {}", self.path.display());
         match (self.failed.is_empty(), self.not_proven.is_empty()) {
             (false, _) => ExitCode::FAILURE,
             (true, true) => ExitCode::SUCCESS,
@@ -136,18 +168,17 @@ impl Report {
         }
     }
 
-    fn summary(&self, scene: &Scene) -> String {
+    fn summary(&self, processes: u32) -> String {
         let unproven = self.routes.unproven().map_or(0, |(count, _)| count);
         let mut summary = format!(
             "\n## Summary\n\n{} checks hold, {} do not, {} goals were missed, {} were skipped, in \
-             {:.0} s with {} processes.\n\nRoutes of cells and runs: {}.\n\nNot proven: {unproven} \
+             {:.0} s with {processes} processes.\n\nRoutes of cells and runs: {}.\n\nNot proven: {unproven} \
              cells and runs.\n\n",
             self.passed,
             self.failed.len(),
             self.missed.len(),
             self.skipped.len(),
             self.begun.elapsed().as_secs_f64(),
-            scene.started(),
             self.routes.in_words(),
         );
         for (name, lines) in [

@@ -35,6 +35,20 @@ pub(crate) enum Finding {
     NotProven(String),
 }
 
+impl Finding {
+    /// What a check of `tests/gpu` says of its route in a line; `None` in other lines.
+    pub(crate) fn of_check(line: &str) -> Option<Self> {
+        let (word, _) = line.strip_prefix("route ")?.split_once(':')?;
+        let route = match word {
+            "direct" => Route::Direct,
+            "compat" => Route::Compat,
+            "part direct" => Route::Mixed,
+            _ => return Some(Self::NotProven(line.to_string())),
+        };
+        Some(Self::Proven(route, "evidence of each check".to_string()))
+    }
+}
+
 /// A path's evidence, as reports have it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claim<'a> {

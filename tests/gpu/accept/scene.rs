@@ -8,13 +8,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::clock::Clock;
 use crate::direct::Direct;
-use crate::gpu::OpenGpu;
+use crate::gpu::{OpenGpu, free_bytes_of, is_exclusive};
 use crate::library::{Library, Sources};
-use crate::process::{Ended, run};
+use crate::options::{Double, Options};
+use crate::process::{Ended, LIMIT, Running, run};
 
 /// All of it is to be over by then.
-const LIMIT: Duration = Duration::from_secs(590);
+const TIME: Duration = Duration::from_secs(590);
 /// What all parts together write below the folder.
 const ROOM_BYTES: u64 = 3 << 30;
 
@@ -24,26 +26,21 @@ pub(crate) struct Scene {
     programs: PathBuf,
     /// Work is done here, and removed in the end.
     work: tempfile::TempDir,
-    /// Where the report goes.
-    pub(crate) report: PathBuf,
     /// The double that stands for the GPU, where one does.
     pub(crate) double: Option<PathBuf>,
-    /// Only parts whose name contains this.
-    pub(crate) only: Option<String>,
     library: Option<Library>,
-    begun: Instant,
+    pub(crate) clock: Clock,
     started: Cell<u32>,
+    /// Whether only one process at a time may open the GPU, so that none keeps it open.
+    pub(crate) exclusive: bool,
     gpu: RefCell<Option<OpenGpu>>,
+    opened_in: OnceCell<Duration>,
     direct: OnceCell<Direct>,
 }
 
 impl Scene {
     /// Sets the scene of the command line.
-    pub(crate) fn set(words: &[String]) -> Result<Self, String> {
-        let value = |name: &str| {
-            let at = words.iter().position(|word| word == name)?;
-            words.get(at + 1).cloned()
-        };
+    pub(crate) fn set(options: &Options) -> Result<Self, String> {
         let here = std::env::current_exe().map_err(|error| error.to_string())?;
         let beside = || here.parent().map(Path::to_path_buf).unwrap_or_default();
         // Programs run in a folder of their own, so paths are made absolute first.
@@ -51,7 +48,7 @@ impl Scene {
             let found = path.canonicalize();
             found.map_err(|error| format!("{}: {error}", path.display()))
         };
-        let programs = absolute(value("--programs").map_or_else(beside, PathBuf::from))?;
+        let programs = absolute(options.programs.clone().unwrap_or_else(beside))?;
         for name in ["stormlp", "gpu", "bare"] {
             if !programs.join(name).is_file() {
                 return Err(format!(
@@ -60,36 +57,31 @@ impl Scene {
                 ));
             }
         }
-        let emulated = words.iter().any(|word| word == "--without-gpu");
-        let double = emulated.then(|| match value("--double").as_deref() {
-            None | Some("13") => Ok(programs.join("double")),
-            Some("12") => Ok(programs.join("double-12")),
-            Some(other) => Err(format!("--double {other}: CUDA 12 or 13 has one")),
+        let double = options.without_gpu.then(|| match options.double {
+            Double::Cuda13 => programs.join("double"),
+            Double::Cuda12 => programs.join("double-12"),
         });
-        let double = double.transpose()?;
         if let Some(double) = double.as_ref().filter(|folder| !folder.exists()) {
             let folder = double.display();
             return Err(format!(
                 "{folder} is missing: tests/gpu/accept/pack makes it"
             ));
         }
-        let folder = absolute(value("--dir").unwrap_or(".".to_string()).into())?;
+        let folder = absolute(options.dir.clone())?;
         enough_room(&folder)?;
         let work = tempfile::Builder::new()
             .prefix("stormlp-accept-")
             .tempdir_in(&folder);
         Ok(Self {
             work: work.map_err(|error| format!("{}: {error}", folder.display()))?,
-            report: value("--report")
-                .unwrap_or("accept-report.md".to_string())
-                .into(),
+            exclusive: !options.without_gpu && is_exclusive(),
             double,
-            only: value("--only"),
             library: Sources::here(&programs).choose()?,
             programs,
-            begun: Instant::now(),
+            clock: Clock::new(TIME),
             started: Cell::new(0),
             gpu: RefCell::new(None),
+            opened_in: OnceCell::new(),
             direct: OnceCell::new(),
         })
     }
@@ -99,9 +91,19 @@ impl Scene {
         self.double.is_some()
     }
 
-    /// The time that is left.
-    pub(crate) fn left(&self) -> Duration {
-        LIMIT.saturating_sub(self.begun.elapsed())
+    /// Where the work is done.
+    pub(crate) fn work(&self) -> &Path {
+        self.work.path()
+    }
+
+    /// Runs a command to its end while there is time.
+    pub(crate) fn run(&self, command: &mut Command) -> Ended {
+        self.clock.run(command, LIMIT)
+    }
+
+    /// Starts a command while there is time.
+    pub(crate) fn start(&self, command: &mut Command) -> Result<Running, String> {
+        self.clock.start(command)
     }
 
     /// How many processes were started that open the GPU.
@@ -167,7 +169,7 @@ impl Scene {
     /// Words of `stormlp`, the double taking the direct route.
     pub(crate) fn stormlp(&self, words: &str) -> Ended {
         let mut command = self.program("stormlp", "direct");
-        run(command.args(words.split_whitespace()))
+        self.run(command.args(words.split_whitespace()))
     }
 
     /// The report of such a command.
@@ -177,25 +179,39 @@ impl Scene {
 
     /// The direct route of this machine, found out once.
     pub(crate) fn direct(&self) -> &Direct {
-        self.direct.get_or_init(|| Direct::find(self))
+        self.direct
+            .get_or_init(|| Direct::find(&self.folder("direct"), |words| self.report_of(words)))
     }
 
-    /// The GPU, kept open from the first question on, so that no process has to wake it.
-    pub(crate) fn gpu<T>(
-        &self,
-        ask: impl FnOnce(&mut OpenGpu) -> Result<T, String>,
-    ) -> Result<T, String> {
+    /// Free memory of the GPU in bytes, as CUDA says. The first question opens the GPU, which stays
+    /// open so that no process has to wake it, unless only one process may have it.
+    pub(crate) fn free_memory(&self) -> Result<u64, String> {
+        self.clock.check()?;
+        if self.exclusive {
+            let mut command = self.program("bare", "");
+            return free_bytes_of(&self.run(command.args(["memory", "0"])).json()?);
+        }
         let mut gpu = self.gpu.borrow_mut();
         let open = match &mut *gpu {
             Some(open) => open,
             none => none.insert(OpenGpu::open(self.program("bare", "").args(["hold", "0"]))?),
         };
-        ask(open)
+        open.free_bytes()
     }
 
-    /// Free memory of the GPU in bytes, as CUDA says.
-    pub(crate) fn free_memory(&self) -> Result<u64, String> {
-        self.gpu(OpenGpu::free_bytes)
+    /// The same while another process has the GPU open; `None` where it must not be disturbed.
+    pub(crate) fn free_memory_beside(&self) -> Option<u64> {
+        (!self.exclusive).then(|| self.free_memory().ok())?
+    }
+
+    /// How long the first process took to open the GPU.
+    pub(crate) fn opened_in(&self) -> Result<Duration, String> {
+        if let Some(known) = self.opened_in.get() {
+            return Ok(*known);
+        }
+        let begun = Instant::now();
+        self.free_memory()?;
+        Ok(*self.opened_in.get_or_init(|| begun.elapsed()))
     }
 }
 

@@ -3,16 +3,18 @@
 use std::fs::File;
 use std::time::Duration;
 
-use crate::process::{Ended, Running, TO_START, has_measured, run};
+use crate::bytes::in_memory;
+use crate::direct::judge;
+use crate::process::{Ended, TO_START, has_measured};
 use crate::report::Report;
+use crate::route::{Expected, Finding};
 use crate::scene::Scene;
 
 pub(crate) fn all(scene: &Scene, report: &mut Report) {
     out_of_memory(scene, report);
     no_visible_device(scene, report);
     truncated(scene, report);
-    let fell_back = fallback(scene);
-    report.check("--require-gds where cuFile falls back", fell_back);
+    fallback(scene, report);
 }
 
 /// Whether a run ended with one of these exit codes and these words.
@@ -36,7 +38,7 @@ fn out_of_memory(scene: &Scene, report: &mut Report) {
         folder.display()
     );
     let mut command = scene.program("stormlp", "out-of-memory");
-    let ended = run(command.args(words.split_whitespace()));
+    let ended = scene.run(command.args(words.split_whitespace()));
     let words = if scene.emulated() {
         "CUDA_ERROR"
     } else {
@@ -55,7 +57,7 @@ fn no_visible_device(scene: &Scene, report: &mut Report) {
         );
         let mut command = scene.program("stormlp", "no-device");
         command.env("CUDA_VISIBLE_DEVICES", "");
-        run(command.args(words.split_whitespace()))
+        scene.run(command.args(words.split_whitespace()))
     };
     report.check(
         "a device that is not visible",
@@ -105,28 +107,37 @@ fn truncated_under(scene: &Scene, path: &str) -> Result<String, String> {
         results.display()
     );
     let mut command = scene.program("stormlp", "direct");
-    let mut running = Running::start(command.args(words.split_whitespace()))?;
+    let mut running = scene.start(command.args(words.split_whitespace()))?;
     running.until("a measured cell", TO_START, || has_measured(&results))?;
     let file = File::options().write(true).open(folder.join("stormlp.0"));
     file.and_then(|file| file.set_len(1 << 20))
         .map_err(|error| format!("the file cannot be cut short: {error}"))?;
-    let ended = running.attend(Duration::from_secs(15), |_| {});
+    let ended = scene.clock.attend(running, Duration::from_secs(15), |_| {});
     told(&ended, &[5], "truncated")
 }
 
-/// Where the direct route cannot be had, `--require-gds` fails and says why.
-fn fallback(scene: &Scene) -> Result<String, String> {
+/// Where the direct route cannot be had, `--require-gds` fails and says why; or the route of what
+/// moved stays not proven.
+fn fallback(scene: &Scene, report: &mut Report) {
+    let what = "--require-gds where cuFile falls back";
     // cuFile has no direct route to a file system in memory.
-    let folder = tempfile::tempdir_in("/dev/shm").map_err(|error| error.to_string())?;
+    let folder = match in_memory(1 << 20) {
+        Ok(folder) => folder,
+        Err(why) => return report.skip(what, why),
+    };
     let words = format!(
         "gds --dir {} --path gds --device cuda:0 --require-gds --io-size 64K --threads 1 --passes 1 \
-         --file-size 1M",
+         --file-size 1M --format json",
         folder.path().display()
     );
     let mut command = scene.program("stormlp", "");
-    let ended = run(command.args(words.split_whitespace()));
-    match ended.code {
-        Some(4 | 5) => Ok(ended.in_words()),
-        _ => Err(ended.in_words()),
+    let ended = scene.run(command.args(words.split_whitespace()));
+    if let Some(4 | 5) = ended.code {
+        return report.pass(what, ended.in_words());
+    }
+    let run = ended.json();
+    match run.map(|run| judge(&run["cells"][0], Expected::Either)) {
+        Ok(Ok(Finding::NotProven(why))) => report.not_proven(what, why),
+        _ => report.fail(what, ended.in_words()),
     }
 }

@@ -1,0 +1,36 @@
+//! What a check's evidence must show of the route, which needs no GPU to be judged.
+
+use stormlp_model::evidence::{DirectIo, Evidence, RouteProof};
+use stormlp_model::path::PathKind;
+
+/// The word for the route that `asked` took: it ran, or what cuFile fell back to, which it must not
+/// where the route must be direct. Not proven is no fault. `None` on the CPU's paths.
+///
+/// # Errors
+/// When the evidence shows another route than it may.
+pub(crate) fn word(
+    asked: PathKind,
+    evidence: &Evidence,
+    must_be_direct: bool,
+) -> Result<Option<&'static str>, String> {
+    let (ran, summary) = (evidence.effective_path, &evidence.summary);
+    let Some(cufile) = &evidence.cufile else {
+        return match evidence.direct_io == DirectIo::Refused || ran == Some(asked) {
+            true => Ok(None),
+            false => Err(format!("{asked} did not run: {summary}")),
+        };
+    };
+    let word = match (ran, cufile.proof) {
+        (None, RouteProof::None) => "not proven",
+        (Some(_), RouteProof::None) => {
+            return Err(format!("a route is named, and nothing shows it: {summary}"));
+        }
+        (None, _) => "part direct",
+        (Some(ran), _) if ran == asked => "direct",
+        (Some(_), _) => "compat",
+    };
+    match must_be_direct && matches!(word, "part direct" | "compat") {
+        true => Err(format!("the route is {word}: {summary}")),
+        false => Ok(Some(word)),
+    }
+}
