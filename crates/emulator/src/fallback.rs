@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stormlp_model::evidence::{DirectIo, Evidence};
+use stormlp_model::evidence::{DirectIo, Evidence, RouteProof};
 use stormlp_model::path::PathKind;
 use stormlp_model::warning::Warning;
 use stormlp_transfer::TransferError;
@@ -57,7 +57,8 @@ pub(crate) fn warning(asked: PathKind, evidence: &Evidence) -> Option<Warning> {
 }
 
 /// What `--require-gds` has against what ran, with so many `transfers`: a run that was stopped before
-/// the first has broken nothing.
+/// the first has broken nothing. Nor has one whose route nothing shows although compatibility mode
+/// was forbidden, as with the unaligned ends of files: it is warned of.
 pub(crate) fn broken_demand(
     require_gds: bool,
     asked: PathKind,
@@ -65,12 +66,16 @@ pub(crate) fn broken_demand(
     transfers: u64,
 ) -> Option<String> {
     let fell_back = evidence.effective_path != Some(asked) && transfers > 0;
-    (require_gds && asked.needs_cufile() && fell_back)
+    let unshown = (evidence.cufile.as_ref()).is_some_and(|cufile| {
+        cufile.proof == RouteProof::None && cufile.compat_mode_allowed == Some(false)
+    });
+    (require_gds && asked.needs_cufile() && fell_back && !unshown)
         .then(|| format!("{}, which --require-gds forbids", evidence.summary))
 }
 
 #[cfg(test)]
 mod tests {
+    use stormlp_model::evidence::CuFileEvidence;
     use stormlp_model::warning::WarningKind;
 
     use super::*;
@@ -99,6 +104,17 @@ mod tests {
         // A route that could not be told is not the one that was demanded.
         let unknown = evidence(None, DirectIo::Honoured);
         assert!(broken_demand(true, PathKind::Gds, &unknown, 1).is_some());
+        // Where a fallback was forbidden and nothing shows one, that is a warning.
+        let unshown = Evidence {
+            cufile: Some(CuFileEvidence {
+                compat_mode_allowed: Some(false),
+                ..CuFileEvidence::default()
+            }),
+            ..unknown
+        };
+        assert_eq!(broken_demand(true, PathKind::Gds, &unshown, 1), None);
+        let told = warning(PathKind::Gds, &unshown).map(|warning| warning.kind);
+        assert_eq!(told, Some(WarningKind::PathNotProven));
     }
 
     #[test]

@@ -127,7 +127,7 @@ impl Evidence {
         Some(match unproven {
             Some(cufile) => Warning::new(
                 WarningKind::PathNotProven,
-                format!("{asked} ran, but {}", self.summary),
+                format!("{asked} was asked for: {}", self.summary),
                 cufile.to_prove.clone().unwrap_or_default(),
             ),
             None => Warning::new(
@@ -167,7 +167,10 @@ mod tests {
         assert_eq!(kind(Some(PathKind::Gds), RouteProof::Counters), None);
         let unproven = evidence(None, RouteProof::None).of_another_path(PathKind::Gds);
         assert_eq!(unproven.as_ref().unwrap().kind, WarningKind::PathNotProven);
-        assert_eq!(unproven.unwrap().advice, "count");
+        let unproven = unproven.unwrap();
+        assert_eq!(unproven.advice, "count");
+        // Perhaps no transfer went well: then it did not run.
+        assert_eq!(unproven.fact, "gds was asked for: so it went");
         let fell_back = Some(WarningKind::PathFellBack);
         assert_eq!(kind(None, RouteProof::Counters), fell_back);
         let compat = Some(PathKind::GdsCompat);

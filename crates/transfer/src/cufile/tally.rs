@@ -59,6 +59,26 @@ struct Counts {
     begun: Total,
     /// What went well.
     moved: Total,
+    /// What cuFile may move by POSIX calls even where its compatibility mode is forbidden.
+    unbound: Total,
+}
+
+impl Counts {
+    fn read(&self) -> Sums {
+        Sums {
+            begun: self.begun.read(),
+            moved: self.moved.read(),
+            unbound: self.unbound.read(),
+        }
+    }
+}
+
+/// The counts of several paths together.
+#[derive(Debug, Clone, Copy, Default, Add, AddAssign, Sum)]
+struct Sums {
+    begun: Moved,
+    moved: Moved,
+    unbound: Moved,
 }
 
 /// Where the counts stood before the first of some paths that are there at one time. One for all
@@ -67,8 +87,7 @@ struct Counts {
 pub(crate) struct Before {
     pub(crate) nvfs: NvidiaFs,
     pub(crate) counters: Counters,
-    begun: Moved,
-    moved: Moved,
+    sums: Sums,
 }
 
 /// The counts of all paths of a driver.
@@ -78,9 +97,8 @@ pub(super) struct Tallies(Mutex<Books>);
 #[derive(Debug, Default)]
 struct Books {
     paths: Vec<Arc<Counts>>,
-    /// What the paths that are gone had begun and moved.
-    begun: Moved,
-    moved: Moved,
+    /// The counts of the paths that are gone.
+    gone: Sums,
     /// Before the first of those that are there.
     before: Option<Before>,
 }
@@ -110,8 +128,7 @@ impl Tally {
             _ => Before {
                 nvfs: NvidiaFs::now(),
                 counters: driver.counters().unwrap_or_default(),
-                begun: books.begun,
-                moved: books.moved,
+                sums: books.gone,
             },
         };
         books.before = Some(before);
@@ -128,6 +145,12 @@ impl Tally {
     #[inline]
     pub(crate) fn begin(&self, bytes: usize) {
         self.counts.begun.add(bytes);
+    }
+
+    /// Counts a transfer of `bytes` that forbidding compatibility mode says nothing of.
+    #[inline]
+    pub(crate) fn note_unbound(&self, bytes: usize) {
+        self.counts.unbound.add(bytes);
     }
 
     /// Counts a transfer that moved `bytes`; one that moved none did not happen.
@@ -148,26 +171,33 @@ impl Tally {
         &self.before
     }
 
-    /// What all paths of the process have moved since then, those that are gone included.
-    pub(crate) fn moved(&self) -> Moved {
+    /// The counts of all paths of the process, those that are gone included.
+    fn sums(&self) -> Sums {
         let books = self.driver.tallies().lock();
-        let now: Moved = books.paths.iter().map(|counts| counts.moved.read()).sum();
-        (books.moved + now).since(self.before.moved)
+        let now: Sums = books.paths.iter().map(|counts| counts.read()).sum();
+        books.gone + now
+    }
+
+    /// What all paths of the process have moved since then.
+    pub(crate) fn moved(&self) -> Moved {
+        self.sums().moved.since(self.before.sums.moved)
     }
 
     /// What they have begun since then.
     pub(crate) fn begun(&self) -> Moved {
-        let books = self.driver.tallies().lock();
-        let now: Moved = books.paths.iter().map(|counts| counts.begun.read()).sum();
-        (books.begun + now).since(self.before.begun)
+        self.sums().begun.since(self.before.sums.begun)
+    }
+
+    /// What of it cuFile may move by POSIX calls even where its compatibility mode is forbidden.
+    pub(crate) fn unbound(&self) -> Moved {
+        self.sums().unbound.since(self.before.sums.unbound)
     }
 }
 
 impl Drop for Tally {
     fn drop(&mut self) {
         let mut books = self.driver.tallies().lock();
-        books.begun += self.counts.begun.read();
-        books.moved += self.counts.moved.read();
+        books.gone += self.counts.read();
         books
             .paths
             .retain(|counts| !Arc::ptr_eq(counts, &self.counts));

@@ -19,6 +19,8 @@ impl LibraryVersion {
     const P2PDMA: Self = Self(1130);
     /// The first that counts transfers by their routes.
     const ROUTE_STATISTICS: Self = Self(1150);
+    /// The first that finds a direct route for batch entries larger than its buffer for each.
+    const LARGE_ENTRIES: Self = Self(1180);
 
     /// The version behind the number of `cuFileGetVersion`.
     pub fn from_number(number: i32) -> Self {
@@ -38,6 +40,11 @@ impl LibraryVersion {
     /// Whether it counts transfers by their routes.
     pub(crate) fn counts_routes(self) -> bool {
         self >= Self::ROUTE_STATISTICS
+    }
+
+    /// Whether batch entries that are larger than its buffer for each can go by a direct route.
+    pub(crate) fn has_direct_large_entries(self) -> bool {
+        self >= Self::LARGE_ENTRIES
     }
 
     /// Whether the statistics hold the fields for vectored calls.

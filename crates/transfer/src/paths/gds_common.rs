@@ -31,6 +31,9 @@ pub(super) struct GdsCommon {
     on_host: bool,
     direct: DirectWatch,
     tally: Tally,
+    /// The longest transfer that finds no other way than a direct route where compatibility mode
+    /// is forbidden.
+    longest_bound: usize,
     /// While it is here, cuFile counts.
     count: Option<Count>,
     /// Whether all that was counted came before the measured part.
@@ -64,6 +67,7 @@ impl GdsCommon {
             }));
         }
         let count = driver.count();
+        let longest_bound = longest_bound(spec.kind, &driver);
         Ok(Self {
             kind: spec.kind,
             files: Vec::with_capacity(spec.max_files),
@@ -73,6 +77,7 @@ impl GdsCommon {
             direct: DirectWatch::default(),
             counted_beforehand: false,
             count: Some(count),
+            longest_bound,
             tally: Tally::new(Arc::clone(&driver)),
             driver,
         })
@@ -136,8 +141,19 @@ impl GdsCommon {
         } else if self.file(transfer.place.file).is_none() {
             Err(rejected(transfer, "its file is not attached"))
         } else {
-            self.tally.begin(transfer.place.len);
+            let Transfer { place, slot } = &transfer;
+            self.begin(slot.start().addr(), place.offset, place.len);
             Ok(transfer)
+        }
+    }
+
+    /// Counts a transfer that is handed in. cuFile's settings let it move by POSIX calls what is
+    /// not aligned, whatever is forbidden.
+    #[inline]
+    fn begin(&self, address: usize, offset: u64, len: usize) {
+        self.tally.begin(len);
+        if !is_aligned(offset | (address | len) as u64) || len > self.longest_bound {
+            self.tally.note_unbound(len);
         }
     }
 
@@ -154,7 +170,12 @@ impl GdsCommon {
         result: Result<usize, CuFileError>,
     ) -> Completion {
         // What failed took no route.
-        self.tally.end(*result.as_ref().unwrap_or(&0));
+        let moved = *result.as_ref().unwrap_or(&0);
+        self.tally.end(moved);
+        if moved < transfer.place.len && !is_aligned(moved as u64) {
+            // It met the end of a file, which is not aligned.
+            self.tally.note_unbound(moved);
+        }
         let result = match result {
             Ok(moved) if moved < transfer.place.len => self.go_on(&transfer, moved),
             other => other,
@@ -178,7 +199,7 @@ impl GdsCommon {
                 break;
             }
             let left = place.len - moved;
-            self.tally.begin(left);
+            self.begin(slot.start().addr() + moved, offset, left);
             // SAFETY: the slot owns its memory and its transfer is over, so nobody else touches
             // it; `accept` has checked that it holds `len` bytes from the start on; the device's
             // context is current on this thread.
@@ -234,6 +255,7 @@ impl GdsCommon {
             nvfs,
             moved,
             begun,
+            unbound: self.tally.unbound().operations,
             no_p2pdma: self.driver.no_p2pdma(),
             has_direct_targets: properties.is_none_or(|known| known.has_direct_targets()),
             has_targets_of_their_own: properties
@@ -264,6 +286,23 @@ impl GdsCommon {
             }),
         }
     }
+}
+
+/// Whether a direct route takes `number` as an offset, a size or an address.
+#[inline]
+fn is_aligned(number: u64) -> bool {
+    number.is_multiple_of(4096)
+}
+
+/// The longest transfer of `kind` that finds no other way than a direct route where compatibility
+/// mode is forbidden: older libraries move larger entries of a batch by POSIX calls all the same.
+fn longest_bound(kind: PathKind, driver: &Driver) -> usize {
+    let in_batches = matches!(kind, PathKind::GdsBatch | PathKind::GdsBatchStream);
+    if !in_batches || driver.api().version().has_direct_large_entries() {
+        return usize::MAX;
+    }
+    let buffer = driver.properties().map(|it| it.per_buffer_cache_bytes());
+    buffer.map_or(0, |bytes| bytes as usize)
 }
 
 /// A transfer that cannot be done, for `reason`.

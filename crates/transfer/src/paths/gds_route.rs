@@ -6,6 +6,7 @@
 
 use stormlp_model::evidence::{Counted, RouteProof};
 use stormlp_model::path::PathKind;
+use stormlp_model::units::counted;
 
 use crate::cufile::{Counters, Moved, NvfsCounts, NvidiaFs, TO_ENABLE};
 
@@ -56,6 +57,8 @@ pub(super) struct Seen<'a> {
     pub(super) moved: Moved,
     /// What they had begun, transfers that failed or are in flight included.
     pub(super) begun: Moved,
+    /// How many of these cuFile may move by POSIX calls even where compatibility mode is forbidden.
+    pub(super) unbound: u64,
     /// Why none of it went over peer-to-peer DMA, where that is certain.
     pub(super) no_p2pdma: Option<&'a str>,
     /// Whether cuFile names storage that it has a direct route to.
@@ -156,11 +159,8 @@ fn by_counters(seen: &Seen<'_>) -> Option<Verdict> {
 fn nothing_moved(seen: &Seen<'_>) -> Option<Verdict> {
     (seen.moved.operations == 0).then(|| Verdict {
         to_prove: Some("see why no transfer went well, and run it again".to_string()),
-        ..Verdict::new(
-            Route::Unknown,
-            RouteProof::None,
-            "no transfer went well".to_string(),
-        )
+        summary: "no route was taken: no transfer went well".to_string(),
+        ..Verdict::new(Route::Unknown, RouteProof::None, String::new())
     })
 }
 
@@ -186,9 +186,9 @@ fn by_nvidia_fs(seen: &Seen<'_>) -> Option<Verdict> {
         let why = format!("{found}, and their bytes are as many");
         return Some(Verdict::new(Route::Direct, RouteProof::NvidiaFs, why));
     }
-    // Another direct route may have carried the rest, or a fallback would have been an error.
+    // Another direct route may have carried the rest.
     let why_not = seen.no_p2pdma?;
-    if seen.compat_mode_allowed == Some(false) || seen.has_targets_of_their_own {
+    if seen.has_targets_of_their_own {
         return None;
     }
     let route = match counts.operations {
@@ -218,13 +218,34 @@ fn are_these(counts: NvfsCounts, seen: &Seen<'_>) -> bool {
     operations.contains(&counts.operations) && bytes
 }
 
-/// Compatibility mode was forbidden.
+/// Compatibility mode was forbidden, and nothing went round that.
 fn by_setting(seen: &Seen<'_>) -> Option<Verdict> {
-    (seen.compat_mode_allowed == Some(false)).then(|| {
+    let proves = seen.compat_mode_allowed == Some(false) && gap_of_the_setting(seen).is_none();
+    proves.then(|| {
         let why = "compatibility mode was forbidden, so a fallback would have failed; routes were \
                    not counted"
             .to_string();
         Verdict::new(Route::Direct, RouteProof::CompatForbidden, why)
+    })
+}
+
+/// Why forbidding compatibility mode proves no route, where it does not: some settings of cuFile's
+/// take POSIX calls all the same.
+fn gap_of_the_setting(seen: &Seen<'_>) -> Option<String> {
+    let ours = seen.moved.operations;
+    if seen.nvfs.operations().is_some_and(|all| all < ours) {
+        return Some("nvidia-fs did not see all of them".to_string());
+    }
+    if seen.has_targets_of_their_own {
+        return Some("file systems with a route of their own may use POSIX calls".to_string());
+    }
+    (seen.unbound > 0).then(|| {
+        let are = if seen.unbound == 1 { "is" } else { "are" };
+        format!(
+            "{} that {are} not aligned to 4 KiB, or in a batch before libcufile 1.18 larger than \
+             cuFile's buffer, may go by POSIX calls",
+            counted(seen.unbound, "transfer")
+        )
     })
 }
 
@@ -257,27 +278,46 @@ fn unproven(seen: &Seen<'_>) -> Verdict {
             "nvidia-fs counted {} reads and writes on this host while {ours} transfers ran{}",
             counts.operations,
             match has_others {
-                true => ", others' among them",
+                true => ", others' or split ones among them",
                 false => "",
             }
         ),
     };
-    let why = format!("{counters}, {kernel}, and compatibility mode was allowed");
+    let gap = gap_of_the_setting(seen);
+    let setting = match (seen.compat_mode_allowed, &gap) {
+        (Some(false), Some(gap)) => format!("compatibility mode was forbidden, but {gap}"),
+        _ => "compatibility mode was allowed".to_string(),
+    };
+    let why = format!("{counters}, {kernel}, and {setting}");
+    Verdict {
+        to_prove: Some(to_prove(seen, gap.is_none(), has_others)),
+        ..Verdict::new(Route::Unknown, RouteProof::None, why)
+    }
+}
+
+/// What would prove a route, where the setting may do it or not.
+fn to_prove(seen: &Seen<'_>, by_setting: bool, has_others: bool) -> String {
+    let count = match (seen.operations, seen.can_count) {
+        (None, true) => Some("leave out --cufile-stats, and routes are counted".to_string()),
+        _ => None,
+    };
+    let have_nvfs_count = match seen.nvfs {
+        NvidiaFs::NotCounting => Some(format!("have nvidia-fs count (`{TO_ENABLE}`)")),
+        NvidiaFs::Counting(_) if has_others => {
+            Some("stop what else may use GPUDirect Storage on this host".to_string())
+        }
+        NvidiaFs::Absent | NvidiaFs::Counting(_) => None,
+    };
     let forbid =
         "run with --require-gds, which makes a fallback an error and so proves the direct route";
-    let to_prove = match seen.nvfs {
-        _ if seen.operations.is_none() && seen.can_count => {
-            format!("leave out --cufile-stats, and routes are counted; or {forbid}")
-        }
-        NvidiaFs::NotCounting => format!("have nvidia-fs count (`{TO_ENABLE}`); or {forbid}"),
-        NvidiaFs::Counting(_) if has_others => {
-            format!("stop what else uses GPUDirect Storage on this host; or {forbid}")
-        }
-        NvidiaFs::Absent | NvidiaFs::Counting(_) => forbid.to_string(),
+    let last = match by_setting {
+        true => forbid,
+        false if seen.can_count => "run aligned transfers on a local file system",
+        false => "use libcufile 1.15 or later, which counts routes",
     };
-    Verdict {
-        to_prove: Some(to_prove),
-        ..Verdict::new(Route::Unknown, RouteProof::None, why)
+    match count.or(have_nvfs_count) {
+        Some(first) => format!("{first}; or {last}"),
+        None => last.to_string(),
     }
 }
 

@@ -19,6 +19,7 @@ fn nothing() -> Seen<'static> {
         nvfs: NvidiaFs::Absent,
         moved: HUNDRED,
         begun: HUNDRED,
+        unbound: 0,
         no_p2pdma: None,
         has_direct_targets: true,
         has_targets_of_their_own: false,
@@ -102,7 +103,7 @@ fn nvidia_fs_proves_what_it_counted_all_of_and_nothing_else() {
         ..nothing()
     });
     assert!(
-        others.summary.contains("others' among them"),
+        others.summary.contains("others' or split ones among them"),
         "{}",
         others.summary
     );
@@ -195,8 +196,8 @@ fn nvidia_fs_refutes_where_there_is_no_other_route() {
         ..nothing()
     };
     assert_eq!(found(network), unproven, "a route of its own");
-    let forbidden = (Route::Direct, RouteProof::CompatForbidden);
-    assert_eq!(of(kernel(0, Some(0)), Some(false)), forbidden);
+    // What was forbidden happened all the same.
+    assert_eq!(of(kernel(0, Some(0)), Some(false)), by_nvfs(Route::Posix));
 }
 
 #[test]
@@ -278,4 +279,46 @@ fn host_memory_counts_as_posix() {
         ..Counters::default()
     };
     assert_eq!(Operations::of(PathKind::Gds, true, &counters).posix, 7);
+}
+
+#[test]
+fn forbidding_proves_only_what_no_setting_sends_by_posix_calls() {
+    let forbidden = Seen {
+        compat_mode_allowed: Some(false),
+        ..nothing()
+    };
+    let direct = (Route::Direct, RouteProof::CompatForbidden);
+    assert_eq!(found(forbidden), direct);
+    let counting = |nvfs| Seen { nvfs, ..forbidden };
+    assert_eq!(found(counting(NvidiaFs::NotCounting)), direct);
+    // Others' are among them, which says nothing against these.
+    assert_eq!(found(counting(kernel(150, Some(150)))), direct);
+    let unbound = Seen {
+        unbound: 1,
+        ..forbidden
+    };
+    let network = Seen {
+        has_targets_of_their_own: true,
+        ..forbidden
+    };
+    for (seen, why) in [
+        (counting(kernel(0, Some(0))), "nvidia-fs did not see all"),
+        (unbound, "1 transfer that is not aligned"),
+        (network, "file systems with a route of their own"),
+    ] {
+        let verdict = judge(&seen);
+        assert_eq!(verdict.route, Route::Unknown, "{why}");
+        assert_eq!(verdict.proof, RouteProof::None, "{why}");
+        assert!(verdict.summary.contains(why), "{}", verdict.summary);
+        assert!(!verdict.summary.contains("was allowed"), "{why}");
+        // It has been tried, and what would not prove it is not advised where it is allowed.
+        let allowed = Seen {
+            compat_mode_allowed: Some(true),
+            ..seen
+        };
+        for seen in [seen, allowed] {
+            let to_prove = judge(&seen).to_prove.unwrap();
+            assert!(!to_prove.contains("--require-gds"), "{to_prove}");
+        }
+    }
 }
