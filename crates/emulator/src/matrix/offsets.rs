@@ -32,16 +32,18 @@ pub(crate) struct OffsetSpec {
 const REHEARSED_PART: u64 = 64;
 
 impl OffsetSpec {
-    /// Where as many transfers like these do little harm to those that follow: in one block at the
-    /// end, again and again, since a cache may then hold what was touched. `None` where one block
-    /// is much of the share.
+    /// Where as many transfers like these do little harm to those that follow: in two blocks at the
+    /// end, again and again, since a cache may then hold what was touched; in one, no random offset
+    /// would be unaligned. `None` where a block is much of the share.
     pub(crate) fn rehearsal(self, transfers: u64) -> Option<Self> {
         let block = self.size.max_bytes.max(1);
         let blocks = self.len / block;
-        (blocks >= REHEARSED_PART).then(|| Self {
-            start: self.start + (blocks - 1) * block,
-            len: block,
-            passes: Some(transfers),
+        let before = (blocks >= REHEARSED_PART).then(|| (blocks - 2) * block)?;
+        Some(Self {
+            // Random offsets are multiples of the same as in the cell.
+            start: self.start + before - before % self.align.max(1),
+            len: 2 * block,
+            passes: Some(transfers.div_ceil(2)),
             ..self
         })
     }
@@ -200,20 +202,31 @@ mod tests {
     }
 
     #[test]
-    fn a_rehearsal_touches_one_block_of_many_or_nothing() {
-        for random in [false, true] {
+    fn a_rehearsal_touches_two_blocks_of_many_or_nothing() {
+        for (random, align) in [(false, 4096), (true, 4096), (true, 1), (true, 512)] {
             let share = OffsetSpec {
                 start: 1 << 20,
                 random,
+                align,
                 ..spec((64 << 12) + 100, 4096)
             };
             let visits = all(share.rehearsal(8).unwrap());
-            let last = Visit {
-                offset: (1 << 20) + (63 << 12),
-                len: 4096,
-            };
-            assert_eq!(visits, [last; 8]);
+            assert_eq!(visits.len(), 8);
+            let blocks = (1 << 20) + (62 << 12)..=(1 << 20) + (63 << 12);
+            let inside = |visit: &Visit| blocks.contains(&visit.offset) && visit.len == 4096;
+            assert!(visits.iter().all(inside), "{visits:?}");
+            let aligned = |visit: &Visit| visit.offset.is_multiple_of(4096);
+            // Those of an unaligned cell are unaligned, too.
+            assert_eq!(visits.iter().all(aligned), align == 4096, "{visits:?}");
+            assert!(visits.iter().all(|visit| visit.offset % align == 0));
         }
+        // Blocks that are no multiple of what random offsets are multiples of.
+        let odd = OffsetSpec {
+            random: true,
+            ..spec(1 << 20, 5000)
+        };
+        let visits = all(odd.rehearsal(8).unwrap());
+        assert!(visits.iter().all(|visit| visit.offset % 4096 == 0));
         assert!(spec(63 << 12, 4096).rehearsal(8).is_none());
     }
 
