@@ -7,7 +7,7 @@ use std::path::Path;
 use assert_cmd::Command;
 use serde_json::Value;
 
-use crate::{checkpoint, gds, stderr, stdout, train};
+use crate::{checkpoint, gds, stderr, stdout, stormlp, train};
 
 #[allow(
     dead_code,
@@ -254,6 +254,72 @@ fn what_was_direct_is_never_called_a_fallback() {
         let unproven = kinds.contains(&"path_not_proven");
         assert_eq!(unproven, warning.is_some(), "{version} {more} {kinds:?}");
     }
+}
+
+#[test]
+fn forbidding_a_fallback_proves_no_unaligned_transfer_and_no_large_entry() {
+    for words in [
+        "--path gds --unaligned --op randread --io-size 8K",
+        "--path gds-batch --queue-depth 2 --io-size 2M",
+    ] {
+        let folder = gds::folder();
+        let more = "--device cuda:0 --threads 1 --file-size 16M --passes 1 --require-gds";
+        let mut command = gds::gds(folder.path(), &format!("{words} {more}"));
+        let Some(()) = with_double_of(1110, &mut command, "direct") else {
+            return;
+        };
+        command.assert().success();
+        let (report, _) = left(folder.path());
+        let cell = &report["cells"][0];
+        assert!(cell["effective_path"].is_null(), "{words}: {cell}");
+        let cufile = &cell["evidence"]["cufile"];
+        assert_eq!(cufile["proof"], "none", "{words}: {cufile}");
+        assert!(kinds(cell).contains(&"path_not_proven"), "{words}");
+    }
+}
+
+#[test]
+fn host_memory_is_not_shown_as_a_gpus() {
+    for (kind, words) in [
+        ("pinned", "pinned host memory for Double (cuda:0)"),
+        ("host", "host memory for Double (cuda:0)"),
+        ("mmap", "host memory from mmap for Double (cuda:0)"),
+        ("device", "Double (cuda:0)"),
+    ] {
+        let folder = gds::folder();
+        let mut command = gds_by_gds(folder.path(), &format!("--passes 1 --memory {kind}"));
+        let Some(()) = with_double(&mut command, "direct") else {
+            return;
+        };
+        let shown = stdout(command.assert().success());
+        let lead = match kind {
+            "device" => "accelerator memory is",
+            _ => "transfers end in",
+        };
+        assert!(shown.contains(&format!("{lead} {words}")), "{shown}");
+        let in_row = |line: &str| line.split_whitespace().take(2).eq(["gds", kind]);
+        assert!(shown.lines().any(in_row), "{shown}");
+        let (report, _) = left(folder.path());
+        assert_eq!(report["cells"][0]["measurement"]["memory"], words);
+    }
+}
+
+#[test]
+fn a_fabric_that_is_not_ready_is_named_without_the_bus() {
+    let folder = gds::folder();
+    let mut command = gds_by_gds(folder.path(), "--passes 1");
+    let Some(()) = with_double(&mut command, "no-fabric") else {
+        return;
+    };
+    let said = stderr(command.assert().failure());
+    assert!(said.contains("fabric"), "{said}");
+    let mut doctor = stormlp();
+    doctor.current_dir(folder.path()).arg("doctor");
+    let Some(()) = with_double(&mut doctor, "no-fabric") else {
+        return;
+    };
+    let said = stdout(doctor.assert().success());
+    assert!(said.contains("fabric"), "{said}");
 }
 
 #[test]

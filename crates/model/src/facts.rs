@@ -260,6 +260,9 @@ pub struct HostFacts {
     /// GPUs that the bus shows where CUDA has none; `None` where CUDA was not asked.
     #[serde(default)]
     pub hidden_gpus: Option<HiddenGpus>,
+    /// Why CUDA shows no device, where it said so; `None` where it shows one or was not asked.
+    #[serde(default)]
+    pub cuda_problem: Option<String>,
     /// The NUMA nodes with the CPUs that this process may use; none where the kernel shows none.
     #[serde(default)]
     pub numa_nodes: Vec<HostNode>,
@@ -296,6 +299,7 @@ impl HostFacts {
             cufile_buffer_bytes: None,
             cufile_statistics: None,
             hidden_gpus: None,
+            cuda_problem: None,
             numa_nodes: Vec::new(),
             paths: Vec::new(),
             storage: Vec::new(),

@@ -230,6 +230,16 @@ impl MemoryKind {
     pub fn name(self) -> &'static str {
         self.into()
     }
+
+    /// Host memory in words; `None` for a GPU's own.
+    pub fn host_words(self) -> Option<&'static str> {
+        match self {
+            Self::Device | Self::Vmm => None,
+            Self::Pinned => Some("pinned host memory"),
+            Self::Host => Some("host memory"),
+            Self::Mmap => Some("host memory from mmap"),
+        }
+    }
 }
 
 #[cfg(test)]

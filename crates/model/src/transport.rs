@@ -114,6 +114,12 @@ impl Transport {
         self.path.ends_in_accelerator() && !self.emulated
     }
 
+    /// The host memory that transfers end in although the path and its device allow a GPU's.
+    pub fn host_memory(&self) -> Option<MemoryKind> {
+        let chosen = self.waits_for_gpu() && self.memory.host_words().is_some();
+        chosen.then_some(self.memory)
+    }
+
     /// The threads and what each has in flight.
     pub fn layout_in_words(&self) -> String {
         format!(
@@ -275,7 +281,13 @@ pub fn check_device(device: DeviceId, host: &HostFacts, problems: &mut Problems)
         let there = counted(host.accelerators.len() as u64, "device");
         // What CUDA answered, where the bus shows that there is a GPU.
         let why = host.hidden_gpus.as_ref().map_or_else(
-            || format!("CUDA shows {there} on this machine"),
+            || {
+                let shows = format!("CUDA shows {there} on this machine");
+                match &host.cuda_problem {
+                    Some(problem) => format!("{shows}: {problem}"),
+                    None => shows,
+                }
+            },
             HiddenGpus::words,
         );
         problems.machine(
@@ -589,5 +601,24 @@ mod tests {
         );
         assert!(decided(Some(DeviceId::Host), PathKind::CpuGpu).is_empty());
         assert!(decided(None, PathKind::Buffered).is_empty());
+        host.hidden_gpus = None;
+        host.cuda_problem = Some("802 SYSTEM_NOT_READY".to_string());
+        let mut problems = Problems::default();
+        check_device(DeviceId::Cuda(0), &host, &mut problems);
+        let told = problems.to_string();
+        assert!(
+            told.contains("CUDA shows 0 devices") && told.contains("802 SYSTEM_NOT_READY"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn host_memory_that_was_asked_for_is_no_accelerators() {
+        let mut transport = Transport::fixture(PathKind::CpuGpu, EngineKind::Psync);
+        assert_eq!(transport.host_memory(), None, "emulated");
+        transport.emulated = false;
+        assert_eq!(transport.host_memory(), Some(MemoryKind::Host));
+        transport.memory = MemoryKind::Vmm;
+        assert_eq!(transport.host_memory(), None);
     }
 }

@@ -11,7 +11,7 @@ use stormlp_model::matrix::{
     MatrixPlan, MatrixReport, Measurement, Mismatch, Verification, WorkerPlan, result_warnings,
 };
 use stormlp_model::operation::Direction;
-use stormlp_model::path::PathKind;
+use stormlp_model::path::{MemoryKind, PathKind};
 use stormlp_model::report::{Ending, FailureCause};
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
@@ -462,9 +462,14 @@ fn numbers(plan: &MatrixPlan, cell: &CellPlan, measured: CellMeasurement) -> Opt
         page_cache_method: None,
         fsync_seconds,
         engine,
-        memory: match in_accelerator {
-            true => measured.accelerator,
-            false => "host memory".to_string(),
+        memory: match cell
+            .transport
+            .host_memory()
+            .and_then(MemoryKind::host_words)
+        {
+            Some(kind) => format!("{kind} for {}", measured.accelerator),
+            None if in_accelerator => measured.accelerator,
+            None => "host memory".to_string(),
         },
         memory_emulated: cell.transport.emulated,
         buffers_backing: BufferBacking::Unknown,

@@ -31,6 +31,14 @@ pub(super) fn section(machine: &Machine, document: &mut Document) {
     }
     drivers(gpu, facts);
     library("CUDA driver library", &gpu.cuda, facts);
+    // Where there is no library, or the bus shows a GPU, that is told already.
+    let host = &machine.host;
+    if let Some(problem) = &host.cuda_problem
+        && gpu.cuda.found_at.known().is_some()
+        && host.hidden_gpus.is_none()
+    {
+        facts.add("CUDA", format!("shows no device: {problem}"));
+    }
     match (&gpu.cufile.version, machine.host.support(PathKind::Gds)) {
         // The whole story stands with the path already.
         (Fact::Unknown(told), Availability::Unavailable { reason, .. }) if *told == reason => {

@@ -202,6 +202,19 @@ fn a_machine_without_gpu_says_that_memory_is_emulated() {
 }
 
 #[test]
+fn why_cuda_shows_no_device_is_told_where_the_bus_shows_none() {
+    let mut machine = server();
+    machine.host.accelerators.clear();
+    machine.gpu.devices = Fact::Known(Vec::new());
+    machine.host.cuda_problem = Some("802: start nvidia-fabricmanager".to_string());
+    let text = text(&machine);
+    assert!(
+        text.contains("shows no device: 802: start nvidia-fabricmanager"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_static_build_says_what_it_cannot_open() {
     let mut machine = server();
     machine.build.statically_linked = true;

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport, Measurement, Span};
+use stormlp_model::path::MemoryKind;
 use stormlp_model::transport::DeviceId;
 use stormlp_model::units::{ByteSize, GIB, counted, format_duration};
 
@@ -227,8 +228,22 @@ pub(crate) fn memory_words(report: &MatrixReport) -> String {
     }
     match names.is_empty() {
         true => planned_memory(&report.plan),
-        false => format!("accelerator memory is {}", names.join(", ")),
+        false => format!("{} {}", ends(&report.plan), names.join(", ")),
     }
+}
+
+/// How the words begin that say what transfers end in: host memory that was asked for is no
+/// accelerator's.
+fn ends(plan: &MatrixPlan) -> &'static str {
+    match host_memory(plan) {
+        Some(_) => "transfers end in",
+        None => "accelerator memory is",
+    }
+}
+
+/// The host memory that was asked for where there could be a GPU's.
+fn host_memory(plan: &MatrixPlan) -> Option<MemoryKind> {
+    (plan.cells.iter()).find_map(|cell| cell.transport.host_memory())
 }
 
 /// What pages the buffers lie on, as the kernel says, beside what was asked for.
@@ -263,12 +278,14 @@ pub(super) fn planned_memory(plan: &MatrixPlan) -> String {
     if !(plan.cells.iter()).any(|cell| cell.transport.path.ends_in_accelerator()) {
         return "host memory; these paths use no accelerator's".to_string();
     }
-    let words = |device: &DeviceId| match device {
-        DeviceId::Host => "host memory (emulated)".to_string(),
-        DeviceId::Cuda(_) => device.to_string(),
+    let host = host_memory(plan).and_then(MemoryKind::host_words);
+    let words = |device: &DeviceId| match (device, host) {
+        (DeviceId::Host, _) => "host memory (emulated)".to_string(),
+        (DeviceId::Cuda(_), Some(host)) => format!("{host} for {device}"),
+        (DeviceId::Cuda(_), None) => device.to_string(),
     };
     let devices: Vec<String> = plan.devices.iter().map(words).collect();
-    format!("accelerator memory is {}", devices.join(", "))
+    format!("{} {}", ends(plan), devices.join(", "))
 }
 
 fn standard(report: &MatrixReport, groups: &[Group<'_>]) -> Table {
@@ -317,7 +334,7 @@ fn row(group: &Group<'_>, plan: &MatrixPlan, table: &mut Table) -> Vec<Cell> {
     let combination = group.key.combination;
     let mut row: Vec<Cell> = vec![
         group.path_words().into(),
-        memory_column(group).into(),
+        memory_column(group, plan).into(),
         combination.operation().into(),
         combination.io_size().into(),
         combination.threads.to_string().into(),
@@ -369,11 +386,16 @@ pub(super) fn cut_short(numbers: &Measurement, span: Span) -> Option<String> {
 }
 
 /// Where the bytes of a path end.
-fn memory_column(group: &Group<'_>) -> &'static str {
+fn memory_column(group: &Group<'_>, plan: &MatrixPlan) -> &'static str {
+    let planned = group
+        .cells
+        .first()
+        .and_then(|cell| plan.cells.get(cell.cell));
+    let host = planned.and_then(|cell| cell.transport.host_memory());
     match group.results().first() {
         _ if !group.key.path.ends_in_accelerator() => "host",
         Some(numbers) if numbers.memory_emulated => "emulated",
-        Some(_) => "device",
+        Some(_) => host.map_or("device", MemoryKind::name),
         None => "",
     }
 }

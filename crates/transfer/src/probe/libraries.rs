@@ -61,22 +61,32 @@ impl Libraries {
 
     /// The GPUs that the bus shows where CUDA shows none, and why; `None` where nobody asked CUDA.
     pub(crate) fn hidden_gpus(&self, on_bus: &Fact<Vec<PciGpu>>) -> Option<HiddenGpus> {
-        let reason = match self {
+        match self {
             Self::NotAsked => return None,
-            Self::CannotOpen(why) => why.reason().unwrap_or_default().to_string(),
             Self::Asked(probe) if !probe.cuda.devices.is_empty() => return None,
-            Self::Asked(probe) => match (&probe.cuda.problem, probe.driver.reason()) {
-                (Some(problem), _) => problem.clone(),
-                // The probe ended before CUDA had answered.
-                (None, Some(reason)) if probe.cuda.version.is_none() => reason.to_string(),
-                _ => "CUDA shows no device".to_string(),
-            },
-        };
+            Self::CannotOpen(_) | Self::Asked(_) => {}
+        }
+        let reason = self.cuda_problem();
         let on_bus = on_bus.known().filter(|gpus| !gpus.is_empty())?;
         Some(HiddenGpus {
             pci_addresses: on_bus.iter().map(|gpu| gpu.pci_address.clone()).collect(),
-            reason,
+            reason: reason.unwrap_or_else(|| "CUDA shows no device".to_string()),
         })
+    }
+
+    /// Why CUDA shows no device, where it said so.
+    pub(crate) fn cuda_problem(&self) -> Option<String> {
+        match self {
+            Self::NotAsked => None,
+            Self::CannotOpen(why) => why.reason().map(str::to_string),
+            Self::Asked(probe) if !probe.cuda.devices.is_empty() => None,
+            Self::Asked(probe) => match (&probe.cuda.problem, probe.driver.reason()) {
+                (Some(problem), _) => Some(problem.clone()),
+                // The probe ended before CUDA had answered.
+                (None, Some(reason)) if probe.cuda.version.is_none() => Some(reason.to_string()),
+                _ => None,
+            },
+        }
     }
 
     /// libcufile for the doctor.
@@ -258,6 +268,7 @@ mod tests {
         assert_eq!(hidden.pci_addresses, ["0000:3b:00.0"]);
         // No word of CUDA came from the child of `working`, whose driver opened all the same.
         assert_eq!(hidden.reason, "CUDA shows no device");
+        assert_eq!(working().cuda_problem(), None);
         assert_eq!(working().hidden_gpus(&Fact::Known(Vec::new())), None);
         assert_eq!(Libraries::NotAsked.hidden_gpus(&on_bus()), None);
         let hung = "listing CUDA's devices did not return within 60 s";
@@ -265,7 +276,9 @@ mod tests {
             unreachable!("it has been asked")
         };
         probe.driver = Availability::unavailable(hung, "");
-        let hidden = Libraries::Asked(probe).hidden_gpus(&on_bus()).unwrap();
-        assert_eq!(hidden.reason, hung);
+        let asked = Libraries::Asked(probe);
+        assert_eq!(asked.hidden_gpus(&on_bus()).unwrap().reason, hung);
+        // A container may not show the bus.
+        assert_eq!(asked.cuda_problem().unwrap(), hung);
     }
 }

@@ -75,6 +75,7 @@ fn gather(root: &Root, libraries: &Libraries) -> HostFacts {
         cufile_statistics: libraries.cufile_statistics(),
         numa_nodes: cpu::host_nodes(root),
         paths: libraries::paths(libraries, &accelerators),
+        cuda_problem: libraries.cuda_problem(),
         hidden_gpus: libraries.hidden_gpus(&gpu::devices(root)),
         accelerators,
         storage: Vec::new(),
