@@ -333,6 +333,10 @@ fn a_longer_cell_makes_more_calls_that_move_data_and_no_others() {
         let text = fs::read_to_string(told).expect("the double tells its calls");
         let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
         lines.sort();
+        // How often counting is switched on and off depends on which thread is ready first; all of
+        // it is over before the first is measured.
+        let counts = ["cuFileSetStatsLevel", "cuFileStatsSt", "cuFileGetStatsL3"];
+        lines.retain(|line| !counts.iter().any(|name| line.starts_with(name)));
         let (reads, others) = lines
             .into_iter()
             .partition::<Vec<_>, _>(|line| line.starts_with("cuFileRead "));
