@@ -30,7 +30,7 @@ fn numbers_that_make_no_sense_are_refused() {
             &["--writes", "2", "--reads", "3"],
             "3 restores were asked for; 2 checkpoints are there",
         ),
-        (&["--closed"], "closed rules"),
+        (&["--closed"], "rule 2.2.1 of v2.0: "),
         (
             &["--closed", "--profile", "v3", "--results-dir", "results"],
             "results go to results, which is on the file system of the checkpoints",

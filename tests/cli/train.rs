@@ -508,6 +508,20 @@ fn a_closed_run_names_every_rule_that_it_would_break() {
     ] {
         assert!(said.contains(rule), "{rule}: {said}");
     }
+    // A folder without a dataset keeps none of them back.
+    fs::create_dir(folder.path().join("empty")).unwrap();
+    let words = "unet3d --closed --dry-run --data-dir empty --params reader.prefetch_size=5";
+    let said = stderr(train(folder.path(), words).assert().code(3));
+    for part in [
+        "rule 10.1 of v2.0: reader.prefetch_size is 5",
+        "empty holds no npz files",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains("rule 7"), "{said}");
+    let words = "unet3d --closed --dry-run --data-dir empty";
+    train(folder.path(), words).assert().code(4);
+    fs::remove_dir(folder.path().join("empty")).unwrap();
     let words = "unet3d --closed --full --dry-run --params reader.prefetch_size=1";
     let plan = stdout(train(folder.path(), words).assert().success());
     assert!(plan.contains("held to its closed rules"), "{plan}");

@@ -26,8 +26,28 @@ pub(crate) const PAUSE_SECONDS: f64 = 5.0;
 /// What a client writes is out of its page cache by itself when it is so many times its memory.
 pub(crate) const MEMORIES: u64 = 3;
 
-/// A rule: whether it holds, and what breaks it.
-type Rule = (bool, String);
+/// A rule: its numbers, whether it holds, and what breaks it.
+type Rule = (Numbers, bool, String);
+
+/// Where v2.0 and v3.0 say a rule.
+type Numbers = (&'static str, &'static str);
+
+/// The four models.
+const MODEL: Numbers = ("2.2.1", "4.3.3");
+/// How many ranks, and so bytes, they have.
+const RANKS: Numbers = ("2.2.5", "4.6.1");
+/// The subset of one host.
+const SUBSET: Numbers = ("2.2.2", "4.3.5");
+/// How many saves and restores.
+const ORDER: Numbers = ("2.2.5", "4.7.1");
+/// That restores are from storage.
+const CACHE: Numbers = ("2.2.2", "4.3.1");
+/// That saves are synced.
+const SYNC: Numbers = ("2.2.2", "4.3.2");
+/// What may be chosen.
+const PARAMETERS: Numbers = ("2.2.5", "4.6.3");
+/// Where results go; only v3.0 says so, 2.2.2 of v2.0 only keeps those of two runs apart.
+const RESULTS: Numbers = ("2.2.2", "4.4.2");
 
 /// Finds the rules a closed run would break; none when it is not closed.
 pub(super) fn closed_problems(
@@ -39,16 +59,27 @@ pub(super) fn closed_problems(
     if !plan.closed {
         return;
     }
+    if plan.profile == CheckpointProfile::Native {
+        problems.plan(
+            "--closed goes by the rules of v2.0 or v3.0, not by profile native",
+            "use --profile v2 or v3, or run without --closed",
+        );
+        return;
+    }
     let rules = [
         of_the_model(request, plan),
         of_the_order(request, plan, host),
         of_transfers(request, plan),
         of_results(request, plan),
     ];
-    for (_, what) in rules.into_iter().flatten().filter(|(holds, _)| !holds) {
+    for ((of_v2, of_v3), _, what) in rules.into_iter().flatten().filter(|(_, holds, _)| !holds) {
+        let rule = match plan.profile {
+            CheckpointProfile::V3 => format!("{of_v3} of v3.0"),
+            CheckpointProfile::V2 | CheckpointProfile::Native => format!("{of_v2} of v2.0"),
+        };
         problems.plan(
-            format!("closed rules: {what}"),
-            "follow the rule, or run without --closed",
+            format!("rule {rule}: {what}"),
+            "follow the rules, or run without --closed",
         );
     }
 }
@@ -61,16 +92,18 @@ fn of_the_model(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule>
             "`{}` is none of MLPerf's models as they are defined",
             plan.model
         );
-        return vec![(false, what)];
+        return vec![(MODEL, false, what)];
     };
     let ranks = plan.scaling.ranks;
     let all = model.parallelism_of_all_ranks().ranks();
     let size = match plan.mode {
         Mode::Default => (
+            RANKS,
             ranks == all,
             format!("{ranks} ranks; {} has {all}", plan.model),
         ),
         Mode::Subset => (
+            SUBSET,
             ranks == HOST_RANKS,
             format!("a subset of {ranks} ranks; it is {HOST_RANKS}"),
         ),
@@ -79,10 +112,12 @@ fn of_the_model(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule>
     vec![
         size,
         (
+            SUBSET,
             plan.mode == Mode::Default || plan.profile != CheckpointProfile::V3 || smallest,
             "in v3 subset mode is for the 8B model only".to_string(),
         ),
         (
+            RANKS,
             !matches!(request.scale, Some(ScaleChoice::Factor(factor)) if factor < 1.0),
             "--scale below 1".to_string(),
         ),
@@ -125,12 +160,14 @@ fn of_the_order(request: &CheckpointRequest, plan: &CheckpointPlan, host: &HostF
         || outgrows_memory(plan.total_bytes, memory);
     vec![
         (
+            ORDER,
             matches!((writes, reads), (COUNT, COUNT) | (COUNT, 0) | (0, COUNT)),
             format!(
                 "{writes} writes and {reads} reads; it is {COUNT} of both, in one run or in two"
             ),
         ),
         (
+            CACHE,
             from_storage,
             format!(
                 "restores from the page cache: {COUNT} checkpoints ({}) are less than {MEMORIES} \
@@ -140,10 +177,12 @@ fn of_the_order(request: &CheckpointRequest, plan: &CheckpointPlan, host: &HostF
             ),
         ),
         (
+            SYNC,
             plan.fsync == FsyncPolicy::PerFile,
             format!("--fsync {}; each file is synced", plan.fsync),
         ),
         (
+            PARAMETERS,
             (plan.pause_seconds - PAUSE_SECONDS).abs() < 1e-9,
             format!(
                 "a pause of {} s; it is {PAUSE_SECONDS} s",
@@ -151,12 +190,9 @@ fn of_the_order(request: &CheckpointRequest, plan: &CheckpointPlan, host: &HostF
             ),
         ),
         (
+            PARAMETERS,
             plan.overlap.is_none() && plan.rank_shift == 0 && plan.keep.is_none(),
             "--overlap, --rank-shift and --keep are not part of it".to_string(),
-        ),
-        (
-            plan.profile != CheckpointProfile::Native,
-            "--profile native is no edition of MLPerf's; v2 and v3 are".to_string(),
         ),
     ]
 }
@@ -171,7 +207,7 @@ fn of_results(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule> {
             "results go to {folder}, which is on the file system of the checkpoints; use another \
              one (--results-dir, --mlperf-output)"
         );
-        (plan.profile != CheckpointProfile::V3, what)
+        (RESULTS, plan.profile != CheckpointProfile::V3, what)
     };
     beside.map(rule).collect()
 }
@@ -187,8 +223,9 @@ fn of_transfers(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule>
     };
     let streams = plan.profile.read_streams();
     vec![
-        (fits, format!("--path {}; {paths}", plan.path())),
+        (PARAMETERS, fits, format!("--path {}; {paths}", plan.path())),
         (
+            PARAMETERS,
             plan.save.window == 1 && plan.restore.window == streams as usize,
             format!(
                 "--streams {}; a rank saves one piece at a time and restores {streams} in {}",
@@ -196,16 +233,19 @@ fn of_transfers(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule>
             ),
         ),
         (
+            PARAMETERS,
             request
                 .chunk_bytes
                 .is_none_or(|bytes| bytes == transport::default_chunk_bytes(plan.path())),
             "--chunk-size is not to be chosen".to_string(),
         ),
         (
+            PARAMETERS,
             request.engine == EngineChoice::Auto,
             "--engine is not to be chosen".to_string(),
         ),
         (
+            PARAMETERS,
             request.folders.len() <= 1,
             format!(
                 "{} directories; checkpoints go into one",

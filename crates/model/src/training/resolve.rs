@@ -89,6 +89,28 @@ impl TrainPlan {
     }
 }
 
+/// The closed rules that a run of `workload` as `request` changes it would break on `host`, whatever
+/// its dataset is; none when it is not closed.
+pub fn rules_broken_without_data(
+    workload: &Workload,
+    request: &TrainRequest,
+    host: &HostFacts,
+) -> Problems {
+    let mut resolver = Resolver {
+        workload,
+        request,
+        host,
+        inventory: &Inventory::default(),
+        problems: Problems::default(),
+    };
+    // What else is wrong comes of there being no data.
+    let mut plan = resolver.plan();
+    plan.data.files = 0;
+    let mut broken = Problems::default();
+    rules::closed_problems(workload, request, &plan, host, &mut broken);
+    broken
+}
+
 /// Steps that a block needs for AU and throughput: one more than are left out, and under v2.0,
 /// whose throughput counts one step less than it measures, two more.
 pub(super) fn steps_needed(profile: Profile, metric: &MetricSpec) -> u64 {

@@ -303,6 +303,10 @@ fn results(request: &TrainRequest, edition: &Edition) -> Vec<(&'static str, Stri
 
 /// Whether the dataset is as large as the edition asks for on this host.
 fn data(plan: &TrainPlan, host: &HostFacts, edition: &Edition) -> Option<(&'static str, String)> {
+    if plan.data.files == 0 {
+        // That there is no dataset is told without a rule.
+        return None;
+    }
     let needed = datasize(&SizeRequest {
         accelerators: u64::from(plan.accelerators),
         hosts: 1,

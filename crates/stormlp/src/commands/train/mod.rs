@@ -18,7 +18,7 @@ use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::profile::Profile;
 use stormlp_model::training::report::TrainReport;
 use stormlp_model::training::request::{StorageKind, TrainRequest};
-use stormlp_model::training::resolve::Resolved;
+use stormlp_model::training::resolve::{Resolved, rules_broken_without_data};
 use stormlp_model::training::workload::{DataFormat, Workload};
 use stormlp_model::transport::DeviceId;
 use stormlp_transfer::probe;
@@ -33,7 +33,7 @@ use self::data::Data;
 use super::deliver::{self, Delivery, OutputArgs};
 use super::submission;
 use super::threads::ThreadArgs;
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
 use crate::session::Session;
 
 /// Arguments of `stormlp train`.
@@ -91,7 +91,8 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let name = &args.workload.workload;
     let data = match is_null(&request) {
         true => Data::none(&workload),
-        false => data::find(&workload, &request, &args.data, name, &facts, session)?,
+        false => data::find(&workload, &request, &args.data, name, &facts, session)
+            .map_err(|failure| with_broken_rules(failure, &workload, &request, &facts))?,
     };
     request.results_beside_data = results_beside(&args, &request, &data);
     workload.dataset = data.spec;
@@ -239,6 +240,22 @@ fn check_phases(workload: &Workload, name: &str) -> Result<(), Failure> {
     Err(Failure::no_plan(error).with_help(format!(
         "{command}; --params workflow.train=True trains all the same"
     )))
+}
+
+/// A dataset that is not there, and the closed rules that the run would break with any.
+fn with_broken_rules(
+    failure: Failure,
+    workload: &Workload,
+    request: &TrainRequest,
+    facts: &HostFacts,
+) -> Failure {
+    let mut problems = rules_broken_without_data(workload, request, facts);
+    if failure.code != Code::Machine || problems.is_empty() {
+        return failure;
+    }
+    let help = failure.help.unwrap_or_default();
+    problems.machine(format!("{:#}", failure.error), help);
+    problems.into()
 }
 
 /// The folders for results that share the dataset's file system, where rules ask for that.
