@@ -347,6 +347,15 @@ fn every_one_of_several_runs_has_mlperf_files_with_its_steps_and_checkpoint() {
     for stats in mlperf_files(folder.path(), "0_per_epoch_stats.json") {
         assert!(stats["1"]["save_ckpt1"]["duration"].is_f64(), "{stats}");
     }
+    // A rank's file alone shows nothing, its folder does, and says what AU is without a client.
+    let runs = folder.path().join("mlperf/training/unet3d/run");
+    let run = fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
+    let show = |place: &Path| stormlp().arg("report").arg(place).assert();
+    let said = stderr(show(&run.join("0_per_epoch_stats.json")).code(3));
+    let shown = format!("`stormlp report {}` shows that run", run.display());
+    assert!(said.contains(&shown), "{said}");
+    let text = stdout(show(&run).success());
+    assert!(text.contains("AU is an upper bound"), "{text}");
 }
 
 #[test]
@@ -494,6 +503,16 @@ fn five_runs_are_scored_after_a_warm_up_and_all_are_in_the_table() {
         text.lines().filter(of_kind).count()
     };
     assert_eq!((rows("warm-up"), rows("scored")), (1, 6), "{text}");
+    // What each line counts is said where that differs.
+    for scope in [
+        "Epochs of the last run",
+        "over the epochs of all scored runs",
+        "(mean of all scored runs)",
+        "(a scored run at the mean)",
+        "Around all runs, the warm-up too",
+    ] {
+        assert!(text.contains(scope), "{scope}: {text}");
+    }
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn wrong_words_are_2() {
         ("unet3d --transfer-size 0", "1 byte or more"),
         (
             "unet3d --storage null --path gds",
-            "null storage reads nothing",
+            "null storage reads and writes nothing",
         ),
         (
             "unet3d --storage null --data-dir /data",
@@ -381,13 +381,33 @@ fn a_checkpoint_that_does_not_fit_ends_the_run_saves_it_and_names_its_folder() {
 }
 
 #[test]
+fn null_storage_is_not_written_to() {
+    let folder = folder();
+    let words = "unet3d --storage null --steps 4 --epochs 1 --compute-time 1ms \
+        --params workflow.checkpoint=True model.model_size_bytes=1000";
+    train(folder.path(), words).output().unwrap();
+    let made = fs::read_dir(folder.path()).unwrap();
+    let made: Vec<_> = made.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(made, ["stormlp-results"]);
+    let words = "unet3d --storage null --checkpoint-folder ckpt";
+    check(
+        folder.path(),
+        words,
+        2,
+        &["--checkpoint-folder would have no effect"],
+    );
+}
+
+#[test]
 fn a_checkpoint_folder_that_cannot_be_made_is_4_before_the_run() {
     let folder = folder();
     fs::write(folder.path().join("file"), "").unwrap();
-    let words = "unet3d --storage null --steps 4 --checkpoint-folder file/ckpt \
-        --params workflow.checkpoint=True";
+    let words = format!(
+        "unet3d --files 21 --epochs 1 --compute-time 1ms --checkpoint-folder file/ckpt {SMALL} \
+         workflow.checkpoint=True"
+    );
     let said = ["file/ckpt", "checkpoints go to", "--checkpoint-folder"];
-    check(folder.path(), words, 4, &said);
+    check(folder.path(), &words, 4, &said);
     assert!(!folder.path().join("stormlp-results").exists());
 }
 

@@ -400,7 +400,14 @@ impl Resolver<'_> {
 
     fn steps_between_checkpoints(&self) -> Option<u64> {
         let between = self.workload.checkpoint.steps_between_checkpoints;
-        between.filter(|steps| self.workload.workflow.checkpoint && *steps > 0)
+        between.filter(|steps| self.writes_checkpoints() && *steps > 0)
+    }
+
+    /// Null storage is not written to either.
+    fn writes_checkpoints(&self) -> bool {
+        let request = self.request;
+        let is_null = request.storage == StorageKind::Null || request.path == Some(PathKind::Null);
+        self.workload.workflow.checkpoint && !is_null
     }
 
     fn loader(
@@ -522,9 +529,10 @@ impl Resolver<'_> {
     }
 
     /// DLIO writes either between blocks of steps or at ends of epochs, and reads only one of
-    /// two keys for the size (`model.model_size_bytes`, in its `LoadConfig`); `native` takes the other one as it is meant.
+    /// two keys for the size (`model.model_size_bytes`, in its `LoadConfig`); `native` takes the other
+    /// one as it is meant.
     fn checkpoint(&self, profile: Profile) -> Option<CheckpointPlan> {
-        if !self.workload.workflow.checkpoint {
+        if !self.writes_checkpoints() {
             return None;
         }
         let spec = &self.workload.checkpoint;

@@ -49,6 +49,7 @@ impl Workload {
         train.seed = plan.shuffle.seed;
         let all = steps(&Split::of(plan));
         train.total_training_steps = (plan.steps_per_epoch < all).then_some(plan.steps_per_epoch);
+        planned.workflow.checkpoint = plan.checkpoint.is_some();
         if let Some(checkpoint) = &plan.checkpoint {
             planned.checkpoint.checkpoint_folder = checkpoint.folder.to_string();
         }

@@ -16,8 +16,11 @@ struct Followed {
     values: Vec<f64>,
 }
 
-/// Adds the section, if anything was looked at.
-pub(crate) fn section(document: &mut Document, series: &[NamedSeries]) {
+/// What the section is called where there is one run.
+pub(crate) const TITLE: &str = "Around the run";
+
+/// Adds the section as `title`, if anything was looked at.
+pub(crate) fn section(document: &mut Document, title: &str, series: &[NamedSeries]) {
     let table = table(&followed(series));
     let loads: Vec<&Load> = (series.iter())
         .filter_map(|one| one.series.load.as_ref())
@@ -25,7 +28,7 @@ pub(crate) fn section(document: &mut Document, series: &[NamedSeries]) {
     if table.is_none() && loads.is_empty() {
         return;
     }
-    let section = document.section("Around the run", table);
+    let section = document.section(title, table);
     if let Some(depths) = depths(&loads) {
         section.facts.add("queue depth", depths);
     }
@@ -221,7 +224,7 @@ mod tests {
     #[test]
     fn tracks_become_rates_and_mean_request_sizes() {
         let mut document = Document::default();
-        section(&mut document, &[series(), series()]);
+        section(&mut document, TITLE, &[series(), series()]);
         let section = &document.sections[0];
         let rows = &section.table.as_ref().unwrap().rows;
         let keys: Vec<&str> = rows.iter().map(|row| row.key.as_str()).collect();
@@ -259,7 +262,7 @@ mod tests {
     #[test]
     fn a_run_that_looked_at_nothing_has_no_section() {
         let mut document = Document::default();
-        section(&mut document, &[]);
+        section(&mut document, TITLE, &[]);
         assert!(document.sections.is_empty());
     }
 }

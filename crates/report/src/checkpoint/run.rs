@@ -81,7 +81,7 @@ pub fn document(report: &CheckpointReport) -> Document {
         }
     }
     averages(&mut document, report);
-    around::section(&mut document, &report.series);
+    around::section(&mut document, around::TITLE, &report.series);
     document.warn(&report.warnings);
     let mut alone = report.clone();
     alone.results.saves.clear();

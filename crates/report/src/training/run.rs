@@ -18,6 +18,11 @@ use crate::{around, storage};
 /// The unit of throughput.
 const MIB_S: (&str, u64) = ("MiB/s", 1 << 20);
 
+/// What a mean over epochs is of, when there were several runs.
+const SCORED_MEAN: &str = "mean of all scored runs";
+/// What a sum over epochs is of then.
+const A_SCORED_RUN: &str = "a scored run at the mean";
+
 /// Where the columns of the records stand: with `/` in the epoch, else in the report.
 pub(crate) const RECORDS: [(&str, &str); 30] = [
     ("format_version", "format_version"),
@@ -61,7 +66,11 @@ pub fn document(report: &TrainReport) -> Document {
     verdict(report, &mut document.facts);
     setup(report, &mut document.facts);
     storage::describe(&report.head.host, &mut document.facts);
-    document.table(epochs(report));
+    let of_epochs = match report.results.runs.is_empty() {
+        true => "",
+        false => "Epochs of the last run",
+    };
+    document.section(of_epochs, Some(epochs(report)));
     if !report.results.runs.is_empty() {
         document.table(runs(report));
     }
@@ -77,20 +86,33 @@ pub fn document(report: &TrainReport) -> Document {
     let series = report.series.iter();
     let rates = series.filter_map(|one| Series::rates(one.name.clone(), &one.series, MIB_S));
     section.series = rates.collect();
-    let known = waits
-        .into_iter()
-        .filter_map(|(name, us)| Some(Distribution::of(name, us.as_ref()?)));
+    let known = waits.into_iter().filter_map(|(name, us)| {
+        let name = format!("{name}{}", scope(report, "scored runs"));
+        Some(Distribution::of(name, us.as_ref()?))
+    });
     section.distributions = known.collect();
     throughput(report, &mut section.facts);
     between_epochs(report, &mut section.facts);
     cost(report, &mut section.facts);
-    around::section(&mut document, &report.series);
+    let around = match report.results.runs.is_empty() {
+        true => around::TITLE,
+        false => "Around all runs, the warm-up too",
+    };
+    around::section(&mut document, around, &report.series);
     document.warn(&report.warnings);
     let mut alone = report.clone();
     alone.results.epochs.clear();
     alone.results.runs.clear();
     document.records = Records::new(&alone, units(report), &RECORDS);
     document
+}
+
+/// What a figure is of where there were several runs, as each counts something else then.
+fn scope(report: &TrainReport, whose: &str) -> String {
+    match report.results.runs.is_empty() {
+        true => String::new(),
+        false => format!(" ({whose})"),
+    }
 }
 
 /// The epochs of every run for the records.
@@ -197,7 +219,7 @@ fn setup(report: &TrainReport, facts: &mut Facts) {
     }
     let path = report
         .evidence_of("reads")
-        .map(|evidence| evidence.summary.clone());
+        .map(|evidence| format!("{}{}", evidence.summary, scope(report, "last run")));
     facts.add(
         "path",
         path.unwrap_or_else(|| plan.transport.path.to_string()),
@@ -322,8 +344,13 @@ fn throughput(report: &TrainReport, facts: &mut Facts) {
         "AU",
         format!(
             "{:.2} % by profile {} (nominal compute {:.2} %, measured {:.2} %, including start-up \
-             {:.2} %)",
-            au.profile, report.results.profile, au.nominal, au.measured, au.including_startup
+             {:.2} %){}",
+            au.profile,
+            report.results.profile,
+            au.nominal,
+            au.measured,
+            au.including_startup,
+            scope(report, SCORED_MEAN)
         ),
     );
     let read = match report.plan.data.folder {
@@ -336,15 +363,22 @@ fn throughput(report: &TrainReport, facts: &mut Facts) {
     facts.add(
         "throughput",
         format!(
-            "{:.2} samples/s, {:.2} MiB/s by the record length; {read}",
-            report.results.mean.samples_per_second, report.results.mean.mib_per_second
+            "{:.2} samples/s, {:.2} MiB/s by the record length; {read}{}",
+            report.results.mean.samples_per_second,
+            report.results.mean.mib_per_second,
+            scope(report, SCORED_MEAN)
         ),
     );
     facts.add(
         "spread",
         format!(
-            "AU {:.2} points, {:.2} samples/s (standard deviation over epochs)",
-            report.results.stdev.au_percent, report.results.stdev.samples_per_second
+            "AU {:.2} points, {:.2} samples/s (standard deviation over {})",
+            report.results.stdev.au_percent,
+            report.results.stdev.samples_per_second,
+            match report.results.runs.is_empty() {
+                true => "epochs",
+                false => "the epochs of all scored runs",
+            }
         ),
     );
     let share = report.results.mean.preread_share;
@@ -352,7 +386,10 @@ fn throughput(report: &TrainReport, facts: &mut Facts) {
         let share = percent(share);
         facts.add(
             "read ahead",
-            format!("{share} of an epoch's samples, before its counted steps began"),
+            format!(
+                "{share} of an epoch's samples, before its counted steps began{}",
+                scope(report, SCORED_MEAN)
+            ),
         );
     }
 }
@@ -364,12 +401,13 @@ fn between_epochs(report: &TrainReport, facts: &mut Facts) {
             facts.add(
                 "evaluation",
                 format!(
-                    "after epoch {}: {}, AU {:.2} % by measured compute, {:.2} samples/s, {}",
+                    "after epoch {}: {}, AU {:.2} % by measured compute, {:.2} samples/s, {}{}",
                     epoch.epoch,
                     counted(evaluation.steps, "step"),
                     evaluation.au_percent,
                     evaluation.samples_per_second,
-                    format_duration(evaluation.duration_seconds)
+                    format_duration(evaluation.duration_seconds),
+                    scope(report, "last run")
                 ),
             );
         }
@@ -388,7 +426,10 @@ fn between_epochs(report: &TrainReport, facts: &mut Facts) {
         let bytes = ByteSize(first.bytes);
         facts.add(
             "checkpoints",
-            format!("{count} of {bytes}, {each} each at the mean"),
+            format!(
+                "{count} of {bytes}, {each} each at the mean{}",
+                scope(report, "last run")
+            ),
         );
     }
 }
@@ -404,9 +445,10 @@ fn cost(report: &TrainReport, facts: &mut Facts) {
     facts.add(
         "host",
         format!(
-            "CPU {:.2} s user, {:.2} s system{per_gib}; peak memory {}; {}",
+            "CPU {:.2} s user, {:.2} s system{per_gib}{}; peak memory {}; {}",
             cost.cpu_user_seconds,
             cost.cpu_system_seconds,
+            scope(report, A_SCORED_RUN),
             ByteSize(report.results.peak_rss_bytes),
             report.results.layout
         ),
@@ -423,7 +465,10 @@ fn cost(report: &TrainReport, facts: &mut Facts) {
         let read = ByteSize(cost.bytes_read);
         facts.add(
             "bytes",
-            format!("{read} read by the loaders; from the device {device}"),
+            format!(
+                "{read} read by the loaders; from the device {device}{}",
+                scope(report, A_SCORED_RUN)
+            ),
         );
     }
     let last = report.results.epochs.last().and_then(|epoch| epoch.device);
@@ -432,10 +477,14 @@ fn cost(report: &TrainReport, facts: &mut Facts) {
             "device",
             match last.bytes_per_second > 0.0 {
                 true => format!(
-                    "busy {:.0} %, queue depth {:.1}, {} per read request (last epoch)",
+                    "busy {:.0} %, queue depth {:.1}, {} per read request (last epoch{})",
                     last.busy_percent,
                     last.queue_depth,
-                    ByteSize(last.request_bytes as u64)
+                    ByteSize(last.request_bytes as u64),
+                    match report.results.runs.is_empty() {
+                        true => "",
+                        false => " of the last run",
+                    }
                 ),
                 false => "nothing was read from it in the last epoch".to_string(),
             },

@@ -7,6 +7,7 @@ use anyhow::Context;
 use serde_json::Value;
 use stormlp_model::python_json;
 use stormlp_model::report::{AnyReport, Ending, ReportKind};
+use stormlp_model::shell::shell_word;
 use stormlp_report::dlio::{self, DlioRun};
 
 use super::deliver;
@@ -111,7 +112,7 @@ pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
         .map_err(|failure| failure.with_help(LISTING))?;
     let mut report = AnyReport::from_json(&text)
         .with_context(|| format!("{} cannot be used", path.display()))
-        .map_err(Failure::no_plan)?;
+        .map_err(|error| with_folder_of_dlio(Failure::no_plan(error), path))?;
     if let AnyReport::Gds(report) = &mut report
         && report.ending == Ending::Unfinished
     {
@@ -120,6 +121,22 @@ pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
         }
     }
     Ok(report)
+}
+
+/// A file that is no report lies beside a summary of DLIO's when it is one of a rank: the folder is
+/// what can be shown then.
+fn with_folder_of_dlio(failure: Failure, path: &Path) -> Failure {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    if !folder.join("summary.json").is_file() {
+        return failure;
+    }
+    let folder = match folder.as_os_str().is_empty() {
+        true => ".".to_string(),
+        false => shell_word(&folder.to_string_lossy()),
+    };
+    failure.with_help(format!(
+        "it lies beside a summary.json: `stormlp report {folder}` shows that run"
+    ))
 }
 
 /// Reads a saved report of one command.

@@ -175,7 +175,8 @@ pub(crate) struct ReadArgs {
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceId>,
 
-    /// null reads nothing and needs no dataset: the ceiling of this host for the workload
+    /// null reads nothing, writes no checkpoints and needs no dataset: the ceiling of this host for
+    /// the workload
     #[arg(long, value_name = "real|null", default_value = "real")]
     storage: Storage,
 
@@ -243,10 +244,11 @@ impl ReadArgs {
             _ if data.data_dir.is_some() => "--data-dir".to_string(),
             _ if data.generate => "--generate".to_string(),
             _ if data.full => "--full".to_string(),
+            _ if self.checkpoint_folder.is_some() => "--checkpoint-folder".to_string(),
             _ => return Ok(()),
         };
         Err(Failure::usage(format!(
-            "null storage reads nothing, so {vain} would have no effect: leave out one of them"
+            "null storage reads and writes nothing, so {vain} would have no effect: leave out one of them"
         )))
     }
 }
