@@ -300,7 +300,7 @@ fn host_memory_is_not_shown_as_a_gpus() {
         let in_row = |line: &str| line.split_whitespace().take(2).eq(["gds", kind]);
         assert!(shown.lines().any(in_row), "{shown}");
         let (report, _) = left(folder.path());
-        assert_eq!(report["cells"][0]["measurement"]["memory"], words);
+        assert_eq!(report["cells"][0]["memory"], words);
     }
 }
 
