@@ -151,7 +151,7 @@ fn add(drawn: &mut Group, title: &str, unit: &str, lines: Vec<Line>, marks: &[(f
     let chart = Chart::lines(title, x, y, lines).map(|chart| chart.marks(marks.to_vec()));
     drawn.charts.extend(chart.map(|chart| match left_out {
         0 => chart,
-        more => chart.note(&format!("{more} more are in the report (JSON).")),
+        more => chart.note(format!("{more} more are in the report (JSON).")),
     }));
 }
 
