@@ -143,7 +143,8 @@ pub struct Series {
     /// What was looked at besides, a value for each interval: devices, host, network, GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tracks: Vec<Track>,
-    /// Queue depths and sizes of the transfers; `None` until the stretch is over.
+    /// Queue depths and sizes of the transfers; `None` until the stretch is over, and in a matrix,
+    /// whose threads keep the depth and size that they are told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
 }

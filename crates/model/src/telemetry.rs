@@ -191,11 +191,8 @@ pub struct Track {
 /// What a run asked of its storage, transfer by transfer: counted, not sampled.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Load {
-    /// Whether depths are those of all threads together (training, checkpoints), or of each thread
-    /// (a matrix).
-    pub of_all_threads: bool,
-    /// How many transfers were submitted at which queue depth; depths that did not occur are left
-    /// out, and those above 1024 are counted there.
+    /// How many transfers were submitted at which queue depth of all threads together; depths that
+    /// did not occur are left out, and those above 1024 are counted there.
     pub depths: Vec<DepthCount>,
     /// How many transfers there were of which size, by powers of two.
     pub sizes: Vec<SizeCount>,

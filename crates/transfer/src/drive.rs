@@ -75,10 +75,6 @@ struct Load {
     depths: Box<[u64]>,
     /// By the power of two that a transfer's bytes fit in.
     sizes: [u64; 64],
-    /// Depth and bytes of the transfers that came last, all alike, and how many they are: most of
-    /// them are like the one before, and to count those takes a comparison.
-    alike: (u64, usize),
-    repeated: u64,
 }
 
 impl Default for Load {
@@ -86,31 +82,16 @@ impl Default for Load {
         Self {
             depths: vec![0; DEEPEST + 1].into_boxed_slice(),
             sizes: [0; 64],
-            alike: (0, 0),
-            repeated: 0,
         }
     }
 }
 
 impl Load {
-    #[inline]
     fn count(&mut self, in_flight: u64, bytes: usize) {
-        if self.alike != (in_flight, bytes) {
-            self.note();
-            self.alike = (in_flight, bytes);
-        }
-        self.repeated += 1;
+        self.depths[(in_flight as usize).min(DEEPEST)] += 1;
+        self.sizes[bytes.max(1).next_power_of_two().ilog2() as usize] += 1;
     }
 
-    /// Puts those that were alike where they belong.
-    fn note(&mut self) {
-        let (in_flight, bytes) = self.alike;
-        let repeated = std::mem::take(&mut self.repeated);
-        self.depths[(in_flight as usize).min(DEEPEST)] += repeated;
-        self.sizes[bytes.max(1).next_power_of_two().ilog2() as usize] += repeated;
-    }
-
-    /// Adds what another counted, and noted.
     fn merge(&mut self, other: &Self) {
         let add = |into: &mut [u64], from: &[u64]| {
             into.iter_mut()
@@ -122,6 +103,15 @@ impl Load {
     }
 }
 
+/// What the drivers of a crew count together.
+#[derive(Debug, Default)]
+struct Together {
+    /// Transfers in flight of all of them.
+    in_flight: AtomicU64,
+    /// What those that are over submitted.
+    load: Mutex<Load>,
+}
+
 /// What the drivers of one crew share: a place for each one's counters, and the slots that are
 /// no longer used. Slots are kept until this is dropped, after all threads have ended: to free
 /// and unregister memory would hold up those that still measure.
@@ -129,10 +119,8 @@ impl Load {
 pub struct DriverSet {
     counters: Vec<Counters>,
     parked: Mutex<Vec<Slot>>,
-    /// What the drivers that are over submitted.
-    load: Mutex<Load>,
-    /// Transfers in flight of all drivers, where depths are those of the crew.
-    together: Option<AtomicU64>,
+    /// Where queue depths are counted.
+    together: Option<Together>,
 }
 
 impl DriverSet {
@@ -141,24 +129,25 @@ impl DriverSet {
         Self {
             counters: (0..drivers).map(|_| Counters::default()).collect(),
             parked: Mutex::default(),
-            load: Mutex::default(),
             together: None,
         }
     }
 
-    /// A set whose queue depths are those of all drivers together, at the price of one number that
-    /// all of them change: for lanes whose threads make thousands of transfers a second, not
-    /// millions.
-    pub fn counting_together(drivers: usize) -> Self {
+    /// A set that counts how deep the queue of all drivers together is and how large transfers are,
+    /// at the price of one number that all of them change: for lanes whose threads make thousands
+    /// of transfers a second, not millions.
+    pub fn counting_loads(drivers: usize) -> Self {
         Self {
-            together: Some(AtomicU64::new(0)),
+            together: Some(Together::default()),
             ..Self::new(drivers)
         }
     }
 
-    /// How deep the queue was and how large the transfers were, of the drivers that are over.
-    pub fn load(&self) -> model::Load {
-        let load = self.load.lock().unwrap_or_else(PoisonError::into_inner);
+    /// How deep the queue was and how large the transfers were, of the drivers that are over;
+    /// `None` of a set that does not count that.
+    pub fn load(&self) -> Option<model::Load> {
+        let load = &self.together.as_ref()?.load;
+        let load = load.lock().unwrap_or_else(PoisonError::into_inner);
         let counted = |counts: &[u64]| {
             let counts = counts.iter().copied().enumerate();
             counts
@@ -167,8 +156,7 @@ impl DriverSet {
         };
         let depths = counted(&load.depths).into_iter();
         let sizes = counted(&load.sizes).into_iter();
-        model::Load {
-            of_all_threads: self.together.is_some(),
+        Some(model::Load {
             depths: depths
                 .map(|(depth, transfers)| DepthCount {
                     depth: depth as u32,
@@ -181,7 +169,7 @@ impl DriverSet {
                     transfers,
                 })
                 .collect(),
-        }
+        })
     }
 
     /// The counters of each driver.
@@ -219,8 +207,9 @@ pub struct Driver<'a, T> {
     /// What was counted before the transfers that only prepare; nobody sees those.
     before: Option<Counted>,
     counters: &'a Counters,
-    load: Load,
-    set: &'a DriverSet,
+    /// What is counted together with other drivers, and this one's own part of the load.
+    load: Option<(&'a Together, Load)>,
+    parked: &'a Mutex<Vec<Slot>>,
 }
 
 impl<'a, T> Driver<'a, T> {
@@ -241,8 +230,8 @@ impl<'a, T> Driver<'a, T> {
             counted: set.counters[index].read(),
             before: None,
             counters: &set.counters[index],
-            load: Load::default(),
-            set,
+            load: (set.together.as_ref()).map(|together| (together, Load::default())),
+            parked: &set.parked,
         }
     }
 
@@ -342,8 +331,9 @@ impl<'a, T> Driver<'a, T> {
         match self.path.submit(Transfer { place, slot }) {
             Ok(()) => {
                 self.counted.in_flight += 1;
-                if self.before.is_none() {
-                    self.count_load(bytes);
+                if let Some((together, load)) = &mut self.load {
+                    let in_flight = together.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
+                    load.count(in_flight, bytes);
                 }
                 Ok(())
             }
@@ -353,15 +343,6 @@ impl<'a, T> Driver<'a, T> {
                 Err(rejected.error)
             }
         }
-    }
-
-    #[inline]
-    fn count_load(&mut self, bytes: usize) {
-        let in_flight = match &self.set.together {
-            None => self.counted.in_flight,
-            Some(together) => together.fetch_add(1, Ordering::Relaxed) + 1,
-        };
-        self.load.count(in_flight, bytes);
     }
 
     /// Starts what the path kept back and waits until `min` transfers are over, or all, where
@@ -388,8 +369,8 @@ impl<'a, T> Driver<'a, T> {
             .expect("a path hands back what it was given");
         self.counted.in_flight_sum += self.counted.in_flight;
         self.counted.in_flight -= 1;
-        if let Some(together) = self.set.together.as_ref().filter(|_| self.before.is_none()) {
-            together.fetch_sub(1, Ordering::Relaxed);
+        if let Some((together, _)) = &self.load {
+            together.in_flight.fetch_sub(1, Ordering::Relaxed);
         }
         self.counted.operations += 1;
         self.counted.bytes += *result.as_ref().unwrap_or(&0) as u64;
@@ -428,15 +409,11 @@ impl<T> Drop for Driver<'_, T> {
             let nothing = Box::new(NullPath::new(Vec::new()));
             std::mem::forget(std::mem::replace(&mut self.path, nothing));
         }
-        self.load.note();
-        let load = self.set.load.lock();
-        load.unwrap_or_else(PoisonError::into_inner)
-            .merge(&self.load);
-        let mut parked = self
-            .set
-            .parked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        if let Some((together, load)) = &self.load {
+            let sum = together.load.lock();
+            sum.unwrap_or_else(PoisonError::into_inner).merge(load);
+        }
+        let mut parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner);
         parked.append(&mut self.idle);
         parked.extend(self.done.drain(..).map(|completion| completion.slot));
         self.show();

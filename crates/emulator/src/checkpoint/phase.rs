@@ -107,7 +107,7 @@ impl Stage<'_> {
         let queue = Mutex::new(queue);
         let supplies = self.supplies(transport, tasks, requests, region)?;
         let rules = self.rules(purpose, transport, content);
-        let drivers = DriverSet::counting_together(supplies.len());
+        let drivers = DriverSet::counting_loads(supplies.len());
         let failed = StopToken::new();
         let ends = Ends {
             stop: self.stop,
@@ -133,7 +133,7 @@ impl Stage<'_> {
             verified_bytes: 0,
             ranks: Vec::with_capacity(wanted),
             series: Series {
-                load: Some(drivers.load()),
+                load: drivers.load(),
                 ..watched.series
             },
             latency: LatencyHistogram::new(),

@@ -102,10 +102,7 @@ impl Bench<'_> {
             cpu: watched.cpu,
             device: watched.device,
             device_names: devices.names(),
-            series: Series {
-                load: Some(drivers.load()),
-                ..watched.series
-            },
+            series: watched.series,
             accelerator,
             interrupted: self.stop.is_stopped(),
         })

@@ -158,7 +158,7 @@ pub(super) fn run(
         (Ok(()) | Err(Cut::Failed), None) => Ending::Complete,
     };
     measured.series = runner.sampler.series();
-    measured.series.load = (!moves_nothing(plan)).then(|| shared.drivers.load());
+    measured.series.load = shared.drivers.load().filter(|_| !moves_nothing(plan));
     let broken = tally.evidence.as_ref().and_then(|evidence| {
         let path = plan.transport.path;
         fallback::broken_demand(plan.require_gds, path, evidence, tally.reads)

@@ -98,7 +98,7 @@ impl Shared {
     pub(super) fn new(machine: Machine, io_threads: usize) -> Self {
         let clock = StampClock::of_process();
         Self {
-            drivers: DriverSet::counting_together(io_threads),
+            drivers: DriverSet::counting_loads(io_threads),
             state: Mutex::new(State {
                 machine,
                 source: None,

@@ -226,18 +226,13 @@ pub(crate) fn depths(load: &Load) -> Option<Chart> {
         0..3 => most.to_string(),
         most => format!("{} to {most}", most / 2 + 1),
     };
-    let whose = match load.of_all_threads {
-        true => {
-            "Transfers in flight of all threads as each transfer was submitted, itself included."
-        }
-        false => "Transfers in flight in the same thread as each was submitted, itself included.",
-    };
     let chart = Chart::bars(
         "How deep the queue was",
         "% of the transfers",
         shares(counts, name),
     );
-    chart.map(|chart| chart.note(whose))
+    let note = "Transfers in flight of all threads as each was submitted, itself included.";
+    chart.map(|chart| chart.note(note))
 }
 
 /// The sizes of transfers, in percent of them.

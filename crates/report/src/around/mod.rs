@@ -147,13 +147,9 @@ fn depths(loads: &[&Load]) -> Option<String> {
     let sum: f64 = (counts.iter())
         .map(|one| f64::from(one.depth) * one.transfers as f64)
         .sum();
-    let whose = match loads.iter().all(|load| load.of_all_threads) {
-        true => "all threads together",
-        false => "of each thread",
-    };
     Some(format!(
         "median {}, mean {:.1}, 90 % up to {}, at most {deepest} as a transfer was submitted \
-         ({whose}, {transfers} transfers)",
+         (all threads together, {transfers} transfers)",
         at(0.5)?.depth,
         sum / transfers as f64,
         at(0.9)?.depth,
@@ -212,7 +208,6 @@ mod tests {
                     track(Measure::DeviceBusyShare, &[0.5, 1.0, 0.0]),
                 ],
                 load: Some(Load {
-                    of_all_threads: true,
                     depths: vec![depth(1, 1), depth(2, 6), depth(4, 3)],
                     sizes: vec![size(4096, 2), size(262144, 8)],
                 }),
