@@ -136,7 +136,10 @@ fn no_thread_that_may_wait_for_storage_has_to_take_a_signal() {
     let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
     let mut takers = Vec::new();
     for task in tasks.map(|task| task.unwrap().path()) {
-        let status = fs::read_to_string(task.join("status")).unwrap();
+        // A thread may end between the two looks.
+        let Ok(status) = fs::read_to_string(task.join("status")) else {
+            continue;
+        };
         let field = |name| status.lines().find_map(|line| line.strip_prefix(name));
         let blocked = u64::from_str_radix(field("SigBlk:").unwrap().trim(), 16).unwrap();
         // SIGHUP, SIGINT and SIGTERM.
