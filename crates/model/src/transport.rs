@@ -3,12 +3,13 @@
 //! Every lane decides it while it makes its plan, from what was asked for and what is known of the
 //! host, so that a dry run refuses what cannot run, and nothing is decided while it runs.
 
-use std::fmt;
-use std::str::FromStr;
+mod device;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
+
+pub use device::DeviceId;
 
 use crate::facts::{Availability, HiddenGpus, HostFacts};
 use crate::names::{Named, unknown};
@@ -496,66 +497,6 @@ impl EngineChoice {
             Self::TokioUring => Some(EngineKind::TokioUring),
             Self::Psync => Some(EngineKind::Psync),
         }
-    }
-}
-
-/// Where the accelerator memory is.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(try_from = "String", into = "String")]
-pub enum DeviceId {
-    /// Host memory stands in for an accelerator: emulated.
-    Host,
-    /// The CUDA device of this index.
-    Cuda(u32),
-}
-
-impl DeviceId {
-    /// Its index as CUDA counts; `None` for host memory.
-    pub fn cuda_index(self) -> Option<u32> {
-        match self {
-            Self::Host => None,
-            Self::Cuda(index) => Some(index),
-        }
-    }
-}
-
-impl fmt::Display for DeviceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Host => f.pad("host"),
-            Self::Cuda(index) => f.pad(&format!("cuda:{index}")),
-        }
-    }
-}
-
-impl From<DeviceId> for String {
-    fn from(device: DeviceId) -> Self {
-        device.to_string()
-    }
-}
-
-impl TryFrom<String> for DeviceId {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl FromStr for DeviceId {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "host" {
-            return Ok(Self::Host);
-        }
-        text.strip_prefix("cuda:")
-            .unwrap_or(text)
-            .parse()
-            .map(Self::Cuda)
-            .map_err(|_| format!("`{text}` is not a device: use host or cuda:0"))
     }
 }
 
