@@ -59,7 +59,12 @@ fn training_and_checkpoints_show_what_went_on_around_them() {
     let save = tiny(folder.path(), &["--writes", "1", "--reads", "0"]);
     for mut command in [train, save] {
         let shown = stdout(command.assert());
-        for part in ["Around the run", "host CPU", "as a transfer was submitted"] {
+        // The kernel counts CPU time in ticks, so that a run this short may have none.
+        for part in [
+            "Around the run",
+            "host memory",
+            "as a transfer was submitted",
+        ] {
             assert!(shown.contains(part), "{shown}");
         }
     }
