@@ -74,23 +74,25 @@ impl<'a> Sampler<'a> {
 
     /// Shows it the counters at `now_ns`, and reads the instruments; the first look is the start.
     pub(crate) fn look(&mut self, now_ns: u64, counters: Counters) {
-        self.look_at(now_ns, counters, self.ends.is_empty());
+        self.look_at(now_ns, counters, false);
     }
 
-    /// The look at the end, at what is seldom read, too.
-    pub(crate) fn last_look(&mut self, now_ns: u64, counters: Counters) {
-        self.look_at(now_ns, counters, true);
+    /// Looks if an interval is over, and at what is seldom read, too, if all of it `is_over`.
+    pub(crate) fn tick(&mut self, now_ns: u64, is_over: bool, counters: impl FnOnce() -> Counters) {
+        if is_over || self.is_due(now_ns) {
+            self.look_at(now_ns, counters(), is_over);
+        }
     }
 
     fn look_at(&mut self, now_ns: u64, counters: Counters, everything: bool) {
         let before = thread_cpu_seconds();
-        let around = self.instruments.read(everything);
+        let around = self.instruments.read(everything || self.ends.is_empty());
         self.cost_seconds += thread_cpu_seconds() - before;
         self.see(now_ns, Look { counters, around });
     }
 
     /// Whether an interval is over, so that it is time for a look.
-    pub(crate) fn is_due(&self, now_ns: u64) -> bool {
+    fn is_due(&self, now_ns: u64) -> bool {
         self.next_end().is_none_or(|end_ns| now_ns >= end_ns)
     }
 

@@ -271,12 +271,9 @@ impl Stage<'_> {
             watch.sleep(self.plan.telemetry.tick());
             is_over = watch.is_over();
             let at_ns = start.elapsed().as_nanos() as u64;
-            let counters = Counters::now(drivers.total(), self.devices);
-            match is_over {
-                true => sampler.last_look(at_ns, counters),
-                false if sampler.is_due(at_ns) => sampler.look(at_ns, counters),
-                false => {}
-            }
+            sampler.tick(at_ns, is_over, || {
+                Counters::now(drivers.total(), self.devices)
+            });
             // Direct transfers go beyond the end of a file, up to a whole block.
             let done = drivers.total().bytes.min(total);
             self.observer.event(&Event::Progress { done });

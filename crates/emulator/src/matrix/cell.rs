@@ -288,12 +288,9 @@ impl Bench<'_> {
         let device = devices.counters();
         let mut look = |at_the_end: bool| {
             let at_ns = start.elapsed().as_nanos() as u64;
-            let counters = Counters::now(drivers.total(), devices);
-            match at_the_end {
-                true => sampler.last_look(at_ns, counters),
-                false if sampler.is_due(at_ns) => sampler.look(at_ns, counters),
-                false => {}
-            }
+            sampler.tick(at_ns, at_the_end, || {
+                Counters::now(drivers.total(), devices)
+            });
         };
         if self.plan.warmup_seconds > 0.0 {
             look(true);

@@ -177,6 +177,17 @@ pub(super) fn run(
     Ok(measured)
 }
 
+/// What the sampler follows of a reading.
+fn counters(reading: &Reading) -> Counters {
+    let device = reading.device;
+    Counters {
+        bytes: reading.bytes,
+        in_flight: reading.in_flight,
+        cpu_seconds: reading.cpu.total_seconds(),
+        device_bytes: device.map(|device| device.read_bytes + device.written_bytes),
+    }
+}
+
 /// Whether no storage is touched at all.
 fn moves_nothing(plan: &TrainPlan) -> bool {
     plan.transport.path == PathKind::Null
@@ -304,7 +315,7 @@ impl Runner<'_> {
             return Err(Cut::Stopped);
         }
         let first = self.reading();
-        self.sample(&first, false);
+        self.sampler.look(first.now, counters(&first));
         let steps = phase.steps;
         // A read that was left over from the epoch before may have failed since.
         if !self.crew.shared.begin(source, phase) {
@@ -341,9 +352,8 @@ impl Runner<'_> {
             let halt = self.crew.shared.wait(self.plan.telemetry.tick());
             let now = self.reading();
             waiting += self.divide(&last, &now);
-            if halt.is_some() || self.sampler.is_due(now.now) {
-                self.sample(&now, halt.is_some());
-            }
+            self.sampler
+                .tick(now.now, halt.is_some(), || counters(&now));
             last = now;
             match halt {
                 Some(Halt::PhaseOver) => return (last, waiting, went),
@@ -392,22 +402,6 @@ impl Runner<'_> {
         }
         measured.series = self.sampler.series();
         (self.on_epoch)(measured, self.distributions, phase.last.now);
-    }
-
-    /// Gives the sampler its look, a last one when a phase `is_over`.
-    fn sample(&mut self, now: &Reading, is_over: bool) {
-        let counters = Counters {
-            bytes: now.bytes,
-            in_flight: now.in_flight,
-            cpu_seconds: now.cpu.total_seconds(),
-            device_bytes: now
-                .device
-                .map(|device| device.read_bytes + device.written_bytes),
-        };
-        match is_over {
-            false => self.sampler.look(now.now, counters),
-            true => self.sampler.last_look(now.now, counters),
-        }
     }
 
     /// Drops the files from the page cache if the run is to be cold, and looks what is there.

@@ -6,8 +6,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::plan::TrainPlan;
 use super::profile::Profile;
 use super::workload::Workload;
+use crate::facts::HostFacts;
 
 /// Steps an epoch must have, in every edition.
 pub const MIN_STEPS: u64 = 500;
@@ -85,6 +87,19 @@ pub enum SizeError {
 }
 
 impl SizeRequest {
+    /// What the dataset of `plan` follows from on one host.
+    pub fn of_plan(plan: &TrainPlan, host: &HostFacts) -> Self {
+        Self {
+            accelerators: u64::from(plan.accelerators),
+            hosts: 1,
+            host_memory_bytes: host.usable_memory_bytes(),
+            batch_size: u64::from(plan.batch_size),
+            samples_per_file: plan.data.samples_per_file,
+            sample_bytes: plan.data.sample_bytes,
+            profile: plan.profile,
+        }
+    }
+
     /// The request of `workload` under `profile`.
     pub fn of(workload: &Workload, profile: Profile, accelerators: u64) -> Self {
         Self {

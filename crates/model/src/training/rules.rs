@@ -307,16 +307,7 @@ fn data(plan: &TrainPlan, host: &HostFacts, edition: &Edition) -> Option<(&'stat
         // That there is no dataset is told without a rule.
         return None;
     }
-    let needed = datasize(&SizeRequest {
-        accelerators: u64::from(plan.accelerators),
-        hosts: 1,
-        host_memory_bytes: host.usable_memory_bytes(),
-        batch_size: u64::from(plan.batch_size),
-        samples_per_file: plan.data.samples_per_file,
-        sample_bytes: plan.data.sample_bytes,
-        profile: plan.profile,
-    })
-    .ok()?;
+    let needed = datasize(&SizeRequest::of_plan(plan, host)).ok()?;
     (plan.storage == StorageKind::Real && plan.data.files < needed.files).then(|| {
         let what = format!(
             "{} in the dataset; five times this host's memory and 500 steps an epoch take {} \

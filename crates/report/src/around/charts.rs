@@ -2,8 +2,9 @@
 
 use stormlp_model::report::Series;
 use stormlp_model::telemetry::{Load, Measure, Track};
-use stormlp_model::units::{ByteSize, GIB, KIB, MIB};
+use stormlp_model::units::ByteSize;
 
+use super::{mean_sizes, shown};
 use crate::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Scale};
 
 const NOT_LOOKED_AT: &str = "the report holds fewer than two whole intervals of it";
@@ -14,9 +15,6 @@ struct Picture {
     unit: &'static str,
     /// The measures, each with a word for its lines.
     measures: &'static [(Measure, &'static str)],
-    /// What a value is divided by; `per_second` ones by the interval, too.
-    divisor: f64,
-    per_second: bool,
 }
 
 const PICTURES: [Picture; 8] = [
@@ -27,22 +25,16 @@ const PICTURES: [Picture; 8] = [
             (Measure::DeviceReadBytes, "read"),
             (Measure::DeviceWrittenBytes, "written"),
         ],
-        divisor: MIB as f64,
-        per_second: true,
     },
     Picture {
         title: "Requests in flight at block devices over time",
         unit: "in flight, mean",
         measures: &[(Measure::DeviceInFlight, "")],
-        divisor: 1.0,
-        per_second: false,
     },
     Picture {
         title: "Block devices with something in flight, over time",
         unit: "% of the time",
         measures: &[(Measure::DeviceBusyShare, "")],
-        divisor: 0.01,
-        per_second: false,
     },
     Picture {
         title: "Memory over time",
@@ -51,8 +43,6 @@ const PICTURES: [Picture; 8] = [
             (Measure::MemoryAvailableBytes, "available"),
             (Measure::PageCacheBytes, "page cache"),
         ],
-        divisor: GIB as f64,
-        per_second: false,
     },
     Picture {
         title: "Network over time",
@@ -61,15 +51,11 @@ const PICTURES: [Picture; 8] = [
             (Measure::NetworkReceivedBytes, "received"),
             (Measure::NetworkSentBytes, "sent"),
         ],
-        divisor: MIB as f64,
-        per_second: true,
     },
     Picture {
         title: "GPUs over time",
         unit: "% busy",
         measures: &[(Measure::GpuBusyShare, "")],
-        divisor: 0.01,
-        per_second: false,
     },
     Picture {
         title: "PCIe of GPUs over time",
@@ -78,8 +64,6 @@ const PICTURES: [Picture; 8] = [
             (Measure::PcieReceivedBytes, "received"),
             (Measure::PcieSentBytes, "sent"),
         ],
-        divisor: MIB as f64,
-        per_second: true,
     },
     Picture {
         title: "NVLink of GPUs over time",
@@ -88,8 +72,6 @@ const PICTURES: [Picture; 8] = [
             (Measure::NvlinkReceivedBytes, "received"),
             (Measure::NvlinkSentBytes, "sent"),
         ],
-        divisor: MIB as f64,
-        per_second: true,
     },
 ];
 
@@ -112,17 +94,8 @@ pub(crate) fn over_time(title: &str, series: &Series, marks: &[(f64, String)]) -
             marks,
         );
     }
-    let sizes = [
-        (Measure::DeviceReads, Measure::DeviceReadBytes, "read"),
-        (
-            Measure::DeviceWrites,
-            Measure::DeviceWrittenBytes,
-            "written",
-        ),
-    ];
-    let sizes = sizes.into_iter().flat_map(|of| request_sizes(series, of));
     let title = "Mean size of a request of block devices over time";
-    add(&mut drawn, title, "KiB", sizes.collect(), marks);
+    add(&mut drawn, title, "KiB", request_sizes(series), marks);
     add(
         &mut drawn,
         "CPU over time",
@@ -168,13 +141,13 @@ fn points<'s>(
 
 fn lines(series: &Series, picture: &Picture) -> Vec<Line> {
     let seconds = series.interval_seconds;
-    let divisor = picture.divisor * if picture.per_second { seconds } else { 1.0 };
     let of = |(measure, word): &(Measure, &str)| {
         let tracks = series
             .tracks
             .iter()
             .filter(|track| track.measure == *measure);
         let line = |track: &Track| {
+            let (_, _, divisor) = shown(*measure, seconds);
             let name = format!("{} {word}", track.of);
             Line::new(name.trim_end(), points(&track.values, seconds, divisor))
         };
@@ -183,23 +156,10 @@ fn lines(series: &Series, picture: &Picture) -> Vec<Line> {
     picture.measures.iter().flat_map(of).collect()
 }
 
-/// Bytes over requests of each device, where there were any.
-fn request_sizes(
-    series: &Series,
-    (requests, bytes, word): (Measure, Measure, &'static str),
-) -> Vec<Line> {
-    let of = |measure: Measure| {
-        series
-            .tracks
-            .iter()
-            .filter(move |track| track.measure == measure)
-    };
-    let sizes = of(requests).filter_map(|count| {
-        let moved = of(bytes).find(|track| track.of == count.of)?;
-        let both = moved.values.iter().zip(&count.values);
-        let mean = |(bytes, requests): (&f64, &f64)| bytes / requests / KIB as f64;
-        let sizes: Vec<f64> = both.map(mean).collect();
-        // No request has no size; such points are not drawn.
+/// Bytes over requests of each device. What is no number is not drawn.
+fn request_sizes(series: &Series) -> Vec<Line> {
+    let sizes = series.tracks.iter().filter_map(|count| {
+        let (word, sizes) = mean_sizes(count, &series.tracks)?;
         let points: Vec<_> = points(&sizes, series.interval_seconds, 1.0).collect();
         Some(Line::new(format!("{} {word}", count.of), points))
     });

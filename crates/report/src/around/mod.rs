@@ -64,7 +64,8 @@ fn followed(series: &[NamedSeries]) -> Vec<Followed> {
             let values = track.values.iter().map(|value| value / divisor).collect();
             add(format!("{} {what}", track.of), unit, values);
             if let Some((what, sizes)) = mean_sizes(track, &one.series.tracks) {
-                add(format!("{} {what}", track.of), "KiB", sizes);
+                let had_any = sizes.into_iter().filter(|size| size.is_finite()).collect();
+                add(format!("{} mean {what}", track.of), "KiB", had_any);
             }
         }
     }
@@ -95,18 +96,21 @@ fn shown(measure: Measure, interval_seconds: f64) -> (&'static str, &'static str
     }
 }
 
-/// Mean request size of a device in each interval that had any, in KiB, beside its count.
+/// Mean request size of a device in each interval, in KiB, beside its count; no number where it had
+/// no request.
 fn mean_sizes(count: &Track, tracks: &[Track]) -> Option<(&'static str, Vec<f64>)> {
     let (what, of_bytes) = match count.measure {
-        Measure::DeviceReads => ("mean read", Measure::DeviceReadBytes),
-        Measure::DeviceWrites => ("mean write", Measure::DeviceWrittenBytes),
+        Measure::DeviceReads => ("read", Measure::DeviceReadBytes),
+        Measure::DeviceWrites => ("write", Measure::DeviceWrittenBytes),
         _ => return None,
     };
     let bytes = (tracks.iter()).find(|track| track.measure == of_bytes && track.of == count.of)?;
     let both = bytes.values.iter().zip(&count.values);
-    let had_any = both.filter(|(_, requests)| **requests > 0.0);
-    let sizes = had_any.map(|(bytes, requests)| bytes / requests / KIB as f64);
-    Some((what, sizes.collect()))
+    let size = |(bytes, requests): (&f64, &f64)| match *requests > 0.0 {
+        true => bytes / requests / KIB as f64,
+        false => f64::NAN,
+    };
+    Some((what, both.map(size).collect()))
 }
 
 fn table(followed: &[Followed]) -> Option<Table> {

@@ -9,6 +9,8 @@ mod palette;
 mod ruler;
 mod table;
 
+use stormlp_model::histogram::NamedHistogram;
+
 pub(crate) use curve::percentiles;
 pub use draw::svg;
 pub(crate) use palette::dark_rules;
@@ -114,6 +116,16 @@ impl Group {
             title: title.into(),
             ..Self::default()
         }
+    }
+
+    /// How the times of `histograms` spread, drawn as a chart that is called `what`.
+    pub(crate) fn of_histograms(title: &str, what: &str, histograms: &[NamedHistogram]) -> Self {
+        let mut drawn = Self::new(title);
+        let curves = histograms.iter();
+        let curves = curves.map(|one| (one.name.replace('_', " "), one.data.as_str()));
+        let why = "the report holds no distribution that can be read";
+        drawn.add(what, percentiles(what, curves), why);
+        drawn
     }
 
     /// Adds a chart, or says that `what` is not drawn because of `why`.

@@ -4,7 +4,7 @@ use stormlp_model::checkpoint::{CheckpointReport, CheckpointResult, Parts, RankR
 use stormlp_model::units::GIB;
 
 use crate::around;
-use crate::chart::{self, Axis, Bar, Chart, Group, Line, MOST_LINES, Scale};
+use crate::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Scale};
 use crate::series::over_time;
 
 /// What the time of a rank goes into.
@@ -36,7 +36,11 @@ pub(crate) fn charts(report: &CheckpointReport) -> Vec<Group> {
             drawn.extend(around_the_last(report, name));
         }
     }
-    drawn.push(distributions(report));
+    drawn.push(Group::of_histograms(
+        "How transfers spread",
+        "Transfers of all checkpoints",
+        &report.histograms,
+    ));
     drawn
 }
 
@@ -149,18 +153,4 @@ fn bar(rank: &RankResult) -> Bar {
             waited,
         ],
     }
-}
-
-fn distributions(report: &CheckpointReport) -> Group {
-    let mut drawn = Group::new("How transfers spread");
-    let what = "Transfers of all checkpoints";
-    let histograms = report.histograms.iter();
-    let histograms = histograms.map(|one| (one.name.replace('_', " "), one.data.as_str()));
-    let chart = chart::percentiles(what, histograms);
-    drawn.add(
-        what,
-        chart,
-        "the report holds no distribution that can be read",
-    );
-    drawn
 }

@@ -217,15 +217,7 @@ fn preparation(
 ) -> Vec<OutputFile> {
     let (plan, host) = (&report.plan, &report.head.host);
     let moment = run_moment(stamp::unix_seconds(&report.head.started_at));
-    let needed = datasize(&SizeRequest {
-        accelerators: u64::from(plan.accelerators),
-        hosts: 1,
-        host_memory_bytes: host.usable_memory_bytes(),
-        batch_size: u64::from(plan.batch_size),
-        samples_per_file: plan.data.samples_per_file,
-        sample_bytes: plan.data.sample_bytes,
-        profile: plan.profile,
-    });
+    let needed = datasize(&SizeRequest::of_plan(plan, host));
     let metadata = |command: &str, dataset: Value| {
         let content = pretty(&json!({
             "benchmark_type": "training",

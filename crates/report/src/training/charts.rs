@@ -6,7 +6,7 @@ use stormlp_model::training::report::{EpochReport, TrainReport};
 use stormlp_model::units::MIB;
 
 use crate::around;
-use crate::chart::{self, Axis, Bar, Chart, Group, Line, Scale};
+use crate::chart::{Axis, Bar, Chart, Group, Line, Scale};
 use crate::series::{depths, over_time};
 
 const NO_EPOCH: &str = "the report holds no epoch";
@@ -19,7 +19,11 @@ pub(crate) fn charts(report: &TrainReport) -> Vec<Group> {
         waiting(report),
         storage(report),
         around(report),
-        distributions(report),
+        Group::of_histograms(
+            "How times spread",
+            "Waits and reads over all accelerators and steps",
+            &report.histograms,
+        ),
     ]
 }
 
@@ -212,18 +216,4 @@ fn around(report: &TrainReport) -> Group {
     let nothing = Series::default();
     let series = series(report).unwrap_or(&nothing);
     around::charts::over_time("What went on around it", series, &marks(report))
-}
-
-fn distributions(report: &TrainReport) -> Group {
-    let mut drawn = Group::new("How times spread");
-    let what = "Waits and reads over all accelerators and steps";
-    let histograms = report.histograms.iter();
-    let histograms = histograms.map(|one| (one.name.replace('_', " "), one.data.as_str()));
-    let chart = chart::percentiles(what, histograms);
-    drawn.add(
-        what,
-        chart,
-        "the report holds no distribution that can be read",
-    );
-    drawn
 }
