@@ -35,6 +35,7 @@ pub mod problem;
 pub mod python_json;
 pub mod report;
 pub mod shell;
+pub mod sizing;
 pub mod stats;
 pub mod stop;
 pub mod submission;

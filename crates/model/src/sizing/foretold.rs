@@ -1,0 +1,43 @@
+//! What a simulated run comes to. Nothing here was measured.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use strum::Display;
+
+/// What keeps accelerators from computing, or more of them from being fed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum LimitedBy {
+    /// Storage, or the network before it.
+    Storage,
+    /// The host: its work on each step and each byte, too few workers.
+    Client,
+    /// Memory of the host: the page cache serves what storage does not.
+    Memory,
+    /// Waiting for each other.
+    Barrier,
+    /// Nothing: they compute all the time.
+    Nothing,
+}
+
+/// What a simulated run comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Foretold {
+    /// AU by the plan's profile, the mean over accelerators and epochs.
+    pub au_percent: f64,
+    /// Samples per second of all accelerators, by the same profile.
+    pub samples_per_second: f64,
+    /// The same in MiB/s of the configured record length.
+    pub mib_per_second: f64,
+    /// Simulated time of the run.
+    pub run_seconds: f64,
+    /// What the accelerators waited for most.
+    pub limited_by: LimitedBy,
+    /// Share of the run in which the devices' bandwidth or operations were taken.
+    pub storage_busy_percent: f64,
+    /// Share of the bytes that came from the page cache.
+    pub cached_percent: f64,
+    /// Events that were simulated.
+    pub events: u64,
+}

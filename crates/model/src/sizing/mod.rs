@@ -1,0 +1,16 @@
+//! Sizing: storage that may not exist yet, in figures, and what a run on it is foretold to be.
+//!
+//! The workload is a [`TrainPlan`](crate::training::plan::TrainPlan), as a real run has it; only
+//! storage and what lies between the hosts are described here.
+
+pub mod foretold;
+mod parse;
+pub mod presets;
+pub mod scenario;
+pub mod storage;
+mod surface;
+
+pub use foretold::{Foretold, LimitedBy};
+pub use scenario::Scenario;
+pub use storage::{DeviceFigures, Link, StorageModel};
+pub use surface::{Surface, SurfacePoint};

@@ -1,0 +1,47 @@
+//! What a run is simulated on: hosts, the barrier between them, storage.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::storage::StorageModel;
+
+/// Hosts and storage. How many accelerators there are, and what the client costs, the plan says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Scenario {
+    /// Hosts that train together, 1 or more.
+    pub hosts: u32,
+    /// What the barrier of each step takes after the last accelerator has come.
+    pub barrier_seconds: f64,
+    /// What they read from.
+    pub storage: StorageModel,
+}
+
+impl Scenario {
+    /// Accelerators of each host, where `accelerators` are dealt as evenly as can be; the last
+    /// hosts may have fewer.
+    pub fn accelerators_per_host(&self, accelerators: u32) -> u32 {
+        accelerators.div_ceil(self.hosts.max(1)).max(1)
+    }
+
+    /// The host, from 0, of the accelerator with this rank.
+    pub fn host_of(&self, rank: u32, accelerators: u32) -> u32 {
+        rank / self.accelerators_per_host(accelerators)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accelerators_are_dealt_in_blocks() {
+        let scenario = Scenario {
+            hosts: 3,
+            barrier_seconds: 0.0,
+            storage: StorageModel::of_bandwidth(1e9),
+        };
+        let hosts: Vec<u32> = (0..8).map(|rank| scenario.host_of(rank, 8)).collect();
+        assert_eq!(hosts, [0, 0, 0, 1, 1, 1, 2, 2]);
+        assert_eq!(scenario.accelerators_per_host(2), 1);
+    }
+}

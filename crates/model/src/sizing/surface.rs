@@ -1,0 +1,157 @@
+//! Storage as it was measured: throughput and latency over the size of transfers and their depth.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What was measured, sorted by size, then by depth; never empty.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Surface {
+    points: Vec<SurfacePoint>,
+}
+
+/// What transfers of one size gave at one depth.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SurfacePoint {
+    /// Bytes of a transfer.
+    pub io_bytes: u64,
+    /// Transfers in flight, of all threads.
+    pub depth: u32,
+    /// Bytes per second of all of them.
+    pub bytes_per_second: f64,
+    /// Mean time from submitting a transfer to its completion.
+    pub latency_seconds: f64,
+}
+
+impl Surface {
+    /// The surface through `points`; `None` without any that moved bytes. Points of the same size
+    /// and depth (repetitions) become their mean.
+    pub fn through(points: impl IntoIterator<Item = SurfacePoint>) -> Option<Self> {
+        let usable = |point: &SurfacePoint| {
+            let SurfacePoint {
+                io_bytes,
+                depth,
+                bytes_per_second,
+                latency_seconds,
+            } = *point;
+            let rate_is_fine = bytes_per_second.is_finite() && bytes_per_second > 0.0;
+            let time_is_fine = latency_seconds.is_finite() && latency_seconds >= 0.0;
+            io_bytes > 0 && depth > 0 && rate_is_fine && time_is_fine
+        };
+        let mut points: Vec<SurfacePoint> = points.into_iter().filter(usable).collect();
+        points.sort_by_key(|point| (point.io_bytes, point.depth));
+        let alike = points.chunk_by(|a, b| (a.io_bytes, a.depth) == (b.io_bytes, b.depth));
+        let points: Vec<SurfacePoint> = alike.map(mean).collect();
+        (!points.is_empty()).then_some(Self { points })
+    }
+
+    /// What was measured.
+    pub fn points(&self) -> &[SurfacePoint] {
+        &self.points
+    }
+
+    /// The most bytes per second that were measured.
+    pub fn best_bytes_per_second(&self) -> f64 {
+        let rates = self.points.iter().map(|point| point.bytes_per_second);
+        rates.fold(0.0, f64::max)
+    }
+
+    /// The shortest latency that was measured.
+    pub fn least_latency_seconds(&self) -> f64 {
+        let times = self.points.iter().map(|point| point.latency_seconds);
+        times.fold(f64::INFINITY, f64::min)
+    }
+
+    /// What transfers of `io_bytes` give at `depth`: between measured sizes and depths along the
+    /// logarithms of both, beyond them what the nearest gave.
+    pub fn at(&self, io_bytes: u64, depth: u32) -> SurfacePoint {
+        let sizes: Vec<&[SurfacePoint]> = self
+            .points
+            .chunk_by(|a, b| a.io_bytes == b.io_bytes)
+            .collect();
+        let rows: Vec<(f64, SurfacePoint)> = sizes
+            .iter()
+            .map(|row| {
+                let depths = row.iter().map(|point| (f64::from(point.depth), *point));
+                let along: Vec<_> = depths.collect();
+                (row[0].io_bytes as f64, between(&along, f64::from(depth)))
+            })
+            .collect();
+        SurfacePoint {
+            io_bytes,
+            depth,
+            ..between(&rows, io_bytes as f64)
+        }
+    }
+}
+
+fn mean(points: &[SurfacePoint]) -> SurfacePoint {
+    let count = points.len() as f64;
+    let sum = |of: fn(&SurfacePoint) -> f64| points.iter().map(of).sum::<f64>();
+    SurfacePoint {
+        bytes_per_second: sum(|point| point.bytes_per_second) / count,
+        latency_seconds: sum(|point| point.latency_seconds) / count,
+        ..points[0]
+    }
+}
+
+/// What lies at `at` on the line through `places`, which are sorted and not none.
+fn between(places: &[(f64, SurfacePoint)], at: f64) -> SurfacePoint {
+    let above = places.partition_point(|(place, _)| *place < at);
+    let (low, high) = match above {
+        0 => return places[0].1,
+        above if above == places.len() => return places[above - 1].1,
+        above => (&places[above - 1], &places[above]),
+    };
+    let share = (at.ln() - low.0.ln()) / (high.0.ln() - low.0.ln());
+    let mix = |a: f64, b: f64| match a > 0.0 && b > 0.0 {
+        true => (a.ln() * (1.0 - share) + b.ln() * share).exp(),
+        false => a * (1.0 - share) + b * share,
+    };
+    SurfacePoint {
+        bytes_per_second: mix(low.1.bytes_per_second, high.1.bytes_per_second),
+        latency_seconds: mix(low.1.latency_seconds, high.1.latency_seconds),
+        ..low.1
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn point(io_bytes: u64, depth: u32, bytes_per_second: f64) -> SurfacePoint {
+        SurfacePoint {
+            io_bytes,
+            depth,
+            bytes_per_second,
+            latency_seconds: io_bytes as f64 * f64::from(depth) / bytes_per_second,
+        }
+    }
+
+    #[test]
+    fn measured_places_are_met_and_others_lie_between() {
+        let surface = Surface::through([
+            point(4096, 1, 4e7),
+            point(4096, 16, 4e8),
+            point(1 << 20, 1, 1e9),
+            point(1 << 20, 16, 4e9),
+            point(1 << 20, 16, 6e9),
+        ])
+        .unwrap();
+        assert_eq!(surface.points().len(), 4, "repetitions are one point");
+        let rate = |size, depth| surface.at(size, depth).bytes_per_second;
+        assert!((rate(1 << 20, 16) - 5e9).abs() < 1.0);
+        assert!((rate(4096, 4) - 4e7 * 10f64.sqrt()).abs() < 1.0);
+        assert_eq!(rate(512, 1), rate(4096, 1));
+        assert!((rate(8 << 20, 64) - 5e9).abs() < 1.0);
+        let middle = rate(64 << 10, 16);
+        assert!(4e8 < middle && middle < 5e9);
+        assert_eq!(surface.best_bytes_per_second(), 5e9);
+    }
+
+    #[test]
+    fn without_bytes_there_is_no_surface() {
+        assert_eq!(Surface::through([]), None);
+        assert_eq!(Surface::through([point(4096, 1, 0.0)]), None);
+    }
+}

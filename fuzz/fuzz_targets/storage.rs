@@ -1,0 +1,12 @@
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use stormlp_model::sizing::StorageModel;
+
+// Storage in figures, as it is typed: what is read prints as what reads the same.
+fuzz_target!(|text: &str| {
+    if let Ok(storage) = text.parse::<StorageModel>() {
+        let printed = storage.to_string();
+        assert_eq!(printed.parse::<StorageModel>().as_ref(), Ok(&storage), "{printed}");
+    }
+});
