@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::Display;
 
+use crate::training::report::WaitingSeconds;
+
 /// What keeps accelerators from computing, or more of them from being fed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Display, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -22,7 +24,7 @@ pub enum LimitedBy {
 }
 
 /// What a simulated run comes to.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Foretold {
     /// AU by the plan's profile, the mean over accelerators and epochs.
     pub au_percent: f64,
@@ -36,8 +38,16 @@ pub struct Foretold {
     pub limited_by: LimitedBy,
     /// Share of the run in which the devices' bandwidth or operations were taken.
     pub storage_busy_percent: f64,
+    /// Share of the run in which the busiest host's network was taken; 0 without one.
+    pub link_busy_percent: f64,
     /// Share of the bytes that came from the page cache.
     pub cached_percent: f64,
+    /// What the accelerators waited for, as a run's report divides it.
+    pub waiting_seconds: WaitingSeconds,
+    /// AU of each epoch.
+    pub epoch_au_percent: Vec<f64>,
     /// Events that were simulated.
     pub events: u64,
+    /// What the simulation took for granted.
+    pub assumptions: Vec<String>,
 }

@@ -11,20 +11,21 @@
 //! | `stripe` | bytes of a stripe on one device, `128K` | all of them |
 //! | `link` | bytes per second of the network, `25GB/s` | each host |
 //! | `round-trip` | time that a request takes longer for it, `50us` | each host |
+//! | `readahead` | bytes that the kernel reads ahead, 0 for none, `128K` | each host |
 //! | `cache` | page cache that keeps the dataset's files, `200GiB` | each host |
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::presets;
-use super::storage::{Link, MAX_DEVICES, StorageModel};
+use super::storage::{DEFAULT_READ_AHEAD_BYTES, Link, MAX_DEVICES, StorageModel};
 use crate::names::nearest;
 use crate::printable::printable;
 use crate::problem::Problems;
 use crate::units::{ByteSize, parse_duration};
 
 /// The keys, as they are typed.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "read",
     "write",
     "iops",
@@ -35,6 +36,7 @@ const KEYS: [&str; 10] = [
     "link",
     "round-trip",
     "cache",
+    "readahead",
 ];
 /// What a value of a key may be at most: a petabyte, a petabyte per second.
 const MOST: f64 = 1e15;
@@ -180,6 +182,7 @@ fn set(storage: &mut StorageModel, key: &str, value: &str) -> Result<(), String>
             device.queue_depth = Some(depth.ok_or("a whole number above 0 is needed")?);
         }
         "stripe" => storage.stripe_bytes = Some(size(value)?),
+        "readahead" => storage.read_ahead_bytes = size_or_none(value)?,
         "link" => {
             storage.link = Some(Link {
                 bytes_per_second: rate(value)?,
@@ -199,9 +202,15 @@ fn set(storage: &mut StorageModel, key: &str, value: &str) -> Result<(), String>
 
 /// Bytes, at least one.
 fn size(value: &str) -> Result<u64, String> {
+    match size_or_none(value)? {
+        0 => Err("it must be above 0".to_string()),
+        bytes => Ok(bytes),
+    }
+}
+
+fn size_or_none(value: &str) -> Result<u64, String> {
     let size: ByteSize = value.parse().map_err(told)?;
     match size.bytes() {
-        0 => Err("it must be above 0".to_string()),
         bytes if bytes as f64 > MOST => Err("it is too large".to_string()),
         bytes => Ok(bytes),
     }
@@ -249,6 +258,8 @@ impl fmt::Display for StorageModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let device = &self.device;
         let latency = Some(device.latency_seconds).filter(|seconds| *seconds > 0.0);
+        let read_ahead = Some(self.read_ahead_bytes);
+        let read_ahead = read_ahead.filter(|bytes| *bytes != DEFAULT_READ_AHEAD_BYTES);
         let round_trip = self.link.map(|link| link.round_trip_seconds);
         let parts = [
             ("read", Some(typed_rate(device.read_bytes_per_second))),
@@ -258,6 +269,7 @@ impl fmt::Display for StorageModel {
             ("latency", latency.map(typed_time)),
             ("queue", device.queue_depth.map(|depth| depth.to_string())),
             ("stripe", self.stripe_bytes.map(typed_size)),
+            ("readahead", read_ahead.map(typed_size)),
             (
                 "link",
                 self.link.map(|link| typed_rate(link.bytes_per_second)),

@@ -116,6 +116,7 @@ proptest! {
         stripe in prop::option::of(1u64..1 << 40),
         link in prop::option::of((1u64..1_000_000_000_000, 0u64..60_000_000_000)),
         cache_bytes in prop::option::of(1u64..1 << 49),
+        read_ahead_bytes in prop::option::of(0u64..1 << 40),
     ) {
         let storage = StorageModel {
             devices,
@@ -126,6 +127,7 @@ proptest! {
                 round_trip_seconds: std::time::Duration::from_nanos(ns).as_secs_f64(),
             }),
             cache_bytes,
+            read_ahead_bytes: read_ahead_bytes.unwrap_or(DEFAULT_READ_AHEAD_BYTES),
             surface: None,
         };
         let text = storage.to_string();

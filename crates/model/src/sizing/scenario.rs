@@ -12,6 +12,11 @@ pub struct Scenario {
     pub hosts: u32,
     /// What the barrier of each step takes after the last accelerator has come.
     pub barrier_seconds: f64,
+    /// Standard deviation of the bytes of a sample, as the workload's files are drawn; 0 where all
+    /// are alike.
+    pub sample_stdev_bytes: f64,
+    /// Whether reads bypass the page cache.
+    pub direct: bool,
     /// What they read from.
     pub storage: StorageModel,
 }
@@ -38,6 +43,8 @@ mod tests {
         let scenario = Scenario {
             hosts: 3,
             barrier_seconds: 0.0,
+            sample_stdev_bytes: 0.0,
+            direct: false,
             storage: StorageModel::of_bandwidth(1e9),
         };
         let hosts: Vec<u32> = (0..8).map(|rank| scenario.host_of(rank, 8)).collect();

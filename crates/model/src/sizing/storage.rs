@@ -9,6 +9,9 @@ use crate::units::{ByteSize, KIB, MIB};
 
 /// Bytes of a stripe on one device where nothing says how many: what `mdadm` makes by default.
 pub const DEFAULT_STRIPE_BYTES: u64 = 512 * KIB;
+/// Bytes that the kernel reads ahead of a program where nothing says how many: Linux's
+/// `read_ahead_kb`.
+pub const DEFAULT_READ_AHEAD_BYTES: u64 = 128 * KIB;
 /// Devices in one stripe at most.
 pub const MAX_DEVICES: u32 = 65_536;
 /// Data sheets count operations of this size.
@@ -27,6 +30,9 @@ pub struct StorageModel {
     pub device: DeviceFigures,
     /// Bytes of a stripe on one device; `None` takes [`DEFAULT_STRIPE_BYTES`].
     pub stripe_bytes: Option<u64>,
+    /// Bytes that the kernel asks devices for ahead of a program that reads through the page cache;
+    /// 0 where requests reach them as they are made.
+    pub read_ahead_bytes: u64,
     /// The network of each host; `None` where storage is local.
     pub link: Option<Link>,
     /// Page cache of each host that keeps files of the dataset; `None` keeps nothing.
@@ -75,6 +81,7 @@ impl StorageModel {
                 queue_depth: None,
             },
             stripe_bytes: None,
+            read_ahead_bytes: DEFAULT_READ_AHEAD_BYTES,
             link: None,
             cache_bytes: None,
             surface: None,

@@ -78,6 +78,7 @@ impl TrainPlan {
             request,
             host,
             inventory,
+            reads_as: None,
             problems: Problems::default(),
         };
         let plan = resolver.plan();
@@ -87,6 +88,33 @@ impl TrainPlan {
         let warnings = warnings::of(&plan, workload, request, host);
         Ok(Resolved { plan, warnings })
     }
+}
+
+/// The plan of a run of `workload` on storage that is not there, for a simulation: no dataset, no
+/// limit of this machine, reads as `path` makes them.
+///
+/// # Errors
+/// With every problem there is.
+pub fn imagined(
+    workload: &Workload,
+    request: &TrainRequest,
+    host: &HostFacts,
+    path: PathKind,
+) -> Result<TrainPlan, Problems> {
+    let request = TrainRequest {
+        storage: StorageKind::Null,
+        ..request.clone()
+    };
+    let mut resolver = Resolver {
+        workload,
+        request: &request,
+        host,
+        inventory: &Inventory::default(),
+        reads_as: Some(path),
+        problems: Problems::default(),
+    };
+    let plan = resolver.plan();
+    resolver.problems.or(plan)
 }
 
 /// The closed rules that a run of `workload` as `request` changes it would break on `host`, whatever
@@ -101,6 +129,7 @@ pub fn rules_broken_without_data(
         request,
         host,
         inventory: &Inventory::default(),
+        reads_as: None,
         problems: Problems::default(),
     };
     // What else is wrong comes of there being no data.
@@ -123,6 +152,8 @@ struct Resolver<'a> {
     request: &'a TrainRequest,
     host: &'a HostFacts,
     inventory: &'a Inventory,
+    /// The path whose reads they are, where that is not the one that the run takes.
+    reads_as: Option<PathKind>,
     problems: Problems,
 }
 
@@ -150,7 +181,7 @@ impl Resolver<'_> {
             request.compute.unwrap_or(workload.train.computation_time),
         );
         let loader = self.loader(profile, data.format, read_threads, accelerators, data.files);
-        let reads = self.reads(profile, data.format, path);
+        let reads = self.reads(profile, data.format, self.reads_as.unwrap_or(path));
         let reader = transport::Reader {
             loader: &loader,
             accelerators,
