@@ -2,9 +2,8 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Patience};
 use crate::environment::{Environment, Launch, Launcher};
 use crate::error::GroupError;
 use crate::group::Group;
@@ -61,17 +60,18 @@ impl FromStr for Choice {
     }
 }
 
-/// Finds the other processes. `patience` is how long they may keep this one waiting.
+/// Finds the other processes, which may keep this one waiting for as long as `patience` says.
 ///
 /// # Errors
 /// When a launcher started several processes that cannot find each other.
 pub fn join(
     choice: Choice,
     environment: &Environment,
-    patience: Duration,
+    patience: Patience,
 ) -> Result<Group, GroupError> {
     let candidates = candidates(choice, environment);
-    if candidates.is_empty() && environment.size() == Some(1) {
+    let nobody_else = candidates.is_empty() && environment.size() == Some(1);
+    if choice == Choice::None || nobody_else {
         return Ok(Group::alone());
     }
     let mut tried = Vec::new();
@@ -127,7 +127,7 @@ fn candidates(choice: Choice, environment: &Environment) -> Vec<Choice> {
 fn open(
     candidate: Choice,
     environment: &Environment,
-    patience: Duration,
+    patience: Patience,
 ) -> Result<Engine, String> {
     match candidate {
         Choice::Mpi => {
@@ -182,7 +182,14 @@ fn in_words(launch: Option<Launch>) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    const SECOND: Patience = Patience {
+        step: Duration::from_secs(1),
+        edge: Duration::from_secs(1),
+    };
 
     fn environment(by: Launcher, size: Option<u32>) -> Environment {
         Environment {
@@ -193,18 +200,16 @@ mod tests {
 
     #[test]
     fn nobody_else_is_no_group() {
-        let second = Duration::from_secs(1);
         let nobody = Environment::default();
-        assert!(join(Choice::Auto, &nobody, second).unwrap().is_alone());
+        assert!(join(Choice::Auto, &nobody, SECOND).unwrap().is_alone());
         let one = environment(Launcher::OpenMpi, Some(1));
-        assert!(join(Choice::Auto, &one, second).unwrap().is_alone());
+        assert!(join(Choice::Auto, &one, SECOND).unwrap().is_alone());
     }
 
     #[test]
     fn processes_that_cannot_meet_are_an_error() {
         let started = environment(Launcher::Slurm, Some(4));
-        let second = Duration::from_secs(1);
-        let error = join(Choice::Auto, &started, second).unwrap_err();
+        let error = join(Choice::Auto, &started, SECOND).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("srun started 4 processes"), "{text}");
         assert!(error.remedy().contains("--mpi=pmix"));
@@ -213,7 +218,7 @@ mod tests {
     #[test]
     fn processes_on_their_own_are_so_on_purpose() {
         let started = environment(Launcher::Slurm, Some(4));
-        let group = join(Choice::None, &started, Duration::from_secs(1)).unwrap();
+        let group = join(Choice::None, &started, SECOND).unwrap();
         assert!(group.is_alone());
     }
 

@@ -14,6 +14,15 @@ use crate::error::GroupError;
 /// How long a library may take to say farewell; a host that is gone must not hold up the others.
 const FAREWELL: Duration = Duration::from_secs(5);
 
+/// How long the others may keep this process waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// In a step, where all do the same.
+    pub step: Duration,
+    /// At the edges of a run, where one host may have much more to do than another.
+    pub edge: Duration,
+}
+
 /// A library that processes find each other by. What goes wrong it says in words.
 pub(crate) trait Backend {
     /// What it sees.
@@ -51,7 +60,7 @@ enum Ask {
 #[derive(Debug)]
 pub(crate) struct Engine {
     seen: Seen,
-    patience: Duration,
+    patience: Patience,
     asks: Mutex<Sender<Ask>>,
     busy: Arc<Busy>,
 }
@@ -87,7 +96,7 @@ impl Engine {
     /// # Errors
     /// Why the library cannot be used.
     pub(crate) fn start<B: Backend>(
-        patience: Duration,
+        patience: Patience,
         open: impl FnOnce() -> Result<B, String> + Send + 'static,
     ) -> Result<Self, String> {
         let (asks, asked) = mpsc::channel();
@@ -113,7 +122,7 @@ impl Engine {
             })
             .map_err(|error| format!("no thread could be started: {error}"))?;
         // Hosts of a large job may be started one after the other.
-        let limit = patience.max(Duration::from_secs(60));
+        let limit = patience.edge.max(Duration::from_secs(60));
         let seen = match began.recv_timeout(limit) {
             Ok(seen) => seen?,
             Err(RecvTimeoutError::Timeout) => {
@@ -133,7 +142,7 @@ impl Engine {
         &self.seen
     }
 
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn patience(&self) -> Patience {
         self.patience
     }
 
@@ -159,22 +168,22 @@ impl Engine {
         self.await_answer(Ask::Empty(count, told), &answer, AT_BARRIER)
     }
 
-    pub(crate) fn overdue(&self) -> Option<GroupError> {
+    pub(crate) fn overdue(&self, limit: Duration) -> Option<GroupError> {
         let waited = self.busy.elapsed()?;
-        (waited > self.patience).then_some(GroupError::Silent {
+        (waited > limit).then_some(GroupError::Silent {
             during: AT_BARRIER,
             waited,
         })
     }
 
-    pub(crate) fn leave(self) {
+    pub(crate) fn leave(&self) {
         let (told, over) = mpsc::channel();
         if self.ask(Ask::Leave(told)).is_ok() {
             let _ = over.recv_timeout(FAREWELL);
         }
     }
 
-    pub(crate) fn abort(self, code: u8) {
+    pub(crate) fn abort(&self, code: u8) {
         let (told, over) = mpsc::channel();
         // A thread that is in the library does not hear it; that this process ends must do then.
         if self.busy.elapsed().is_none() && self.ask(Ask::Abort(code, told)).is_ok() {
@@ -194,11 +203,11 @@ impl Engine {
         during: &'static str,
     ) -> Result<T, GroupError> {
         self.ask(ask).map_err(|_| lost(during, BROKEN))?;
-        match answer.recv_timeout(self.patience) {
+        match answer.recv_timeout(self.patience.edge) {
             Ok(answer) => answer,
             Err(RecvTimeoutError::Timeout) => Err(GroupError::Silent {
                 during,
-                waited: self.patience,
+                waited: self.patience.edge,
             }),
             Err(RecvTimeoutError::Disconnected) => Err(lost(during, BROKEN)),
         }
@@ -293,13 +302,17 @@ mod tests {
 
     #[test]
     fn who_does_not_come_ends_the_wait() {
-        let patience = Duration::from_millis(50);
+        let limit = Duration::from_millis(50);
+        let patience = Patience {
+            step: limit,
+            edge: limit,
+        };
         let engine = Engine::start(patience, || Ok(Hung)).unwrap();
         assert_eq!(engine.all_gather(b"a").unwrap(), [b"a".to_vec(), Vec::new()]);
-        assert_eq!(engine.overdue(), None);
+        assert_eq!(engine.overdue(limit), None);
         let silent = engine.barrier().unwrap_err();
         assert!(matches!(silent, GroupError::Silent { .. }), "{silent}");
-        while engine.overdue().is_none() {
+        while engine.overdue(limit).is_none() {
             thread::sleep(Duration::from_millis(1));
         }
         // It returns, although the thread is stuck.
@@ -308,7 +321,12 @@ mod tests {
 
     #[test]
     fn a_library_that_cannot_be_used_says_why() {
-        let refused = Engine::start(Duration::from_secs(1), || Err::<Hung, _>("no".to_string()));
+        let second = Duration::from_secs(1);
+        let patience = Patience {
+            step: second,
+            edge: second,
+        };
+        let refused = Engine::start(patience, || Err::<Hung, _>("no".to_string()));
         assert_eq!(refused.unwrap_err(), "no");
     }
 }

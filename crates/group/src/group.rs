@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Patience};
 use crate::error::GroupError;
 
 /// The processes of one run; each stands for a host.
@@ -78,7 +78,7 @@ impl Group {
     }
 
     /// Begins to wait for all, and calls `then` on a thread of the group's own once they have come.
-    /// For how long that has been going on [`Self::waiting`] tells; nothing else ends it.
+    /// Whether that has been going on for too long [`Self::overdue`] tells; nothing else ends it.
     pub fn barrier_then(&self, then: impl FnOnce(Result<(), GroupError>) + Send + 'static) {
         match &self.engine {
             None => then(Ok(())),
@@ -109,27 +109,31 @@ impl Group {
         }
     }
 
-    /// The error that waiting has become, if it has taken longer than it may.
-    pub fn overdue(&self) -> Option<GroupError> {
-        self.engine.as_ref().and_then(Engine::overdue)
+    /// The error that waiting has become, if it has taken longer than `limit`.
+    pub fn overdue(&self, limit: Duration) -> Option<GroupError> {
+        self.engine.as_ref().and_then(|engine| engine.overdue(limit))
     }
 
     /// How long waiting may take.
-    pub fn patience(&self) -> Duration {
-        self.engine.as_ref().map_or(Duration::MAX, Engine::patience)
+    pub fn patience(&self) -> Patience {
+        let without_end = Patience {
+            step: Duration::MAX,
+            edge: Duration::MAX,
+        };
+        self.engine.as_ref().map_or(without_end, Engine::patience)
     }
 
     /// Leaves: all were here to the end. To be called by all.
-    pub fn leave(mut self) {
-        if let Some(engine) = self.engine.take() {
+    pub fn leave(&self) {
+        if let Some(engine) = &self.engine {
             engine.leave();
         }
     }
 
     /// Ends the whole run because of a failure, with this exit code. Where the library can still be
     /// asked, it ends the others and maybe this process too; so this is the last thing to do.
-    pub fn abort(mut self, code: u8) {
-        if let Some(engine) = self.engine.take() {
+    pub fn abort(&self, code: u8) {
+        if let Some(engine) = &self.engine {
             engine.abort(code);
         }
     }
@@ -148,7 +152,7 @@ mod tests {
         group.barrier().unwrap();
         assert_eq!(group.all_gather(b"x").unwrap(), [b"x".to_vec()]);
         assert_eq!(group.empty_barriers(10).unwrap(), []);
-        assert_eq!(group.overdue(), None);
+        assert_eq!(group.overdue(Duration::ZERO), None);
         let (told, came) = std::sync::mpsc::channel();
         group.barrier_then(move |went| told.send(went).unwrap());
         came.try_recv().unwrap().unwrap();

@@ -21,6 +21,7 @@ mod pmi1;
 mod pmix;
 
 pub use choice::{Choice, join};
+pub use engine::Patience;
 pub use environment::{Environment, Launch};
 pub use error::GroupError;
 pub use group::Group;

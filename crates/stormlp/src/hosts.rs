@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use chrono::Utc;
-use stormlp_group::{Choice, Environment, Group, GroupError, join as find_others};
+use stormlp_group::{Choice, Environment, Group, GroupError, Patience, join as find_others};
 use stormlp_model::facts::HostFacts;
 use stormlp_model::group::{self, BarrierUs, GroupFacts, Member, PROTOCOL};
 use stormlp_model::units::parse_duration;
@@ -14,9 +14,11 @@ use stormlp_model::units::parse_duration;
 use crate::exit::{Code, Failure};
 use crate::output;
 
-/// How long the others may take at the edges of a run, where one host may have much more to do than
-/// another.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long the others may take unless an option says otherwise.
+const PATIENCE: Patience = Patience {
+    step: Duration::from_secs(10),
+    edge: Duration::from_secs(120),
+};
 /// Empty barriers that are timed.
 const EMPTY_BARRIERS: u32 = 1000;
 /// Empty barriers after which it is known that they take long.
@@ -71,7 +73,11 @@ pub(crate) fn join(args: &GroupArgs, needs: Needs) -> Result<Group, Failure> {
             Some(_) | None => Ok(Group::alone()),
         },
         Needs::Group => {
-            let patience = args.barrier_timeout.unwrap_or(PATIENCE);
+            let asked = args.barrier_timeout;
+            let patience = asked.map_or(PATIENCE, |time| Patience {
+                step: time,
+                edge: time,
+            });
             find_others(args.group, &environment, patience).map_err(Failure::from)
         }
     }
@@ -79,7 +85,7 @@ pub(crate) fn join(args: &GroupArgs, needs: Needs) -> Result<Group, Failure> {
 
 /// Says how a command ended, and parts from the others: in good order where all did alike, else
 /// so that they end too.
-pub(crate) fn part(group: Group, outcome: Result<(), Failure>) -> ExitCode {
+pub(crate) fn part(group: &Group, outcome: Result<(), Failure>) -> ExitCode {
     let failure = match outcome {
         Ok(()) => {
             group.leave();

@@ -20,6 +20,7 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::PanicHookInfo;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 
 use stormlp_model::printable::printable;
@@ -89,7 +90,7 @@ fn main() -> ExitCode {
         Ok(armed) => armed,
         Err(failure) => return failure.report(),
     };
-    let session = Session::new(stop, cli.quiet, cli.throttle, &cli.inject_fault, group);
+    let session = Session::new(stop, cli.quiet, cli.throttle, &cli.inject_fault, Arc::new(group));
     let outcome = commands::run(cli.command, &session);
-    hosts::part(session.group, outcome)
+    hosts::part(&session.group, outcome)
 }

@@ -35,7 +35,7 @@ pub(crate) struct Session {
     /// The same without injected faults, which are the run's: for what is tried before it.
     pub(crate) trial_storage: Arc<dyn Storage>,
     /// The processes of this run, on this host and on others.
-    pub(crate) group: Group,
+    pub(crate) group: Arc<Group>,
     started_at: DateTime<Utc>,
 }
 
@@ -46,7 +46,7 @@ impl Session {
         quiet: bool,
         throttle: Option<Throttle>,
         faults: &[Fault],
-        group: Group,
+        group: Arc<Group>,
     ) -> Self {
         Self {
             stop,
