@@ -308,7 +308,10 @@ mod tests {
             edge: limit,
         };
         let engine = Engine::start(patience, || Ok(Hung)).unwrap();
-        assert_eq!(engine.all_gather(b"a").unwrap(), [b"a".to_vec(), Vec::new()]);
+        assert_eq!(
+            engine.all_gather(b"a").unwrap(),
+            [b"a".to_vec(), Vec::new()]
+        );
         assert_eq!(engine.overdue(limit), None);
         let silent = engine.barrier().unwrap_err();
         assert!(matches!(silent, GroupError::Silent { .. }), "{silent}");

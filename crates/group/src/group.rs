@@ -111,7 +111,9 @@ impl Group {
 
     /// The error that waiting has become, if it has taken longer than `limit`.
     pub fn overdue(&self, limit: Duration) -> Option<GroupError> {
-        self.engine.as_ref().and_then(|engine| engine.overdue(limit))
+        self.engine
+            .as_ref()
+            .and_then(|engine| engine.overdue(limit))
     }
 
     /// How long waiting may take.
@@ -147,7 +149,10 @@ mod tests {
     #[test]
     fn alone_needs_nobody() {
         let group = Group::alone();
-        assert_eq!((group.rank(), group.size(), group.backend()), (0, 1, "none"));
+        assert_eq!(
+            (group.rank(), group.size(), group.backend()),
+            (0, 1, "none")
+        );
         assert!(group.leads() && group.is_alone());
         group.barrier().unwrap();
         assert_eq!(group.all_gather(b"x").unwrap(), [b"x".to_vec()]);

@@ -52,7 +52,10 @@ impl Pmi1 {
             size,
             rounds: 0,
         };
-        pmi.call("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")?;
+        pmi.call(
+            "cmd=init pmi_version=1 pmi_subversion=1",
+            "response_to_init",
+        )?;
         let limits = pmi.call("cmd=get_maxes", "maxes")?;
         if let Some(bytes) = field(&limits, "vallen_max").and_then(|text| text.parse().ok()) {
             // One for the end of the text, which some launchers count.

@@ -70,8 +70,13 @@ const _: () = assert!(size_of::<Value>() == 32);
 const _: () = assert!(size_of::<Info>() == 552);
 
 type Init = unsafe extern "C" fn(*mut Process, *mut Info, usize) -> c_int;
-type Get =
-    unsafe extern "C" fn(*const Process, *const c_char, *const Info, usize, *mut *mut Value) -> c_int;
+type Get = unsafe extern "C" fn(
+    *const Process,
+    *const c_char,
+    *const Info,
+    usize,
+    *mut *mut Value,
+) -> c_int;
 type Put = unsafe extern "C" fn(u8, *const c_char, *mut Value) -> c_int;
 type Commit = unsafe extern "C" fn() -> c_int;
 type Fence = unsafe extern "C" fn(*const Process, usize, *const Info, usize) -> c_int;
@@ -293,4 +298,3 @@ fn check(call: &str, answer: c_int) -> Result<(), String> {
         code => Err(format!("{call} failed with error {code}")),
     }
 }
-

@@ -110,7 +110,12 @@ pub fn disagreement(members: &[Member]) -> Option<String> {
     ];
     members.iter().find_map(|other| {
         let (what, get) = compare.iter().find(|(_, get)| get(first) != get(other))?;
-        Some(differ(what, (first, &get(first)), (other, &get(other)), members))
+        Some(differ(
+            what,
+            (first, &get(first)),
+            (other, &get(other)),
+            members,
+        ))
     })
 }
 

@@ -32,7 +32,13 @@ const TRIAL: Duration = Duration::from_millis(500);
 pub(crate) struct GroupArgs {
     /// How processes find each other that a launcher started: auto, mpi, pmix, pmi1; none makes
     /// each a run of its own
-    #[arg(long, global = true, value_name = "HOW", default_value_t, hide_default_value = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "HOW",
+        default_value_t,
+        hide_default_value = true
+    )]
     group: Choice,
 
     /// How long a step may wait for the other hosts before the run ends, as in 30s [default: 10s in
@@ -109,7 +115,6 @@ pub(crate) fn part(group: &Group, outcome: Result<(), Failure>) -> ExitCode {
     }
     ExitCode::from(code)
 }
-
 
 /// Tells the others who this is, and who they are, by rank.
 ///

@@ -90,7 +90,13 @@ fn main() -> ExitCode {
         Ok(armed) => armed,
         Err(failure) => return failure.report(),
     };
-    let session = Session::new(stop, cli.quiet, cli.throttle, &cli.inject_fault, Arc::new(group));
+    let session = Session::new(
+        stop,
+        cli.quiet,
+        cli.throttle,
+        &cli.inject_fault,
+        Arc::new(group),
+    );
     let outcome = commands::run(cli.command, &session);
     hosts::part(&session.group, outcome)
 }

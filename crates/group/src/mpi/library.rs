@@ -38,16 +38,8 @@ unsafe impl Send for Library {}
 type Init = unsafe extern "C" fn(*mut c_int, *mut *mut *mut c_char) -> c_int;
 type GetInteger<H> = unsafe extern "C" fn(H, *mut c_int) -> c_int;
 type Barrier<H> = unsafe extern "C" fn(H, *mut H) -> c_int;
-type Gather<H> = unsafe extern "C" fn(
-    *const c_void,
-    c_int,
-    H,
-    *mut c_void,
-    c_int,
-    H,
-    H,
-    *mut H,
-) -> c_int;
+type Gather<H> =
+    unsafe extern "C" fn(*const c_void, c_int, H, *mut c_void, c_int, H, H, *mut H) -> c_int;
 type Test<H> = unsafe extern "C" fn(*mut H, *mut c_int, *mut c_void) -> c_int;
 type SetErrhandler<H> = unsafe extern "C" fn(H, H) -> c_int;
 type Abort<H> = unsafe extern "C" fn(H, c_int) -> c_int;

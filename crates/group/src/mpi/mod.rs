@@ -10,8 +10,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub(crate) use library::{Library, find};
 use library::{Flavour, Table};
+pub(crate) use library::{Library, find};
 
 use crate::engine::{Backend, Seen};
 
@@ -136,7 +136,9 @@ impl<H: Copy> Calls<H> {
         padded.resize(longest, 0);
         let all = self.gather_equal(&padded)?;
         let each = all.chunks_exact(longest).zip(lengths);
-        Ok(each.map(|(bytes, length)| bytes[..length].to_vec()).collect())
+        Ok(each
+            .map(|(bytes, length)| bytes[..length].to_vec())
+            .collect())
     }
 
     /// Gathers as many bytes of each.
@@ -207,9 +209,7 @@ impl<H: Copy> Calls<H> {
 }
 
 /// The library's own words of itself, the first line.
-fn version(
-    get: unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int,
-) -> Option<String> {
+fn version(get: unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int) -> Option<String> {
     let mut text = vec![0u8; VERSION_BYTES + 1];
     let mut length: c_int = 0;
     // SAFETY: the text is longer than what any flavour writes, and stays terminated.

@@ -110,7 +110,13 @@ mod tests {
         let mut document = Document::new("doctor");
         section(&view, &mut document);
         let text = text::render(&document, None);
-        for word in ["Group of 2", "h1", "h2", "pmix", "p50 58.0 µs, p99 120.0 µs"] {
+        for word in [
+            "Group of 2",
+            "h1",
+            "h2",
+            "pmix",
+            "p50 58.0 µs, p99 120.0 µs",
+        ] {
             assert!(text.contains(word), "{word}:\n{text}");
         }
         assert!(!text.contains("share its memory"), "{text}");
@@ -120,7 +126,12 @@ mod tests {
     fn every_launcher_is_told_the_hosts() {
         let hosts = ["h1", "h2"].map(str::to_string);
         let text = text::render(&launch(&hosts), None);
-        for word in ["--bind-to none --host h1,h2", "-hosts h1,h2", "-w h1,h2", "ppr:1:node"] {
+        for word in [
+            "--bind-to none --host h1,h2",
+            "-hosts h1,h2",
+            "-w h1,h2",
+            "ppr:1:node",
+        ] {
             assert!(text.contains(word), "{word}:\n{text}");
         }
     }
