@@ -201,6 +201,7 @@ fn drive_machine() -> u64 {
     let phase = PhaseSpec {
         steps: STEPS,
         barrier: true,
+        barrier_ns: 0,
         fetch_after_last: false,
         exclude_start_steps: 1,
         exclude_end_steps: 0,

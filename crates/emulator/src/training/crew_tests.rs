@@ -102,6 +102,7 @@ fn phase(accelerators: usize, steps: u64) -> PhaseSpec {
     PhaseSpec {
         steps,
         barrier: true,
+        barrier_ns: 0,
         fetch_after_last: false,
         exclude_start_steps: 1,
         exclude_end_steps: 0,
@@ -124,14 +125,14 @@ fn whole_files() -> Loader {
 }
 
 fn records() -> Loader {
-    Loader::Interleave(Interleave::new(InterleaveConfig {
+    Loader::Interleave(Box::new(Interleave::new(InterleaveConfig {
         read_threads: 4,
         batch_size: 2,
         shuffle_size: 2,
         batches_ahead: 2,
         keep_every: 1,
         repeat: true,
-    }))
+    })))
 }
 
 type Outcome = (Vec<Vec<BlockTally>>, CrewTally, Option<TrainError>);

@@ -198,7 +198,7 @@ impl DatasetSource {
 }
 
 /// The next records of a file that lies nowhere.
-fn null_records(
+pub(super) fn null_records(
     file: usize,
     file_bytes: u64,
     record_bytes: u64,

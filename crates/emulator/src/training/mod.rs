@@ -21,12 +21,14 @@ mod records;
 mod requests;
 mod run;
 mod shared;
+pub mod simulate;
 pub mod source;
 mod verdict;
 mod warnings;
 
 pub use error::TrainError;
 pub use run::{Course, SoFar, begun, run};
+pub use simulate::{SimulateError, simulate};
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

@@ -118,14 +118,14 @@ pub(super) fn loaders(plan: &TrainPlan, batch_size: u32) -> Vec<Loader> {
             prefetch_batches,
             computation_threads,
             keep_every,
-        } => Loader::Interleave(Interleave::new(InterleaveConfig {
+        } => Loader::Interleave(Box::new(Interleave::new(InterleaveConfig {
             read_threads,
             batch_size,
             shuffle_size: shuffle_records,
             batches_ahead: u64::from(prefetch_batches) + u64::from(computation_threads),
             keep_every: u64::from(keep_every),
             repeat: true,
-        })),
+        }))),
     };
     vec![loader; plan.accelerators as usize]
 }
@@ -137,6 +137,7 @@ pub(super) fn training(plan: &TrainPlan, epoch: u32, shares: Vec<Share>) -> Phas
     PhaseSpec {
         steps: plan.steps_per_epoch,
         barrier: true,
+        barrier_ns: 0,
         fetch_after_last: plan.block_end == BlockEnd::AfterNextFetch,
         exclude_start_steps: plan.metric.exclude_start_steps,
         exclude_end_steps: plan.metric.exclude_end_steps,
@@ -216,73 +217,85 @@ impl PlannedOrder {
 
     /// The order of `epoch`, and what it leaves each accelerator.
     fn index(&self, epoch: u32) -> (Arc<dyn EpochIndex>, Vec<Share>) {
-        let (files, samples_per_file) = (self.files.len() as u64, self.plan.data.samples_per_file);
-        let accelerators = u64::from(self.plan.accelerators);
-        let ranks = 0..self.plan.accelerators;
-        if let LoaderPlan::Interleave { .. } = self.plan.loader {
-            let order = Strided {
-                files,
-                samples_per_file,
-                accelerators,
-            };
-            let share = |rank| Share {
-                files: order.files_of(rank),
-                ..Share::default()
-            };
-            return (Arc::new(order), ranks.map(share).collect());
-        }
-        if self.plan.profile.reshuffles() {
-            let shuffle = (self.plan.shuffle.files != Shuffle::Off).then_some(Reshuffle {
-                seed: self.plan.shuffle.file_seed,
-                change_epoch: self.plan.shuffle.seed_change_epoch,
-            });
-            let order = Resharded::new(files, samples_per_file, accelerators, shuffle, epoch);
-            let shares = ranks.map(|rank| self.share(order.files_of(rank) * samples_per_file));
-            let shares = shares.collect();
-            return (Arc::new(order), shares);
-        }
-        let order = Contiguous {
+        index(&self.plan, self.files.len() as u64, self.batch_size, epoch)
+    }
+}
+
+/// The order of `epoch` over so many files, and what it leaves each accelerator.
+pub(super) fn index(
+    plan: &TrainPlan,
+    files: u64,
+    batch_size: u64,
+    epoch: u32,
+) -> (Arc<dyn EpochIndex>, Vec<Share>) {
+    let samples_per_file = plan.data.samples_per_file;
+    let accelerators = u64::from(plan.accelerators);
+    let ranks = 0..plan.accelerators;
+    if let LoaderPlan::Interleave { .. } = plan.loader {
+        let order = Strided {
             files,
             samples_per_file,
             accelerators,
         };
-        let shares = ranks.map(|rank| self.share(order.samples(rank))).collect();
-        (Arc::new(order), shares)
-    }
-
-    /// What `samples` samples are to a loader: batches, or row groups for each worker.
-    fn share(&self, samples: u64) -> Share {
-        let batches = samples / self.batch_size.max(1);
-        let LoaderPlan::Workers { read_threads, .. } = self.plan.loader else {
-            return Share::default();
-        };
-        let data = &self.plan.data;
-        if self.plan.reads != ReadPattern::RowGroups {
-            return Share {
-                batches,
-                ..Share::default()
-            };
-        }
-        let files = samples / data.samples_per_file.max(1);
-        let workers = u64::from(read_threads.max(1));
-        let of_file = rows_of_groups(data.samples_per_file, data.row_group_rows);
-        let of_file: Arc<[u64]> = of_file.into();
-        let groups = (0..workers).map(|worker| {
-            let own = files.saturating_sub(worker).div_ceil(workers);
-            RowGroups {
-                of_file: Arc::clone(&of_file),
-                files: own as usize,
-            }
-        });
-        Share {
-            groups: groups.collect(),
+        let share = |rank| Share {
+            files: order.files_of(rank),
             ..Share::default()
+        };
+        return (Arc::new(order), ranks.map(share).collect());
+    }
+    if plan.profile.reshuffles() {
+        let shuffle = (plan.shuffle.files != Shuffle::Off).then_some(Reshuffle {
+            seed: plan.shuffle.file_seed,
+            change_epoch: plan.shuffle.seed_change_epoch,
+        });
+        let order = Resharded::new(files, samples_per_file, accelerators, shuffle, epoch);
+        let shares =
+            ranks.map(|rank| share(plan, batch_size, order.files_of(rank) * samples_per_file));
+        let shares = shares.collect();
+        return (Arc::new(order), shares);
+    }
+    let order = Contiguous {
+        files,
+        samples_per_file,
+        accelerators,
+    };
+    let shares = ranks.map(|rank| share(plan, batch_size, order.samples(rank)));
+    let shares = shares.collect();
+    (Arc::new(order), shares)
+}
+
+/// What `samples` samples are to a loader: batches, or row groups for each worker.
+fn share(plan: &TrainPlan, batch_size: u64, samples: u64) -> Share {
+    let batches = samples / batch_size.max(1);
+    let LoaderPlan::Workers { read_threads, .. } = plan.loader else {
+        return Share::default();
+    };
+    let data = &plan.data;
+    if plan.reads != ReadPattern::RowGroups {
+        return Share {
+            batches,
+            ..Share::default()
+        };
+    }
+    let files = samples / data.samples_per_file.max(1);
+    let workers = u64::from(read_threads.max(1));
+    let of_file = rows_of_groups(data.samples_per_file, data.row_group_rows);
+    let of_file: Arc<[u64]> = of_file.into();
+    let groups = (0..workers).map(|worker| {
+        let own = files.saturating_sub(worker).div_ceil(workers);
+        RowGroups {
+            of_file: Arc::clone(&of_file),
+            files: own as usize,
         }
+    });
+    Share {
+        groups: groups.collect(),
+        ..Share::default()
     }
 }
 
 /// Rows of each row group of a file.
-fn rows_of_groups(rows: u64, group_rows: u64) -> Vec<u64> {
+pub(super) fn rows_of_groups(rows: u64, group_rows: u64) -> Vec<u64> {
     let group_rows = group_rows.clamp(1, rows.max(1));
     let mut groups = vec![group_rows; (rows / group_rows) as usize];
     if !rows.is_multiple_of(group_rows) {
@@ -344,7 +357,7 @@ fn pattern(plan: &TrainPlan, workers: u64) -> Pattern {
 }
 
 /// The reads that `pattern` makes of a file.
-fn requests(pattern: &ReadPattern) -> Requests {
+pub(super) fn requests(pattern: &ReadPattern) -> Requests {
     match pattern {
         ReadPattern::NumpyLoad => Requests::NUMPY_LOAD,
         ReadPattern::NumpyArray => Requests::NUMPY_ARRAY,

@@ -171,7 +171,54 @@ impl Requests {
     }
 }
 
+impl Requests {
+    /// How many reads of at most `most` bytes a file of `file_bytes` takes, and their bytes.
+    pub(super) fn sum(&self, file_bytes: u64, most: u64) -> (u64, u64) {
+        let head = (0..self.head.len()).filter_map(|nth| self.nth(nth, file_bytes));
+        let head = head.fold((0, 0), |(reads, bytes), span| {
+            (reads + span.bytes.div_ceil(most), bytes + span.bytes)
+        });
+        let (reads, bytes) = self.body.sum(file_bytes, most);
+        (head.0 + reads, head.1 + bytes)
+    }
+
+    /// Whether it looks at the end of a file before it goes through it.
+    pub(super) fn looks_at_end(&self) -> bool {
+        self.head.iter().any(|read| matches!(read, Read::Last(_)))
+    }
+}
+
 impl Body {
+    /// As [`Requests::sum`], of the body alone.
+    fn sum(&self, file_bytes: u64, most: u64) -> (u64, u64) {
+        let bytes = file_bytes.saturating_sub(self.start);
+        let first = bytes.min(self.first_bytes);
+        let others = bytes - first;
+        let (full, last) = (others / self.piece_bytes, others % self.piece_bytes);
+        // The piece that ends the file is cut in another way than those before it.
+        let (full, last) = match (full, last) {
+            (full, 0) if full > 0 => (full - 1, self.piece_bytes),
+            other => other,
+        };
+        let mut reads = full * self.reads_of(self.piece_bytes, false, most);
+        reads += self.reads_of(first, first == bytes, most);
+        reads += self.reads_of(last, true, most);
+        (reads, bytes)
+    }
+
+    /// Reads of one piece.
+    fn reads_of(&self, bytes: u64, ends_file: bool, most: u64) -> u64 {
+        if bytes == 0 {
+            return 0;
+        }
+        let filled = match (self.fills_buffer, ends_file) {
+            (false, _) => 0,
+            (true, false) => BUFFER_BYTES,
+            (true, true) => bytes % BUFFER_BYTES,
+        };
+        (bytes - filled).div_ceil(most) + filled.div_ceil(most)
+    }
+
     /// Offset and length of the `nth` read.
     fn nth(&self, nth: u64, file_bytes: u64) -> Option<(u64, u64)> {
         let (piece, fills) = match self.fills_buffer {
@@ -318,6 +365,19 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn reads_are_summed_as_they_are_made(
+            file_bytes in 1u64..3_000_000,
+            most in prop::sample::select(vec![4096u64, 65_536, 100_000, 262_144, 1 << 40]),
+        ) {
+            for requests in ALL {
+                let reads = reads(requests, file_bytes);
+                let count: u64 = reads.iter().map(|(_, bytes)| bytes.div_ceil(most)).sum();
+                let bytes: u64 = reads.iter().map(|(_, bytes)| bytes).sum();
+                prop_assert_eq!(requests.sum(file_bytes, most), (count, bytes));
+            }
+        }
+
         #[test]
         fn every_sequence_ends_and_covers_the_file(file_bytes in 1u64..2_000_000) {
             for requests in ALL {

@@ -4,7 +4,6 @@
 //! on the same line, so that nothing has to be guessed from what is missing.
 
 mod gpu;
-mod group;
 mod storage;
 
 use stormlp_model::facts::Availability;
@@ -13,8 +12,6 @@ use stormlp_model::path::PathKind;
 use stormlp_model::units::ByteSize;
 
 use crate::document::{Document, Facts, Section};
-
-pub use group::{launch, section as group};
 
 /// Everything the doctor knows.
 pub fn document(machine: &Machine) -> Document {

@@ -4,9 +4,7 @@
 //! take seconds, and no clock, file or thread has a say: the same machine, device and seed give
 //! the same result.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
+use super::queue::Queue;
 use super::{Halt, Landed, Machine, Nanos, Pace, PhaseSpec, ReadRequest};
 
 /// Storage as it is seen from the machine.
@@ -16,6 +14,12 @@ pub trait Device {
 
     /// Takes a read at `now` and says when it will be over.
     fn start(&mut self, request: &ReadRequest, now: Nanos) -> Nanos;
+
+    /// Asked at `now`, when a read should be over: when it will be after all, where it is made in
+    /// several parts and one is left. `ended` says how many of them were made.
+    fn go_on(&mut self, _request: &ReadRequest, _ended: u32, _now: Nanos) -> Option<Nanos> {
+        None
+    }
 
     /// Ends a read and says what it brings.
     fn finish(&mut self, request: &ReadRequest) -> Landed;
@@ -78,6 +82,9 @@ impl<R: FnMut(&ReadRequest) -> (u64, Landed)> Device for ModelledDevice<R> {
     }
 }
 
+/// After so many events, look whether somebody wants the end.
+const EVENTS_BETWEEN_LOOKS: u64 = 1 << 14;
+
 /// Why a phase could not be driven to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DriveError {
@@ -104,12 +111,21 @@ pub struct VirtualClock {
 }
 
 /// A read that the device has taken.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug)]
 struct InFlight {
-    over_at: Nanos,
-    /// Of two that end at the same time the one that began first ends first.
-    serial: u64,
+    /// Parts of it that were made.
+    ended: u32,
     request: ReadRequest,
+}
+
+/// Reads that the device has taken, from one phase to the next.
+#[derive(Debug)]
+pub struct Flights(Queue<InFlight>);
+
+impl Default for Flights {
+    fn default() -> Self {
+        Self(Queue::with_capacity(1024))
+    }
 }
 
 /// Drives `machine` through one phase, until the last read that was begun in it is back.
@@ -122,14 +138,35 @@ pub fn run(
     spec: PhaseSpec,
     clock: &mut VirtualClock,
 ) -> Result<(), DriveError> {
+    let mut flights = Flights::default();
+    let ran = run_on(machine, device, spec, clock, &mut flights, &|| false);
+    ran?;
+    while let Some(flight) = flights.0.pop() {
+        land(machine, device, flight, clock, &mut flights);
+    }
+    Ok(())
+}
+
+/// Drives `machine` through one phase; reads that are in flight when it ends stay in `flights`, as
+/// those of loaders that persist do. `stopped` is asked now and then.
+///
+/// # Errors
+/// When the phase cannot begin or cannot end.
+pub fn run_on(
+    machine: &mut Machine,
+    device: &mut impl Device,
+    spec: PhaseSpec,
+    clock: &mut VirtualClock,
+    flights: &mut Flights,
+    stopped: &dyn Fn() -> bool,
+) -> Result<(), DriveError> {
     if !machine.begin(spec, clock.now) {
         return Err(DriveError::Stopped);
     }
-    let mut in_flight = BinaryHeap::new();
-    let mut serial = 0;
+    let mut look_at = clock.events + EVENTS_BETWEEN_LOOKS;
     loop {
         match machine.halt() {
-            Some(Halt::PhaseOver) => break,
+            Some(Halt::PhaseOver) => return Ok(()),
             Some(Halt::Checkpoint) => {
                 clock.events += 1;
                 clock.checkpoints += 1;
@@ -139,35 +176,58 @@ pub fn run(
             }
             None => {}
         }
-        while in_flight.len() < device.queue_depth()
-            && let Some(request) = machine.next_read(clock.now)
-        {
-            serial += 1;
-            let over_at = device.start(&request, clock.now);
-            in_flight.push(Reverse(InFlight {
-                over_at,
-                serial,
-                request,
-            }));
+        if clock.events >= look_at {
+            look_at = clock.events + EVENTS_BETWEEN_LOOKS;
+            if stopped() {
+                machine.abort(clock.now);
+                return Err(DriveError::Stopped);
+            }
         }
-        step(machine, device, &mut in_flight, clock)?;
+        take(machine, device, clock, flights);
+        step(machine, device, clock, flights)?;
     }
-    while let Some(Reverse(read)) = in_flight.pop() {
-        land(machine, device, read, clock);
+}
+
+/// Lets all end that loaders have begun, between two phases.
+///
+/// # Errors
+/// When it cannot end.
+pub fn drain(
+    machine: &mut Machine,
+    device: &mut impl Device,
+    clock: &mut VirtualClock,
+    flights: &mut Flights,
+) -> Result<(), DriveError> {
+    while machine.loaders_busy() {
+        take(machine, device, clock, flights);
+        step(machine, device, clock, flights)?;
     }
     Ok(())
+}
+
+/// Gives the device what it takes.
+fn take(
+    machine: &mut Machine,
+    device: &mut impl Device,
+    clock: &VirtualClock,
+    flights: &mut Flights,
+) {
+    while flights.0.len() < device.queue_depth()
+        && let Some(request) = machine.next_read(clock.now)
+    {
+        let over_at = device.start(&request, clock.now);
+        flights.0.push(over_at, InFlight { ended: 0, request });
+    }
 }
 
 /// Goes on to the next event: the read that ends first, or the machine's next deadline.
 fn step(
     machine: &mut Machine,
     device: &mut impl Device,
-    in_flight: &mut BinaryHeap<Reverse<InFlight>>,
     clock: &mut VirtualClock,
+    flights: &mut Flights,
 ) -> Result<(), DriveError> {
-    let landing = in_flight
-        .peek()
-        .map_or(Nanos::MAX, |Reverse(read)| read.over_at);
+    let landing = flights.0.next_at().unwrap_or(Nanos::MAX);
     let deadline = machine
         .next_deadline()
         .filter(|deadline| *deadline < landing);
@@ -177,16 +237,29 @@ fn step(
         clock.events += machine.on_deadline(now, || now);
         return Ok(());
     }
-    let Reverse(read) = in_flight
+    let flight = flights
+        .0
         .pop()
         .ok_or(DriveError::Stalled { at_ns: clock.now })?;
-    land(machine, device, read, clock);
+    land(machine, device, flight, clock, flights);
     Ok(())
 }
 
-fn land(machine: &mut Machine, device: &mut impl Device, read: InFlight, clock: &mut VirtualClock) {
+/// A read should be over by now.
+fn land(
+    machine: &mut Machine,
+    device: &mut impl Device,
+    (over_at, flight): (Nanos, InFlight),
+    clock: &mut VirtualClock,
+    flights: &mut Flights,
+) {
     clock.events += 1;
-    clock.now = clock.now.max(read.over_at);
-    let landed = device.finish(&read.request);
-    machine.on_read_complete(read.request, landed, clock.now);
+    clock.now = clock.now.max(over_at);
+    let InFlight { ended, request } = flight;
+    let ended = ended + 1;
+    if let Some(over_at) = device.go_on(&request, ended, clock.now) {
+        return flights.0.push(over_at, InFlight { ended, request });
+    }
+    let landed = device.finish(&request);
+    machine.on_read_complete(request, landed, clock.now);
 }

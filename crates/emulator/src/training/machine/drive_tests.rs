@@ -39,6 +39,7 @@ pub(super) fn phase(accelerators: usize, steps: u64, compute: Nanos) -> PhaseSpe
     PhaseSpec {
         steps,
         barrier: true,
+        barrier_ns: 0,
         fetch_after_last: false,
         exclude_start_steps: 1,
         exclude_end_steps: 0,
@@ -279,7 +280,7 @@ pub(super) fn records(read: &ReadRequest) -> Landed {
 }
 
 fn interleave(config: InterleaveConfig) -> Loader {
-    Loader::Interleave(Interleave::new(config))
+    Loader::Interleave(Box::new(Interleave::new(config)))
 }
 
 pub(super) const RECORDS: InterleaveConfig = InterleaveConfig {

@@ -131,7 +131,7 @@ pub enum Loader {
     /// PyTorch.
     Workers(Workers),
     /// TensorFlow.
-    Interleave(Interleave),
+    Interleave(Box<Interleave>),
 }
 
 impl Loader {
@@ -159,6 +159,14 @@ impl Loader {
                 workers.rows_of(worker as usize, nth as usize)
             }
             _ => landed.samples,
+        }
+    }
+
+    /// Whether the next batch may be there, so that it is worth asking for.
+    pub fn may_have_batch(&self) -> bool {
+        match self {
+            Self::Workers(workers) => workers.has_batch(),
+            Self::Interleave(_) => true,
         }
     }
 

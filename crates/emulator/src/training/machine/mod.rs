@@ -26,14 +26,14 @@ mod interleave;
 mod late_tests;
 mod loader;
 mod phase;
+mod queue;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod scripted;
 mod tally;
 mod workers;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 pub use client::ClientWork;
 pub use interleave::{Interleave, InterleaveConfig};
@@ -43,6 +43,7 @@ pub use tally::{BlockTally, StepHistograms, StepTimes, Waits};
 pub use workers::{Leftover, Workers, WorkersConfig};
 
 use accelerator::{Accelerator, State, Window};
+use queue::Queue;
 
 /// Nanoseconds on the clock of whoever drives the machine.
 pub type Nanos = u64;
@@ -71,10 +72,15 @@ pub enum Halt {
 /// as two of them.
 const ENDED_BETWEEN_LOOKS: u64 = 8;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// What happens at a deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wake {
-    Compute,
-    Preprocessed(usize),
+    /// An accelerator's computation ends.
+    Compute(u32),
+    /// A sample is preprocessed.
+    Preprocessed(u32),
+    /// The barrier opens.
+    Barrier,
 }
 
 /// See the [module's description](self).
@@ -92,11 +98,15 @@ pub struct Machine {
     arrived: u32,
     /// When the last of them came, and which.
     last_arrival: (Nanos, u32),
+    /// Whether the barrier opens because that one came, and not because another one ended.
+    opens_for_the_last: bool,
     next_checkpoint: u64,
     ready: VecDeque<ReadRequest>,
-    deadlines: BinaryHeap<Reverse<(Nanos, u32, Wake)>>,
+    deadlines: Queue<Wake>,
     /// Samples that were read and are being preprocessed.
     preprocessing: Vec<Option<(ReadRequest, Landed)>>,
+    /// The free places among them.
+    unused: Vec<u32>,
     histograms: StepHistograms,
     /// Accelerators that are to try a fetch; empty between calls.
     work: Vec<u32>,
@@ -121,10 +131,12 @@ impl Machine {
             live: 0,
             arrived: 0,
             last_arrival: (0, 0),
+            opens_for_the_last: false,
             next_checkpoint: u64::MAX,
             ready: VecDeque::with_capacity(64 * count),
-            deadlines: BinaryHeap::with_capacity(count),
+            deadlines: Queue::with_capacity(count),
             preprocessing: Vec::new(),
+            unused: Vec::new(),
             histograms: StepHistograms::default(),
             work: Vec::with_capacity(count),
             scratch: Vec::with_capacity(64),
@@ -202,6 +214,7 @@ impl Machine {
         }
         self.deadlines.clear();
         self.preprocessing.clear();
+        self.unused.clear();
         self.ready.clear();
         self.work.clear();
         self.halt = Some(Halt::PhaseOver);
@@ -229,7 +242,7 @@ impl Machine {
 
     /// When the machine wants to be woken next.
     pub fn next_deadline(&self) -> Option<Nanos> {
-        self.deadlines.peek().map(|Reverse((at, _, _))| *at)
+        self.deadlines.next_at()
     }
 
     /// A read came back.
@@ -267,15 +280,12 @@ impl Machine {
     }
 
     fn preprocess(&mut self, request: ReadRequest, landed: Landed, until: Nanos) {
-        let free = self.preprocessing.iter().position(Option::is_none);
-        let slot = free.unwrap_or_else(|| {
+        let slot = self.unused.pop().unwrap_or_else(|| {
             self.preprocessing.push(None);
-            self.preprocessing.len() - 1
+            self.preprocessing.len() as u32 - 1
         });
-        self.preprocessing[slot] = Some((request, landed));
-        let wake = Wake::Preprocessed(slot);
-        self.deadlines
-            .push(Reverse((until, request.accelerator, wake)));
+        self.preprocessing[slot as usize] = Some((request, landed));
+        self.deadlines.push(until, Wake::Preprocessed(slot));
     }
 
     /// Time has come to `now`: ends every computation whose deadline has passed. `clock` is asked
@@ -283,22 +293,20 @@ impl Machine {
     /// preprocessing included.
     pub fn on_deadline(&mut self, mut now: Nanos, mut clock: impl FnMut() -> Nanos) -> u64 {
         let mut ended = 0u64;
-        while let Some(Reverse((deadline, index, wake))) = self.deadlines.peek().copied() {
-            if deadline > now {
-                break;
-            }
-            self.deadlines.pop();
+        while let Some((deadline, wake)) = self.deadlines.pop_due(now) {
             match wake {
-                Wake::Compute => {
+                Wake::Compute(index) => {
                     self.histograms.overshoot.record_ns(now - deadline);
                     self.end_compute(index, deadline);
                 }
                 Wake::Preprocessed(slot) => {
-                    if let Some((request, landed)) = self.preprocessing[slot].take() {
-                        self.accelerators[index as usize].book(deadline);
+                    self.unused.push(slot);
+                    if let Some((request, landed)) = self.preprocessing[slot as usize].take() {
+                        self.accelerators[request.accelerator as usize].book(deadline);
                         self.deliver(request, landed, deadline);
                     }
                 }
+                Wake::Barrier => self.open_barrier(deadline),
             }
             self.settle(deadline);
             ended += 1;
@@ -319,7 +327,7 @@ impl Machine {
         let accelerator = &mut self.accelerators[index as usize];
         let loader = &mut accelerator.loader;
         accelerator.landed += loader.landed(request.read, came, &mut self.scratch);
-        if matches!(accelerator.state, State::Fetching { .. }) {
+        if matches!(accelerator.state, State::Fetching { .. }) && loader.may_have_batch() {
             self.work.push(index);
         }
         self.queue_reads(index);
@@ -378,8 +386,7 @@ impl Machine {
         if deadline == now {
             self.end_compute(index, now);
         } else {
-            self.deadlines
-                .push(Reverse((deadline, index, Wake::Compute)));
+            self.deadlines.push(deadline, Wake::Compute(index));
         }
     }
 
@@ -409,12 +416,21 @@ impl Machine {
         }
     }
 
-    /// Everyone has arrived: the barrier opens, at `now` or when the last one came. It kept the
-    /// others waiting, if that is what they waited for.
+    /// Everyone has arrived, at `now` or when the last one came: the barrier opens, at once or when
+    /// its own time is over.
     fn release(&mut self, for_the_last: bool, now: Nanos) {
         self.arrived = 0;
-        let (arrived, last) = std::mem::take(&mut self.last_arrival);
-        let now = now.max(arrived);
+        self.opens_for_the_last = for_the_last;
+        let now = now.max(self.last_arrival.0);
+        match self.spec.barrier_ns {
+            0 => self.open_barrier(now),
+            own => self.deadlines.push(now + own, Wake::Barrier),
+        }
+    }
+
+    /// The barrier opens. The last one kept the others waiting, if that is what they waited for.
+    fn open_barrier(&mut self, now: Nanos) {
+        let (_, last) = std::mem::take(&mut self.last_arrival);
         let mut waited_ns = 0;
         let mut step = 0;
         for accelerator in &mut self.accelerators {
@@ -427,7 +443,7 @@ impl Machine {
                 step = accelerator.step;
             }
         }
-        if for_the_last {
+        if self.opens_for_the_last {
             self.accelerators[last as usize].blamed_ns += waited_ns;
         }
         let checkpoint = step == self.next_checkpoint;

@@ -35,6 +35,8 @@ pub struct PhaseSpec {
     pub steps: u64,
     /// Whether a barrier ends each step (training) or not (evaluation).
     pub barrier: bool,
+    /// What the barrier itself takes, after the last accelerator has come.
+    pub barrier_ns: Nanos,
     /// Whether a block ends only after one more batch was waited for.
     pub fetch_after_last: bool,
     /// Steps at the start of each block that AU leaves out.
@@ -59,6 +61,7 @@ impl PhaseSpec {
         Self {
             steps: 0,
             barrier: false,
+            barrier_ns: 0,
             fetch_after_last: false,
             exclude_start_steps: 0,
             exclude_end_steps: 0,

@@ -41,23 +41,61 @@ impl WorkersConfig {
     }
 }
 
-/// One batch that a worker has been told to make.
-#[derive(Debug, Clone, Copy)]
-struct Task {
-    batch: u64,
-    started: u64,
-    done: u64,
-    /// When the last of what is done came.
-    ready: Nanos,
-    /// Of an earlier epoch: read, but handed to nobody.
-    stale: bool,
-}
-
+/// One worker. There are tens of thousands of them, of which each takes one line of the CPU's cache
+/// for as long as it reads.
 #[derive(Debug, Clone, Default)]
 struct Worker {
-    tasks: VecDeque<Task>,
+    /// The batch that it is at, if `busy`.
+    batch: u64,
+    /// When the last of what is done of it came.
+    ready: Nanos,
+    /// Samples of it that were begun, and that are done.
+    started: u32,
+    done: u32,
+    /// So many of its batches, the first ones, are of an earlier epoch: read, but handed to nobody.
+    stale: u32,
+    busy: bool,
     reading: bool,
-    groups: Option<Groups>,
+    /// The batches after it.
+    next: VecDeque<u64>,
+}
+
+impl Worker {
+    /// Tells it to make a batch.
+    fn give(&mut self, batch: u64) {
+        match self.busy {
+            true => self.next.push_back(batch),
+            false => self.begin(batch),
+        }
+    }
+
+    fn begin(&mut self, batch: u64) {
+        (self.batch, self.busy) = (batch, true);
+        (self.started, self.done, self.ready) = (0, 0, 0);
+    }
+
+    /// The batch that it is at is made: whose it is and since when, unless nobody wants it.
+    fn finish(&mut self) -> Option<(u64, Nanos)> {
+        let made = (self.stale == 0).then_some((self.batch, self.ready));
+        self.stale = self.stale.saturating_sub(1);
+        self.busy = false;
+        if let Some(batch) = self.next.pop_front() {
+            self.begin(batch);
+        }
+        made
+    }
+
+    /// Forgets what it was told.
+    fn forget(&mut self) {
+        self.next.clear();
+        self.busy = false;
+        self.stale = 0;
+    }
+
+    /// Nobody wants what it was told.
+    fn outlive(&mut self) {
+        self.stale = self.next.len() as u32 + u32::from(self.busy);
+    }
 }
 
 /// The row groups of one worker.
@@ -84,7 +122,11 @@ const UNDER_WAY: Nanos = Nanos::MAX;
 #[derive(Debug, Clone)]
 pub struct Workers {
     config: WorkersConfig,
+    /// Since when the next batch to hand over is complete, if it is.
+    first: Option<Nanos>,
     workers: Vec<Worker>,
+    /// The row groups of each worker; empty in sample order.
+    groups: Vec<Groups>,
     /// The worker that is dealt the next task.
     turn: usize,
     /// Tasks dealt so far in this epoch.
@@ -93,7 +135,7 @@ pub struct Workers {
     total: u64,
     /// The next batch to hand over.
     deliver: u64,
-    /// Since when batches `deliver..` are complete, if they are.
+    /// Since when the batches after it are complete, if they are.
     complete: VecDeque<Option<Nanos>>,
 }
 
@@ -102,7 +144,9 @@ impl Workers {
     pub fn new(config: WorkersConfig) -> Self {
         Self {
             config,
+            first: None,
             workers: vec![Worker::default(); config.workers()],
+            groups: Vec::new(),
             turn: 0,
             dealt: 0,
             total: 0,
@@ -115,6 +159,7 @@ impl Workers {
     pub fn begin(&mut self, share: &Share, out: &mut Vec<LaneRead>) {
         (self.turn, self.dealt, self.deliver) = (0, 0, 0);
         self.complete.clear();
+        self.first = None;
         self.total = share.batches;
         if !share.groups.is_empty() {
             self.total = self.begin_groups(&share.groups);
@@ -127,19 +172,19 @@ impl Workers {
     }
 
     fn begin_groups(&mut self, shares: &[RowGroups]) -> u64 {
-        let batch_size = self.config.batch_size;
+        self.groups
+            .resize_with(self.workers.len(), Groups::default);
         let mut total = 0;
-        for (lane, worker) in self.workers.iter_mut().enumerate() {
+        for (lane, groups) in self.groups.iter_mut().enumerate() {
             let rows = shares.get(lane).cloned().unwrap_or_default();
-            let batches_left = rows.total_rows() / batch_size;
+            let batches_left = rows.total_rows() / self.config.batch_size;
             total += batches_left;
-            let orphans = worker.groups.as_ref().map_or(0, |groups| groups.orphans);
-            worker.groups = Some(Groups {
+            *groups = Groups {
                 rows,
                 batches_left,
-                orphans,
+                orphans: groups.orphans,
                 ..Groups::default()
-            });
+            };
         }
         total
     }
@@ -151,47 +196,43 @@ impl Workers {
         }
         for _ in 0..self.workers.len() {
             let lane = self.turn;
-            self.turn = (self.turn + 1) % self.workers.len();
-            let worker = &mut self.workers[lane];
-            if let Some(groups) = &mut worker.groups {
+            self.turn += 1;
+            if self.turn == self.workers.len() {
+                self.turn = 0;
+            }
+            if let Some(groups) = self.groups.get_mut(lane) {
                 if groups.batches_left == 0 {
                     continue;
                 }
                 groups.batches_left -= 1;
             }
-            worker.tasks.push_back(Task {
-                batch: self.dealt,
-                started: 0,
-                done: 0,
-                ready: 0,
-                stale: false,
-            });
-            self.complete.push_back(None);
+            self.workers[lane].give(self.dealt);
+            if self.dealt > self.deliver {
+                self.complete.push_back(None);
+            }
             self.dealt += 1;
             self.advance(lane, out);
             return;
         }
     }
 
-    /// Starts what the worker may start and finishes tasks whose samples are all there.
+    /// Starts what the worker may start and finishes batches whose samples are all there.
     fn advance(&mut self, lane: usize, out: &mut Vec<LaneRead>) {
-        if self.workers[lane].groups.is_some() {
+        if !self.groups.is_empty() {
             return self.advance_groups(lane, out);
         }
-        let (batch_size, worker) = (self.config.batch_size, &mut self.workers[lane]);
-        while let Some(task) = worker.tasks.front_mut() {
-            if task.done == batch_size {
-                let task = *task;
-                worker.tasks.pop_front();
-                if !task.stale {
-                    self.complete[(task.batch - self.deliver) as usize] = Some(task.ready);
-                }
+        let batch_size = self.config.batch_size;
+        loop {
+            let worker = &mut self.workers[lane];
+            if worker.busy && u64::from(worker.done) == batch_size {
+                let made = worker.finish();
+                self.complete(made);
                 continue;
             }
-            if !worker.reading {
+            if worker.busy && !worker.reading {
                 worker.reading = true;
-                let sample = task.batch * batch_size + task.started;
-                task.started += 1;
+                let sample = worker.batch * batch_size + u64::from(worker.started);
+                worker.started += 1;
                 out.push(LaneRead {
                     lane: lane as u64,
                     unit: Unit::Sample(sample),
@@ -201,22 +242,34 @@ impl Workers {
         }
     }
 
-    fn advance_groups(&mut self, lane: usize, out: &mut Vec<LaneRead>) {
-        let (batch_size, limit) = (self.config.batch_size, self.config.group_window.max(1));
-        let worker = &mut self.workers[lane];
-        let Some(groups) = &mut worker.groups else {
+    /// A batch is complete.
+    fn complete(&mut self, made: Option<(u64, Nanos)>) {
+        let Some((batch, ready)) = made else {
             return;
         };
-        while let (Some(landed), Some(task)) = (groups.oldest(), worker.tasks.front_mut()) {
-            task.done += groups.take_rows(batch_size - task.done);
-            task.ready = task.ready.max(landed);
-            if task.done == batch_size {
-                self.complete[(task.batch - self.deliver) as usize] = Some(task.ready);
-                worker.tasks.pop_front();
+        match (batch - self.deliver).checked_sub(1) {
+            None => self.first = Some(ready),
+            Some(behind) => self.complete[behind as usize] = Some(ready),
+        }
+    }
+
+    fn advance_groups(&mut self, lane: usize, out: &mut Vec<LaneRead>) {
+        let (batch_size, limit) = (self.config.batch_size, self.config.group_window.max(1));
+        while self.workers[lane].busy
+            && let Some(landed) = self.groups[lane].oldest()
+        {
+            let worker = &mut self.workers[lane];
+            let lacking = batch_size - u64::from(worker.done);
+            worker.done += self.groups[lane].take_rows(lacking) as u32;
+            worker.ready = worker.ready.max(landed);
+            if u64::from(worker.done) == batch_size {
+                let made = worker.finish();
+                self.complete(made);
             }
         }
+        let groups = &mut self.groups[lane];
         // A worker's generator runs from its first task on; then the window runs ahead of it.
-        let begun = groups.next > 0 || !worker.tasks.is_empty();
+        let begun = groups.next > 0 || self.workers[lane].busy;
         while begun
             && groups.next < groups.rows.count()
             && groups.window.len() + groups.orphans < limit as usize
@@ -237,24 +290,22 @@ impl Workers {
     pub fn landed(&mut self, read: LaneRead, came: Came, out: &mut Vec<LaneRead>) -> u64 {
         let Came { landed, fresh, at } = came;
         let lane = read.lane as usize;
-        let worker = &mut self.workers[lane];
-        let stale = worker.tasks.front().is_none_or(|task| task.stale);
-        let samples = match (read.unit, &mut worker.groups) {
+        let samples = match (read.unit, self.groups.get_mut(lane)) {
             (Unit::Group { nth, .. }, Some(groups)) if fresh => groups.land(nth as usize, at),
             (Unit::Group { .. }, Some(groups)) => {
                 groups.orphans = groups.orphans.saturating_sub(1);
                 0
             }
             _ => {
+                let worker = &mut self.workers[lane];
+                let wanted = worker.busy && worker.stale == 0;
                 worker.reading = false;
                 // A read of an earlier epoch still counts where its task lives on.
-                if (fresh || self.config.leftover == Leftover::Finish)
-                    && let Some(task) = worker.tasks.front_mut()
-                {
-                    task.done += landed.samples;
-                    task.ready = at;
+                if worker.busy && (fresh || self.config.leftover == Leftover::Finish) {
+                    worker.done += landed.samples as u32;
+                    worker.ready = at;
                 }
-                if fresh && !stale { landed.samples } else { 0 }
+                if fresh && wanted { landed.samples } else { 0 }
             }
         };
         self.advance(lane, out);
@@ -263,8 +314,13 @@ impl Workers {
 
     /// Rows of a worker's `nth` row group.
     pub fn rows_of(&self, worker: usize, nth: usize) -> u64 {
-        let groups = self.workers[worker].groups.as_ref();
+        let groups = self.groups.get(worker);
         groups.map_or(0, |groups| groups.rows.rows(nth))
+    }
+
+    /// Whether the next batch is there.
+    pub fn has_batch(&self) -> bool {
+        self.first.is_some()
     }
 
     /// See [`super::loader::Loader::fetch`].
@@ -275,10 +331,10 @@ impl Workers {
         if self.config.read_threads == 0 && self.dealt == self.deliver {
             self.deal(out);
         }
-        let Some(Some(ready)) = self.complete.front().copied() else {
+        let Some(ready) = self.first else {
             return Fetch::NotReady;
         };
-        self.complete.pop_front();
+        self.first = self.complete.pop_front().flatten();
         self.deliver += 1;
         if self.config.read_threads > 0 {
             self.deal(out);
@@ -288,22 +344,18 @@ impl Workers {
 
     /// See [`super::loader::Loader::finishes_leftovers`].
     pub fn finishes_leftovers(&self) -> bool {
-        self.config.leftover == Leftover::Finish
-            && self.workers.iter().all(|worker| worker.groups.is_none())
+        self.config.leftover == Leftover::Finish && self.groups.is_empty()
     }
 
     /// See [`super::loader::Loader::end`].
     pub fn end(&mut self) {
+        // The iterable loader's generators end with their iterator.
+        self.groups.iter_mut().for_each(Groups::end);
+        let outlive = self.finishes_leftovers();
         for worker in &mut self.workers {
-            if let Some(groups) = &mut worker.groups {
-                // The iterable loader's generators end with their iterator.
-                groups.end();
-                worker.tasks.clear();
-                continue;
-            }
-            match self.config.leftover {
-                Leftover::Finish => worker.tasks.iter_mut().for_each(|task| task.stale = true),
-                Leftover::Drop => worker.tasks.clear(),
+            match outlive {
+                true => worker.outlive(),
+                false => worker.forget(),
             }
         }
         self.total = self.deliver;

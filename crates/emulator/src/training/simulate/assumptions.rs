@@ -1,0 +1,66 @@
+//! What a simulation takes for granted, in sentences.
+
+use stormlp_model::sizing::Scenario;
+use stormlp_model::training::plan::TrainPlan;
+use stormlp_model::units::ByteSize;
+
+use super::reads::Calls;
+use super::storage::GROUPS_AT_MOST;
+
+/// What was assumed of `plan` on `scenario`.
+pub(super) fn of(plan: &TrainPlan, scenario: &Scenario, calls: &Calls) -> Vec<String> {
+    let storage = &scenario.storage;
+    let mut told = vec![match calls.read_ahead {
+        Some(bytes) => format!(
+            "readers go through the page cache: the kernel reads ahead of each in requests of {}, \
+             two under way",
+            ByteSize(bytes)
+        ),
+        None => format!(
+            "requests of up to {} reach storage as they are made, {} of a read under way",
+            ByteSize(calls.most_bytes),
+            calls.window
+        ),
+    }];
+    if storage.surface.is_some() {
+        told.push("storage is as fast as it was measured at the depth there is".to_string());
+    } else {
+        told.push(
+            "each device serves requests in the order in which they come; latency does not grow \
+             before its bandwidth, operations or queue are used up"
+                .to_string(),
+        );
+    }
+    if storage.devices > 1 && storage.surface.is_none() {
+        told.push(format!(
+            "files lie over all devices in stripes of {}{}",
+            ByteSize(storage.stripe_bytes_or_default()),
+            match storage.devices > GROUPS_AT_MOST {
+                true => format!("; {} devices are simulated in {GROUPS_AT_MOST} groups", storage.devices),
+                false => String::new(),
+            }
+        ));
+    }
+    match storage.cache_bytes.filter(|_| !calls.direct) {
+        Some(_) if plan.cold => {
+            told.push("files are dropped from the page cache before each epoch".to_string());
+        }
+        Some(bytes) => told.push(format!(
+            "the page cache is cold at first and then keeps the same {} of what its host reads; what \
+             it has takes no time",
+            ByteSize(bytes)
+        )),
+        None => told.push("nothing is served from memory".to_string()),
+    }
+    if plan.client.is_none() {
+        told.push("the host's own work takes no time".to_string());
+    }
+    if plan.checkpoint.is_some() && storage.write_bytes_per_second().is_none() {
+        told.push("checkpoints take no time: no write bandwidth is given".to_string());
+    }
+    told.push(match scenario.sample_stdev_bytes > 0.0 {
+        true => "files are as large as DLIO draws them".to_string(),
+        false => "all files are of one size".to_string(),
+    });
+    told
+}
