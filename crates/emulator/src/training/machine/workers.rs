@@ -172,8 +172,7 @@ impl Workers {
     }
 
     fn begin_groups(&mut self, shares: &[RowGroups]) -> u64 {
-        self.groups
-            .resize_with(self.workers.len(), Groups::default);
+        self.groups.resize_with(self.workers.len(), Groups::default);
         let mut total = 0;
         for (lane, groups) in self.groups.iter_mut().enumerate() {
             let rows = shares.get(lane).cloned().unwrap_or_default();

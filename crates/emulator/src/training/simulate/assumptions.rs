@@ -36,7 +36,10 @@ pub(super) fn of(plan: &TrainPlan, scenario: &Scenario, calls: &Calls) -> Vec<St
             "files lie over all devices in stripes of {}{}",
             ByteSize(storage.stripe_bytes_or_default()),
             match storage.devices > GROUPS_AT_MOST {
-                true => format!("; {} devices are simulated in {GROUPS_AT_MOST} groups", storage.devices),
+                true => format!(
+                    "; {} devices are simulated in {GROUPS_AT_MOST} groups",
+                    storage.devices
+                ),
                 false => String::new(),
             }
         ));

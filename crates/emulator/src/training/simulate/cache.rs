@@ -51,7 +51,11 @@ impl Cache {
         Self {
             exists: true,
             share: share.min(1.0),
-            salt: if deals_anew(plan) { u64::from(epoch) } else { 0 },
+            salt: if deals_anew(plan) {
+                u64::from(epoch)
+            } else {
+                0
+            },
         }
     }
 

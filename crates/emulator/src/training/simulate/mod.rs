@@ -125,7 +125,14 @@ impl<'a> Simulation<'a> {
     fn new(plan: &'a TrainPlan, scenario: &'a Scenario, sizes: Sizes) -> Self {
         let calls = Calls::of(plan, scenario);
         let sizes = Arc::new(sizes);
-        let phase = phase_of(plan, scenario, (calls, &sizes), plan.data.files, plan.batch_size, 1);
+        let phase = phase_of(
+            plan,
+            scenario,
+            (calls, &sizes),
+            plan.data.files,
+            plan.batch_size,
+            1,
+        );
         let reads = reads::reads_of_epoch(plan) * f64::from(plan.epochs);
         let grain = Grain {
             parts: (EVENTS_WORTH_THE_TIME / reads.max(1.0)) as u64,
@@ -270,7 +277,12 @@ impl<'a> Simulation<'a> {
         let verdict = verdict::verdict(plan, &all, &mean, None);
         let served = self.storage.served();
         let elapsed_ns = self.clock.now.max(1) as f64;
-        let devices = f64::from(self.scenario.storage.devices.clamp(1, storage::GROUPS_AT_MOST));
+        let devices = f64::from(
+            self.scenario
+                .storage
+                .devices
+                .clamp(1, storage::GROUPS_AT_MOST),
+        );
         let links = f64::from(self.scenario.hosts.max(1));
         let bytes = (served.bytes + served.cached_bytes).max(1) as f64;
         Foretold {

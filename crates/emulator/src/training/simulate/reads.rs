@@ -322,9 +322,14 @@ impl Reads {
                 }
             }
             // No loader asks for samples of these.
-            What::Records { .. } | What::Groups { .. } => {
-                self.of_span(file, Span { offset: 0, bytes: 0 }, 1)
-            }
+            What::Records { .. } | What::Groups { .. } => self.of_span(
+                file,
+                Span {
+                    offset: 0,
+                    bytes: 0,
+                },
+                1,
+            ),
         }
     }
 

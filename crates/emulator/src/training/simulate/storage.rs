@@ -257,7 +257,9 @@ impl SimulatedStorage {
         let lines = &mut self.devices[device];
         let begun = lines.operations.max(at);
         lines.operations = begun + operation * requests;
-        let moved = lines.bytes.max(begun + operation.min(lines.operations - begun));
+        let moved = lines
+            .bytes
+            .max(begun + operation.min(lines.operations - begun));
         lines.bytes = (moved + byte * bytes).max(lines.operations + last);
         self.served.device_ns += (operation * requests).max(byte * bytes);
         lines.bytes

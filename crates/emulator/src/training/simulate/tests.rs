@@ -126,7 +126,12 @@ fn a_larger_dataset_is_served_from_the_cache_in_part() {
     let without = foretold(&plan, &scenario);
     scenario.storage.cache_bytes = Some((plan.data.bytes as f64 * share) as u64);
     let told = foretold(&plan, &scenario);
-    assert_near(told.cached_percent, 100.0 * share * 4.0 / 5.0, 4.0, "cached");
+    assert_near(
+        told.cached_percent,
+        100.0 * share * 4.0 / 5.0,
+        4.0,
+        "cached",
+    );
     let last = told.epoch_au_percent[4] / without.epoch_au_percent[4];
     assert_near(last, 1.0 / (1.0 - share), 0.15, "speed-up");
 }
@@ -303,7 +308,10 @@ fn every_builtin_workload_can_be_foretold() {
         let plan = imagined(&workload, &request, &host, PathKind::Buffered).unwrap();
         let told = foretold(&plan, &bandwidth(5e9));
         let name = (entry.name, entry.accelerator);
-        assert!(told.au_percent > 0.0 && told.events > 10, "{name:?}: {told:?}");
+        assert!(
+            told.au_percent > 0.0 && told.events > 10,
+            "{name:?}: {told:?}"
+        );
     }
 }
 
