@@ -11,6 +11,7 @@ mod evidence;
 mod fallback;
 pub mod matrix;
 mod sampler;
+pub mod sizing;
 mod surroundings;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

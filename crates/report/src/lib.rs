@@ -22,6 +22,7 @@ mod outcome;
 pub mod records;
 pub mod series;
 mod settings;
+pub mod sizing;
 mod stamp;
 mod storage;
 pub mod submission;

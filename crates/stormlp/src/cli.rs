@@ -10,8 +10,8 @@ use stormlp_model::impairment::{Fault, Throttle};
 use stormlp_model::printable::printable;
 
 use crate::commands::{
-    checkpoint, clean, compare, completions, datagen, datasize, doctor, gds, gdsio, man, report,
-    submission, train, workloads,
+    checkpoint, clean, compare, completions, datagen, datasize, doctor, gds, gdsio, man, plan,
+    report, submission, train, workloads,
 };
 use crate::exit::Failure;
 
@@ -100,6 +100,8 @@ pub(crate) enum Command {
     Train(train::Args),
     /// Run an MLPerf Storage checkpoint workload: save, restore, bandwidth.
     Checkpoint(checkpoint::Args),
+    /// Foretell, without storage, how many accelerators some storage feeds, and what limits them.
+    Plan(Box<plan::Args>),
     /// Say how large a dataset must be for a workload and a number of accelerators.
     Datasize(datasize::Args),
     /// Write the dataset of a workload.
@@ -129,7 +131,8 @@ impl Command {
             Self::Gds(_) | Self::Gdsio(_) | Self::Train(_) | Self::Datagen(_) => true,
             Self::Checkpoint(args) => !args.clean,
             Self::Submission(args) => args.keeps_what_it_has(),
-            Self::Datasize(_)
+            Self::Plan(_)
+            | Self::Datasize(_)
             | Self::Workloads(_)
             | Self::Doctor(_)
             | Self::Report(_)

@@ -3,14 +3,23 @@
 //! The workload is a [`TrainPlan`](crate::training::plan::TrainPlan), as a real run has it; only
 //! storage and what lies between the hosts are described here.
 
+pub mod answer;
+pub mod assumptions;
+pub mod checkpoint;
 pub mod foretold;
+mod measured;
 mod parse;
 pub mod presets;
+pub mod request;
 pub mod scenario;
+pub mod search;
 pub mod storage;
 mod surface;
 
+pub use answer::{AtCount, AtDevices, SizingAnswer};
+pub use checkpoint::{CheckpointTimes, Optimum};
 pub use foretold::{Foretold, LimitedBy};
+pub use request::{Case, Extent, SizingRequest};
 pub use scenario::Scenario;
 pub use storage::{DeviceFigures, Link, StorageModel};
 pub use surface::{Surface, SurfacePoint};

@@ -51,6 +51,15 @@ impl Sheet {
             machine: machine(head),
         }
     }
+
+    /// An answer that is no report, with its charts.
+    pub(crate) fn of_answer(document: Document, groups: Vec<Group>) -> Self {
+        Self {
+            document,
+            groups,
+            ..Self::default()
+        }
+    }
 }
 
 /// What can be drawn of a report.

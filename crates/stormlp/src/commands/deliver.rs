@@ -31,7 +31,7 @@ use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
 
-pub(crate) use answer::AnswerArgs;
+pub(crate) use answer::{Answer, AnswerArgs};
 pub(crate) use journal::cells as journal_cells;
 pub(crate) use saver::{Saver, results_folder};
 pub(crate) use sink::{Format, Sink};

@@ -12,6 +12,7 @@ pub(crate) mod doctor;
 pub(crate) mod gds;
 pub(crate) mod gdsio;
 pub(crate) mod man;
+pub(crate) mod plan;
 pub(crate) mod report;
 mod saved;
 pub(crate) mod submission;
@@ -33,6 +34,7 @@ pub(crate) fn run(command: Command, session: &Session) -> Result<(), Failure> {
         Command::Gdsio(args) => gdsio::run(args, session),
         Command::Train(args) => train::run(args, session),
         Command::Checkpoint(args) => checkpoint::run(args, session),
+        Command::Plan(args) => plan::run(*args, session),
         Command::Datasize(args) => datasize::run(args, session),
         Command::Datagen(args) => datagen::run(args, session),
         Command::Workloads(args) => workloads::run(args, session),

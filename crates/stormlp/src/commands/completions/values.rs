@@ -9,6 +9,7 @@ use stormlp_model::names::VariantNames;
 use stormlp_model::operation::Operation;
 use stormlp_model::path::{MemoryKind, PathKind};
 use stormlp_model::training::catalog::CATALOG;
+use stormlp_model::training::client::Client;
 use stormlp_model::training::profile::Profile;
 use stormlp_model::transport::EngineChoice;
 
@@ -56,7 +57,8 @@ fn training() -> Vec<Offer> {
         ("datagen", "engine", EngineChoice::VARIANTS.to_vec()),
         ("datagen", "content", vec!["random", "constant"]),
     ];
-    for command in ["train", "datagen", "datasize"] {
+    offers.push(("plan", "client", Client::VARIANTS.to_vec()));
+    for command in ["train", "datagen", "datasize", "plan"] {
         let names = each_once(CATALOG.iter().map(|entry| entry.name));
         offers.push((command, "workload", names));
         let accelerators = each_once(CATALOG.iter().map(|entry| entry.accelerator));
@@ -118,9 +120,13 @@ mod tests {
                     Some(long) => line.push(format!("--{long}={value}")),
                     None => line.push(value.to_string()),
                 }
-                let positional = ["train", "datagen", "datasize", "checkpoint"].contains(&command);
+                let positional =
+                    ["train", "datagen", "datasize", "plan", "checkpoint"].contains(&command);
                 if positional && argument.get_long().is_some() {
                     line.push("name".to_string());
+                }
+                if command == "plan" {
+                    line.push("--storage=read=1GB/s".to_string());
                 }
                 assert!(Cli::try_parse_from(&line).is_ok(), "{line:?}");
             }

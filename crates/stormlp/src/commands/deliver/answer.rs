@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use stormlp_report::document::Document;
+use stormlp_report::html::Sheet;
 use stormlp_report::{html, markdown, text};
 
 use super::{Format, append_csv, cannot_write, check_folder, check_header, of_file, rows};
@@ -71,11 +72,24 @@ impl Answer {
     /// # Errors
     /// When stdout or a file cannot be written.
     pub(crate) fn write(&self, data: &impl Serialize, document: &Document) -> Result<(), Failure> {
+        self.write_with(data, document, || document.clone().into())
+    }
+
+    /// The same of an answer that has a page of its own.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub(crate) fn write_with(
+        &self,
+        data: &impl Serialize,
+        document: &Document,
+        page: impl Fn() -> Sheet,
+    ) -> Result<(), Failure> {
         let text = |format, width| match format {
             Format::Json => output::json(data),
             Format::Markdown => Ok(markdown::render(document)),
             Format::Csv => rows(document, true),
-            Format::Html => Ok(html::page(vec![document.clone().into()])),
+            Format::Html => Ok(html::page(vec![page()])),
             Format::Text | Format::Gdsio | Format::Openmetrics | Format::Svg => {
                 Ok(text::render(document, width))
             }

@@ -271,7 +271,7 @@ struct AcceleratorFile {
     batch_size: Option<u32>,
 }
 
-fn parse_compute(text: &str) -> Result<Distribution, String> {
+pub(crate) fn parse_compute(text: &str) -> Result<Distribution, String> {
     if text.trim_start().starts_with('{') {
         let value = serde_yaml::from_str(text).map_err(|error| error.to_string())?;
         return Distribution::from_yaml(&value);

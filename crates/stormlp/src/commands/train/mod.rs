@@ -29,6 +29,7 @@ use stormlp_report::mlperf::OutputFile;
 use stormlp_report::submission::Rehearsal;
 use stormlp_report::training::mlperf;
 
+pub(crate) use self::args::parse_compute;
 use self::data::Data;
 use super::deliver::{self, Delivery, OutputArgs};
 use super::submission;

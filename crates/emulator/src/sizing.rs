@@ -1,0 +1,332 @@
+//! Answers how many accelerators some storage feeds, by simulating runs of them: as many as it
+//! takes to find the largest number, and those that tables show.
+
+use std::collections::BTreeMap;
+
+use stormlp_model::problem::Problems;
+use stormlp_model::sizing::assumptions::{self, MODEL_ERROR};
+use stormlp_model::sizing::request::MAX_ACCELERATORS;
+use stormlp_model::sizing::storage::MAX_DEVICES;
+use stormlp_model::sizing::{
+    AtCount, AtDevices, Case, CheckpointTimes, Extent, Foretold, LimitedBy, SizingAnswer,
+    SizingRequest, StorageModel, search,
+};
+use stormlp_model::stop::StopToken;
+
+use crate::training::{SimulateError, simulate};
+
+/// Steps of all accelerators together that are simulated of a run to judge it.
+const TRIAL: Extent = Extent::Steps(100_000);
+/// Runs of more steps than this are told of from a part of them.
+const MOST_STEPS: u64 = 25_000_000;
+/// Numbers of devices that the table shows, as multiples of what there is.
+const MULTIPLES: [u32; 4] = [1, 2, 4, 8];
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum SizingError {
+    /// Workload and options make no plan.
+    #[error(transparent)]
+    Problems(#[from] Problems),
+    /// A simulation ended early.
+    #[error(transparent)]
+    Simulation(#[from] SimulateError),
+}
+
+/// Answers `request`. The same request gives the same answer to the bit.
+///
+/// # Errors
+/// When workload and options make no plan, or `stop` was pulled.
+pub fn answer(request: &SizingRequest, stop: &StopToken) -> Result<SizingAnswer, SizingError> {
+    let mut study = Study {
+        request,
+        stop,
+        known: BTreeMap::new(),
+    };
+    let devices = request.storage.devices;
+    let largest = study.largest_confirmed(devices)?;
+    let accelerators = request.accelerators.unwrap_or(largest.max(1));
+    let hosts = request.hosts_of(accelerators);
+    let whole = Whole::of(&study, accelerators)?;
+    let threshold_percent = whole.case.plan.metric.threshold_percent;
+    study
+        .known
+        .insert((accelerators, hosts, devices), whole.foretold.clone());
+    let search_limited_by = study.limit_above(largest, devices)?;
+    let (needed_hosts, needed_devices) = match request.accelerators {
+        Some(asked) => study.needed(asked)?,
+        None => (None, None),
+    };
+    let over_devices = study.over_devices(needed_devices)?;
+    let over_accelerators = study.over_accelerators(largest, accelerators, threshold_percent)?;
+    let Whole { case, foretold } = whole;
+    let mut told = assumptions::of(request, &case.plan);
+    told.extend(foretold.assumptions.iter().cloned());
+    Ok(SizingAnswer {
+        measured: false,
+        workload: case.plan.workload.clone(),
+        accelerator: case.plan.accelerator.clone(),
+        profile: case.plan.profile,
+        accelerators,
+        asked: request.accelerators.is_some(),
+        hosts,
+        au_percent: foretold.au_percent,
+        threshold_percent,
+        meets_threshold: foretold.au_percent >= threshold_percent,
+        samples_per_second: foretold.samples_per_second,
+        mib_per_second: foretold.mib_per_second,
+        largest_accelerators: largest,
+        is_lower_bound: search_limited_by != LimitedBy::Storage,
+        limited_by: match request.accelerators {
+            Some(_) => foretold.limited_by,
+            None => search_limited_by,
+        },
+        search_limited_by,
+        needed_devices,
+        needed_hosts,
+        storage: request.storage.to_string(),
+        storage_source: request.storage_source.clone(),
+        storage_model: request.storage.clone(),
+        dataset: case.size,
+        host_memory_bytes: request.host_memory_bytes,
+        run_seconds: foretold.run_seconds * case.stretch,
+        checkpoint: checkpoint(request, hosts),
+        over_accelerators,
+        over_devices,
+        assumptions: told,
+        model_error: MODEL_ERROR.to_string(),
+        foretold,
+    })
+}
+
+/// Saves and restores of the job on so many hosts.
+fn checkpoint(request: &SizingRequest, hosts: u32) -> Option<CheckpointTimes> {
+    let (what, bytes) = request.checkpoint.clone()?;
+    let storage = &request.storage;
+    let links = storage.link.map_or(f64::INFINITY, |link| {
+        link.bytes_per_second * f64::from(hosts)
+    });
+    Some(CheckpointTimes::new(
+        what,
+        bytes,
+        storage.write_bytes_per_second().map(|rate| rate.min(links)),
+        storage.read_bytes_per_second().min(links),
+        request.mtbf_seconds,
+    ))
+}
+
+/// What is known so far.
+struct Study<'a> {
+    request: &'a SizingRequest,
+    stop: &'a StopToken,
+    /// By accelerators, hosts and devices.
+    known: BTreeMap<(u32, u32, u32), Foretold>,
+}
+
+/// A run as it would be made, and what it comes to.
+struct Whole {
+    case: Case,
+    foretold: Foretold,
+}
+
+impl Whole {
+    fn of(study: &Study<'_>, accelerators: u32) -> Result<Self, SizingError> {
+        let request = study.request;
+        let hosts = request.hosts_of(accelerators);
+        let extent = Extent::Steps(MOST_STEPS);
+        let case = request.case(accelerators, hosts, &request.storage, extent)?;
+        let foretold = simulate(&case.plan, &case.scenario, study.stop)?;
+        Ok(Self { case, foretold })
+    }
+
+    fn meets(&self) -> bool {
+        self.foretold.au_percent >= self.case.plan.metric.threshold_percent
+    }
+}
+
+impl Study<'_> {
+    /// What so many accelerators come to, judged by a part of the run.
+    fn at(&mut self, accelerators: u32, hosts: u32, devices: u32) -> Result<Foretold, SizingError> {
+        let key = (accelerators, hosts, devices);
+        if let Some(known) = self.known.get(&key) {
+            return Ok(known.clone());
+        }
+        let storage = StorageModel {
+            devices,
+            ..self.request.storage.clone()
+        };
+        let case = self.request.case(accelerators, hosts, &storage, TRIAL)?;
+        let foretold = simulate(&case.plan, &case.scenario, self.stop)?;
+        self.known.insert(key, foretold.clone());
+        Ok(foretold)
+    }
+
+    fn meets(&mut self, accelerators: u32, hosts: u32, devices: u32) -> Result<bool, SizingError> {
+        let threshold = self.request.workload.metric.au * 100.0;
+        Ok(self.at(accelerators, hosts, devices)?.au_percent >= threshold)
+    }
+
+    /// The most accelerators that meet the threshold on so many devices; 0 where none do.
+    fn largest(&mut self, devices: u32) -> Result<u32, SizingError> {
+        let request = self.request;
+        let guess = self.guess(devices)?;
+        search::last(guess, request.most_accelerators(), |count| {
+            self.meets(count, request.hosts_of(count), devices)
+        })
+    }
+
+    /// The same, held against whole runs: a part of a run may lie on the other side of the
+    /// threshold.
+    fn largest_confirmed(&mut self, devices: u32) -> Result<u32, SizingError> {
+        let mut largest = self.largest(devices)?;
+        let most = self.request.most_accelerators();
+        while largest > 0 && !self.confirm(largest, devices)? {
+            largest -= 1;
+        }
+        while largest < most && self.confirm(largest + 1, devices)? {
+            largest += 1;
+        }
+        Ok(largest)
+    }
+
+    /// Whether the whole run of so many meets the threshold; it is known from then on.
+    fn confirm(&mut self, accelerators: u32, devices: u32) -> Result<bool, SizingError> {
+        let whole = Whole::of(self, accelerators)?;
+        let hosts = self.request.hosts_of(accelerators);
+        let meets = whole.meets();
+        self.known
+            .insert((accelerators, hosts, devices), whole.foretold);
+        Ok(meets)
+    }
+
+    /// As many as bandwidth alone would feed.
+    fn guess(&self, devices: u32) -> Result<u32, SizingError> {
+        let storage = &self.request.storage;
+        let one = self
+            .request
+            .case(1, self.request.hosts_of(1), storage, TRIAL)?
+            .plan;
+        let demand = one.demand_bytes_per_second() * one.metric.threshold_percent / 100.0;
+        let rate = storage.device.read_bytes_per_second * f64::from(devices);
+        Ok((rate / demand).clamp(1.0, f64::from(MAX_ACCELERATORS)) as u32)
+    }
+
+    /// What keeps one more than `largest` from meeting the threshold.
+    fn limit_above(&mut self, largest: u32, devices: u32) -> Result<LimitedBy, SizingError> {
+        if largest >= self.request.most_accelerators() {
+            // The hosts are full, or nobody asks for more.
+            return Ok(LimitedBy::Client);
+        }
+        let hosts = self.request.hosts_of(largest + 1);
+        Ok(self.at(largest + 1, hosts, devices)?.limited_by)
+    }
+
+    /// Hosts and devices that so many accelerators need at least: hosts as if there were devices
+    /// enough, then devices for those.
+    fn needed(&mut self, accelerators: u32) -> Result<(Option<u32>, Option<u32>), SizingError> {
+        let request = self.request;
+        if request.storage.surface.is_some() {
+            // What was measured is the whole storage; nobody knows what more of it would give.
+            return Ok((None, None));
+        }
+        let (enough, fewest) = self.devices_of_bandwidth(accelerators)?;
+        let fixed = request.hosts_of(accelerators);
+        let hosts = match (request.hosts, request.accelerators_per_host) {
+            (_, Some(_)) => fixed,
+            (Some(_), None) => fixed,
+            (None, None) if request.storage.link.is_some() || request.client.is_some() => {
+                match self.fewest_hosts(accelerators, enough)? {
+                    Some(hosts) => hosts,
+                    None => return Ok((None, None)),
+                }
+            }
+            (None, None) => fixed,
+        };
+        if !self.meets(accelerators, hosts, enough)? {
+            return Ok((None, None));
+        }
+        let misses = search::last(fewest, enough, |devices| {
+            Ok::<_, SizingError>(!self.meets(accelerators, hosts, devices)?)
+        })?;
+        Ok((Some(hosts), Some(misses + 1)))
+    }
+
+    /// Devices that surely have bandwidth enough, and about as many as it takes.
+    fn devices_of_bandwidth(&self, accelerators: u32) -> Result<(u32, u32), SizingError> {
+        let request = self.request;
+        let hosts = request.hosts_of(accelerators);
+        let plan = request
+            .case(accelerators, hosts, &request.storage, TRIAL)?
+            .plan;
+        let of_one = request.storage.device.read_bytes_per_second;
+        let devices = (plan.demand_bytes_per_second() / of_one).ceil();
+        let most = |count: f64| count.clamp(1.0, f64::from(MAX_DEVICES)) as u32;
+        let fewest = devices * plan.metric.threshold_percent / 100.0 - 1.0;
+        Ok((most(devices * 4.0 + 4.0), most(fewest)))
+    }
+
+    fn fewest_hosts(
+        &mut self,
+        accelerators: u32,
+        devices: u32,
+    ) -> Result<Option<u32>, SizingError> {
+        if !self.meets(accelerators, accelerators, devices)? {
+            return Ok(None);
+        }
+        let misses = search::last(1, accelerators, |hosts| {
+            Ok::<_, SizingError>(!self.meets(accelerators, hosts, devices)?)
+        })?;
+        Ok(Some(misses + 1))
+    }
+
+    /// Counts that were simulated on this storage, and powers of two about them.
+    fn over_accelerators(
+        &mut self,
+        largest: u32,
+        asked: u32,
+        threshold_percent: f64,
+    ) -> Result<Vec<AtCount>, SizingError> {
+        let most = self.request.most_accelerators();
+        let end = largest.max(1).saturating_mul(2).min(most);
+        let powers = (0..32).map(|power| 1u32 << power);
+        let mut counts: Vec<u32> = powers.take_while(|count| *count <= end).collect();
+        counts.extend([largest.max(1), (largest + 1).min(most), asked]);
+        counts.sort_unstable();
+        counts.dedup();
+        let devices = self.request.storage.devices;
+        let row = |count: u32| {
+            let foretold = self.at(count, self.request.hosts_of(count), devices)?;
+            Ok(AtCount::of(count, &foretold, threshold_percent))
+        };
+        counts.into_iter().map(row).collect()
+    }
+
+    /// The most accelerators of several numbers of devices.
+    fn over_devices(&mut self, needed: Option<u32>) -> Result<Vec<AtDevices>, SizingError> {
+        let storage = &self.request.storage;
+        if storage.surface.is_some() {
+            return Ok(Vec::new());
+        }
+        let multiples = MULTIPLES.map(|times| storage.devices.saturating_mul(times));
+        let mut devices: Vec<u32> = multiples.into_iter().chain(needed).collect();
+        devices.retain(|count| *count <= MAX_DEVICES);
+        devices.sort_unstable();
+        devices.dedup();
+        devices
+            .into_iter()
+            .map(|count| self.row_of_devices(count))
+            .collect()
+    }
+
+    fn row_of_devices(&mut self, devices: u32) -> Result<AtDevices, SizingError> {
+        let largest_accelerators = self.largest(devices)?;
+        let shown = largest_accelerators.max(1);
+        let hosts = self.request.hosts_of(shown);
+        Ok(AtDevices {
+            devices,
+            largest_accelerators,
+            mib_per_second: self.at(shown, hosts, devices)?.mib_per_second,
+            limited_by: self.limit_above(largest_accelerators, devices)?,
+        })
+    }
+}

@@ -1,0 +1,76 @@
+//! Storage as a saved report measured it.
+
+use super::storage::{DeviceFigures, StorageModel};
+use super::surface::{Surface, SurfacePoint};
+use crate::matrix::CellReport;
+use crate::operation::Direction;
+use crate::path::PathKind;
+use crate::problem::Problems;
+use crate::report::AnyReport;
+
+/// Of a cell, more than this share in the page cache says nothing about storage.
+const MOST_CACHED_SHARE: f64 = 0.05;
+
+impl StorageModel {
+    /// The storage that the cells of `stormlp gds` in `report` read from, which was saved in
+    /// `place`: measured throughput and latency over transfer size and depth.
+    ///
+    /// # Errors
+    /// When it is the report of another command, or no cell of it read from storage.
+    pub fn measured(report: &AnyReport, place: &str) -> Result<Self, Problems> {
+        let mut problems = Problems::default();
+        let AnyReport::Gds(report) = report else {
+            problems.plan(
+                format!(
+                    "--storage: {place} is the report of `stormlp {}`, which measures no transfer \
+                     sizes and depths",
+                    report.head().kind.name()
+                ),
+                "name a report of `stormlp gds`, or figures such as read=14.5GB/s,latency=80us",
+            );
+            return Err(problems);
+        };
+        let cells = &report.results.cells;
+        let Some(surface) = Surface::through(points(cells, Direction::Read)) else {
+            problems.plan(
+                format!(
+                    "--storage: no cell of {place} read from storage: they failed, wrote, or were \
+                     served from the page cache"
+                ),
+                "run `stormlp gds` with --op randread on a path that reads with O_DIRECT",
+            );
+            return Err(problems);
+        };
+        let writes = Surface::through(points(cells, Direction::Write));
+        Ok(Self {
+            device: DeviceFigures {
+                read_bytes_per_second: surface.best_bytes_per_second(),
+                write_bytes_per_second: writes.map(|writes| writes.best_bytes_per_second()),
+                reads_per_second: None,
+                writes_per_second: None,
+                latency_seconds: surface.least_latency_seconds(),
+                queue_depth: None,
+            },
+            surface: Some(surface),
+            ..Self::of_bandwidth(0.0)
+        })
+    }
+}
+
+/// What cells that moved bytes in `direction` gave, those from the page cache left out.
+fn points(cells: &[CellReport], direction: Direction) -> impl Iterator<Item = SurfacePoint> + '_ {
+    let of_direction = move |cell: &&CellReport| cell.op.direction() == direction;
+    cells.iter().filter(of_direction).filter_map(move |cell| {
+        let measured = cell
+            .result()
+            .filter(|_| cell.requested_path != PathKind::Null)?;
+        let is_cached = measured.page_cache_share > Some(MOST_CACHED_SHARE);
+        let reads_cache = cell.requested_path.uses_page_cache() && direction == Direction::Read;
+        (!(is_cached && reads_cache)).then(|| SurfacePoint {
+            io_bytes: cell.io_size_bytes,
+            depth: cell.threads.saturating_mul(cell.queue_depth),
+            bytes_per_second: measured.throughput_bytes_per_second,
+            latency_seconds: measured.latency_us.mean * 1e-6,
+        })
+    })
+}

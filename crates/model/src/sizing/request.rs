@@ -1,0 +1,206 @@
+//! What is asked of a plan: a workload, storage, hosts, and how many accelerators.
+
+use super::scenario::Scenario;
+use super::storage::StorageModel;
+use crate::facts::HostFacts;
+use crate::path::PathKind;
+use crate::problem::Problems;
+use crate::training::client::ClientCost;
+use crate::training::datasize::{DataSize, SizeRequest, datasize};
+use crate::training::plan::TrainPlan;
+use crate::training::request::TrainRequest;
+use crate::training::resolve::imagined;
+use crate::training::workload::Workload;
+
+/// More accelerators than this are not searched for.
+pub const MAX_ACCELERATORS: u32 = 100_000;
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct SizingRequest {
+    /// The workload.
+    pub workload: Workload,
+    /// What changes it: batch, epochs, steps, profile. Accelerators and dataset are decided here.
+    pub train: TrainRequest,
+    /// This machine, as far as a plan of a run needs one.
+    pub host: HostFacts,
+    /// Accelerators that are asked about; `None` where only the most of them are wanted.
+    pub accelerators: Option<u32>,
+    /// Hosts, where they were given.
+    pub hosts: Option<u32>,
+    /// Accelerators that a host has room for, where that was given.
+    pub accelerators_per_host: Option<u32>,
+    /// Memory of one host in bytes, which the rules for datasets go by.
+    pub host_memory_bytes: u64,
+    /// CPUs of one host, which share the client's work.
+    pub host_cpus: u32,
+    /// What the client costs, where it costs anything.
+    pub client: Option<ClientCost>,
+    /// What the barrier of each step takes.
+    pub barrier_seconds: f64,
+    /// The path that reads take.
+    pub path: PathKind,
+    /// What they are read from.
+    pub storage: StorageModel,
+    /// Where its figures are from, in words.
+    pub storage_source: String,
+    /// A checkpoint: what it is of, and its bytes.
+    pub checkpoint: Option<(String, u64)>,
+    /// Seconds between failures of the whole job, on average.
+    pub mtbf_seconds: Option<f64>,
+}
+
+/// A run of so many accelerators, before it is simulated.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// The run.
+    pub plan: TrainPlan,
+    /// What it is run on.
+    pub scenario: Scenario,
+    /// The dataset that the rules ask for.
+    pub size: DataSize,
+    /// How much longer the whole run is than what is simulated of it.
+    pub stretch: f64,
+}
+
+/// The part of a run that is simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// At most so many steps of all accelerators together, in as many epochs as the run has.
+    Steps(u64),
+    /// All of it.
+    Whole,
+}
+
+/// An epoch that is simulated has so many steps at least.
+const FEWEST_STEPS: u64 = 50;
+
+impl SizingRequest {
+    /// Hosts that so many accelerators are on.
+    pub fn hosts_of(&self, accelerators: u32) -> u32 {
+        match (self.hosts, self.accelerators_per_host) {
+            (Some(hosts), _) => hosts,
+            (None, Some(of_one)) => accelerators.div_ceil(of_one.max(1)).max(1),
+            (None, None) => 1,
+        }
+    }
+
+    /// Accelerators that the hosts have room for, at most.
+    pub fn most_accelerators(&self) -> u32 {
+        let room = self.hosts.zip(self.accelerators_per_host);
+        let room = room.map(|(hosts, of_one)| hosts.saturating_mul(of_one));
+        room.unwrap_or(MAX_ACCELERATORS).min(MAX_ACCELERATORS)
+    }
+
+    /// A run of so many accelerators on `hosts` and `storage`.
+    ///
+    /// # Errors
+    /// When workload and options make no plan.
+    pub fn case(
+        &self,
+        accelerators: u32,
+        hosts: u32,
+        storage: &StorageModel,
+        extent: Extent,
+    ) -> Result<Case, Problems> {
+        let size = self.size(accelerators, hosts)?;
+        let whole = self.plan(accelerators, hosts, size.files, self.train.steps)?;
+        let scenario = Scenario {
+            hosts,
+            barrier_seconds: self.barrier_seconds,
+            sample_stdev_bytes: self.workload.dataset.record_length_bytes_stdev,
+            direct: self.path.wants_direct(),
+            storage: storage.clone(),
+        };
+        let in_all = u64::from(accelerators) * whole.steps_per_epoch * u64::from(whole.epochs);
+        let room = match extent {
+            Extent::Steps(room) if room < in_all => room,
+            Extent::Steps(_) | Extent::Whole => {
+                return Ok(Case {
+                    plan: whole,
+                    scenario,
+                    size,
+                    stretch: 1.0,
+                });
+            }
+        };
+        self.part(&whole, scenario, size, room)
+    }
+
+    /// A part of the run: fewer epochs, since all of them are alike once a page cache is warm, and
+    /// fewer steps of each, over as much less data.
+    fn part(
+        &self,
+        whole: &TrainPlan,
+        mut scenario: Scenario,
+        size: DataSize,
+        room: u64,
+    ) -> Result<Case, Problems> {
+        let epochs = match scenario.storage.cache_bytes {
+            Some(_) => whole.epochs,
+            None => 1,
+        };
+        let each = room / u64::from(whole.accelerators) / u64::from(epochs);
+        let steps = each.clamp(
+            FEWEST_STEPS.min(whole.steps_per_epoch),
+            whole.steps_per_epoch,
+        );
+        let share = steps as f64 / whole.steps_per_epoch as f64;
+        // Files for one step more: loaders that deal whole files lose some.
+        let files = (size.files as f64 * (steps + 1) as f64 / whole.steps_per_epoch as f64).ceil();
+        let files = (files as u64)
+            .next_multiple_of(u64::from(whole.accelerators))
+            .clamp(1, size.files.max(1));
+        let mut plan = self
+            .plan(whole.accelerators, scenario.hosts, files, Some(steps))
+            // Where so few files make no such epoch, all of them do.
+            .or_else(|_| self.plan(whole.accelerators, scenario.hosts, size.files, Some(steps)))?;
+        plan.epochs = epochs;
+        let of_data = plan.data.files as f64 / size.files.max(1) as f64;
+        let cache = scenario.storage.cache_bytes;
+        scenario.storage.cache_bytes = cache.map(|bytes| (bytes as f64 * of_data).ceil() as u64);
+        Ok(Case {
+            stretch: f64::from(whole.epochs) / f64::from(epochs) / share,
+            plan,
+            scenario,
+            size,
+        })
+    }
+
+    /// The dataset that the rules ask for.
+    fn size(&self, accelerators: u32, hosts: u32) -> Result<DataSize, Problems> {
+        let profile = self.train.profile.unwrap_or(self.workload.edition);
+        let usual = SizeRequest::of(&self.workload, profile, u64::from(accelerators));
+        let batch_size = self.train.batch_size.map_or(usual.batch_size, u64::from);
+        let request = SizeRequest {
+            hosts: u64::from(hosts),
+            host_memory_bytes: self.host_memory_bytes,
+            batch_size,
+            ..usual
+        };
+        datasize(&request).map_err(|error| {
+            let mut problems = Problems::default();
+            problems.plan(error.to_string(), "");
+            problems
+        })
+    }
+
+    fn plan(
+        &self,
+        accelerators: u32,
+        hosts: u32,
+        files: u64,
+        steps: Option<u64>,
+    ) -> Result<TrainPlan, Problems> {
+        let request = TrainRequest {
+            accelerators: Some(accelerators),
+            files: Some(files),
+            steps,
+            ..self.train.clone()
+        };
+        let mut plan = imagined(&self.workload, &request, &self.host, self.path)?;
+        let cpus = self.host_cpus.saturating_mul(hosts);
+        plan.client = self.client.map(|client| client.on(cpus));
+        Ok(plan)
+    }
+}

@@ -1,0 +1,284 @@
+//! What a plan answers, for people and as rows for programs. All of it is foretold, and says so.
+
+mod charts;
+mod presets;
+
+use stormlp_model::sizing::checkpoint::AFFORDABLE_PERCENT;
+use stormlp_model::sizing::{AtCount, AtDevices, CheckpointTimes, LimitedBy, SizingAnswer};
+use stormlp_model::training::datasize::{Binding, MEMORY_MULTIPLE, MIN_STEPS};
+use stormlp_model::units::{ByteSize, counted, format_duration};
+
+use crate::document::{Cell, Column, Document, Facts, Quantity, Table};
+use crate::html::Sheet;
+use crate::records::Records;
+
+pub use presets::presets;
+
+/// Columns of the records, and where their values are: in a row, or in the answer.
+const RECORDS: [(&str, &str); 9] = [
+    ("workload", "workload"),
+    ("accelerator", "accelerator"),
+    ("storage", "storage"),
+    ("accelerators", "/accelerators"),
+    ("au_percent", "/au_percent"),
+    ("samples_per_second", "/samples_per_second"),
+    ("mib_per_second", "/mib_per_second"),
+    ("limited_by", "/limited_by"),
+    ("meets", "/meets"),
+];
+
+/// The columns of the records of an answer.
+pub fn record_columns() -> Vec<&'static str> {
+    RECORDS.iter().map(|(name, _)| *name).collect()
+}
+
+/// The answer for people.
+pub fn document(answer: &SizingAnswer) -> Document {
+    let mut document = Document::new(headline(answer));
+    document.facts = facts(answer);
+    let threshold = percent(answer.threshold_percent);
+    document
+        .section(
+            &format!("Over accelerators, {threshold} to reach"),
+            Some(over_accelerators(answer)),
+        )
+        .lines
+        .push("foretold by simulation, not measured".to_string());
+    if !answer.over_devices.is_empty() {
+        document.section("Over drives", Some(over_devices(answer)));
+    }
+    if let Some(checkpoint) = &answer.checkpoint {
+        document.section("Checkpoints", None).facts = of_checkpoint(checkpoint);
+    }
+    let section = document.section("What this takes for granted", None);
+    section.lines = answer
+        .assumptions
+        .iter()
+        .map(|one| format!("- {one}"))
+        .collect();
+    document
+        .section("How far off it may be", None)
+        .lines
+        .push(answer.model_error.clone());
+    let rows = answer.over_accelerators.iter();
+    let rows = rows.map(|row| serde_json::to_value(row).unwrap_or_default());
+    document.records = Records::new(answer, rows, &RECORDS);
+    document
+}
+
+/// The answer as a part of a page.
+pub fn sheet(answer: &SizingAnswer) -> Sheet {
+    Sheet::of_answer(document(answer), charts::charts(answer))
+}
+
+fn headline(answer: &SizingAnswer) -> String {
+    let SizingAnswer {
+        accelerators,
+        accelerator,
+        workload,
+        largest_accelerators: largest,
+        ..
+    } = answer;
+    let au = percent(answer.au_percent);
+    let threshold = percent(answer.threshold_percent);
+    let most = match largest {
+        0 => "not even 1 reaches it".to_string(),
+        1 => "1 is the most that reaches it".to_string(),
+        largest => format!("{largest} are the most that reach it"),
+    };
+    let verdict = match (answer.asked, answer.meets_threshold) {
+        (true, true) => format!("AU {au}, which reaches {threshold}; {most}"),
+        (true, false) => format!("AU {au}, which misses {threshold}; {most}"),
+        (false, true) => format!("AU {au}, the most accelerators that reach {threshold}"),
+        (false, false) => format!("AU {au}, so not even 1 reaches {threshold}"),
+    };
+    format!("{workload} on {accelerators} {accelerator}: {verdict} (foretold, not measured)")
+}
+
+fn facts(answer: &SizingAnswer) -> Facts {
+    let mut facts = Facts::default();
+    let rate = Quantity::higher(answer.mib_per_second, "MiB/s").text();
+    let samples = Quantity::higher(answer.samples_per_second, "samples/s").text();
+    facts.add("throughput", format!("{rate} MiB/s, {samples} samples/s"));
+    facts.add("limited by", limits(answer));
+    facts.add("hosts", hosts(answer));
+    if answer.asked && answer.storage_model.surface.is_none() {
+        facts.add("needs", needs(answer));
+    }
+    facts.add(
+        "storage",
+        format!("{} ({})", answer.storage, answer.storage_source),
+    );
+    let busy = percent(answer.foretold.storage_busy_percent);
+    let cached = match answer.foretold.cached_percent {
+        cached if cached > 0.0 => format!("; {} of the bytes from the page cache", percent(cached)),
+        _ => String::new(),
+    };
+    facts.add("", format!("busy {busy} of the time{cached}"));
+    facts.add("dataset", dataset(answer));
+    facts.add(
+        "run",
+        format!("{} (simulated)", format_duration(answer.run_seconds)),
+    );
+    facts
+}
+
+/// What limits, and whether storage would have more to give.
+fn limits(answer: &SizingAnswer) -> String {
+    let now = match (answer.asked, answer.limited_by) {
+        (true, limit) => limit.to_string(),
+        (false, limit) => format!("{limit}, at one accelerator more"),
+    };
+    if answer.is_lower_bound && answer.largest_accelerators > 0 {
+        let what = match answer.search_limited_by {
+            LimitedBy::Client => "the hosts'",
+            LimitedBy::Barrier => "the barrier's",
+            LimitedBy::Memory => "memory's",
+            LimitedBy::Storage | LimitedBy::Nothing => "the search's",
+        };
+        return format!(
+            "{now}; storage could feed more: {what} limit comes first, so {} is a lower bound of what storage feeds",
+            answer.largest_accelerators
+        );
+    }
+    now
+}
+
+fn hosts(answer: &SizingAnswer) -> String {
+    let each = answer.accelerators.div_ceil(answer.hosts.max(1));
+    format!(
+        "{}, {} each at most",
+        answer.hosts,
+        counted(u64::from(each), "accelerator")
+    )
+}
+
+fn needs(answer: &SizingAnswer) -> String {
+    match (answer.needed_hosts, answer.needed_devices) {
+        (Some(hosts), Some(devices)) => format!(
+            "{} like this on {} for {} at {}",
+            counted(u64::from(devices), "drive"),
+            counted(u64::from(hosts), "host"),
+            counted(u64::from(answer.accelerators), "accelerator"),
+            percent(answer.threshold_percent)
+        ),
+        _ => format!(
+            "no number of drives brings {} to {}: something else limits",
+            counted(u64::from(answer.accelerators), "accelerator"),
+            percent(answer.threshold_percent)
+        ),
+    }
+}
+
+fn dataset(answer: &SizingAnswer) -> String {
+    let size = &answer.dataset;
+    let because = match size.binding {
+        Binding::Memory => format!(
+            "{MEMORY_MULTIPLE} times {} of memory in {}",
+            ByteSize(answer.host_memory_bytes),
+            counted(u64::from(answer.hosts), "host")
+        ),
+        Binding::Steps => format!("{MIN_STEPS} steps an epoch"),
+    };
+    format!(
+        "{}, {} by the rules ({because}), {} an epoch",
+        counted(size.files, "file"),
+        ByteSize(size.bytes),
+        counted(size.steps_per_epoch, "step")
+    )
+}
+
+fn over_accelerators(answer: &SizingAnswer) -> Table {
+    let mut table = Table::new([
+        Column::numbers("accelerators", 0),
+        Column::numbers("AU %", 0),
+        Column::words("reached", 0),
+        Column::numbers("samples/s", 1),
+        Column::numbers("MiB/s", 0),
+        Column::words("limited by", 0),
+    ]);
+    for at in &answer.over_accelerators {
+        table.row(at.accelerators.to_string(), row(at));
+    }
+    table
+}
+
+fn row(at: &AtCount) -> Vec<Cell> {
+    vec![
+        at.accelerators.to_string().into(),
+        Quantity::higher(at.au_percent, "%").into(),
+        if at.meets { "yes" } else { "no" }.into(),
+        Quantity::higher(at.samples_per_second, "samples/s").into(),
+        Quantity::higher(at.mib_per_second, "MiB/s").into(),
+        at.limited_by.to_string().into(),
+    ]
+}
+
+fn over_devices(answer: &SizingAnswer) -> Table {
+    let mut table = Table::new([
+        Column::numbers("drives", 0),
+        Column::numbers("most accelerators", 0),
+        Column::numbers("MiB/s", 0),
+        Column::words("limited by, at one more", 0),
+    ]);
+    for at in &answer.over_devices {
+        table.row(at.devices.to_string(), of_devices(at));
+    }
+    table
+}
+
+fn of_devices(at: &AtDevices) -> Vec<Cell> {
+    vec![
+        at.devices.to_string().into(),
+        at.largest_accelerators.to_string().into(),
+        Quantity::higher(at.mib_per_second, "MiB/s").into(),
+        at.limited_by.to_string().into(),
+    ]
+}
+
+fn of_checkpoint(checkpoint: &CheckpointTimes) -> Facts {
+    let mut facts = Facts::default();
+    let size = ByteSize(checkpoint.bytes);
+    facts.add("of", format!("{}, {size}", checkpoint.what));
+    let Some(save) = checkpoint.save_seconds else {
+        facts.add("save", "unknown: the storage's figures say no write=");
+        facts.add("restore", format_duration(checkpoint.restore_seconds));
+        return facts;
+    };
+    facts.add("save", format_duration(save));
+    facts.add("restore", format_duration(checkpoint.restore_seconds));
+    if let Some(interval) = checkpoint.affordable_interval_seconds {
+        facts.add(
+            "affordable",
+            format!(
+                "one after every {} of training costs {} of the time",
+                format_duration(interval),
+                percent(AFFORDABLE_PERCENT)
+            ),
+        );
+    }
+    match &checkpoint.optimum {
+        None => facts.add("optimum", "give --mtbf, the time between failures of the job"),
+        Some(optimum) => facts.add(
+            "optimum",
+            format!(
+                "one after every {} (Daly; Young {}) with a failure every {}: training then has {} of \
+                 the time",
+                format_duration(optimum.daly_interval_seconds),
+                format_duration(optimum.young_interval_seconds),
+                format_duration(optimum.mtbf_seconds),
+                percent(optimum.useful_percent)
+            ),
+        ),
+    }
+    facts
+}
+
+fn percent(value: f64) -> String {
+    let text = format!("{value:.1}");
+    format!("{} %", text.trim_end_matches(".0"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

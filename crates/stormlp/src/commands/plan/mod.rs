@@ -1,0 +1,97 @@
+//! `stormlp plan`: how many accelerators some storage feeds, foretold by simulation.
+
+mod args;
+mod storage;
+
+use stormlp_emulator::sizing::{self, SizingError};
+use stormlp_emulator::training::SimulateError;
+use stormlp_model::sizing::presets::{self, Preset};
+use stormlp_model::sizing::{SizingAnswer, SizingRequest};
+use stormlp_report::sizing::{document, record_columns, sheet};
+
+use super::deliver::{Answer, AnswerArgs};
+use super::workloads;
+use crate::exit::Failure;
+use crate::output;
+use crate::session::Session;
+
+/// Arguments of `stormlp plan`.
+#[derive(Debug, clap::Args)]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "\
+Examples:
+  stormlp plan unet3d --accelerator h100 --storage read=14.5GB/s,latency=80us --host-memory 1006GiB
+      how many H100s one such drive feeds, what limits more of them, and what 2, 4, 8 drives feed
+  stormlp plan resnet50 -n 4096 --storage solidigm-d5-p5336,link=25GB/s --accelerators-per-host 8
+      the AU of 4096 accelerators, and how many drives and hosts they need
+  stormlp plan unet3d --storage stormlp-results/gds-matrix-20261121-101502 --checkpoint llama3-70b
+                      --mtbf 12h --export plan.html
+      storage as `stormlp gds` measured it; how often to save a checkpoint; a page with charts
+
+Storage: [Nx:]read=14.5GB/s,write=10GB/s,iops=2.8M,latency=80us,queue=1024, all of one drive, N of
+them striped by stripe=512K; link=25GB/s,round-trip=50us, cache=200GiB and readahead=128K of each
+host; or the name of a drive (--list-storage), with figures behind it or none; or a saved report of
+`stormlp gds`. Nothing is run or measured: every answer is foretold and names its assumptions. The
+exit code is 0 whatever AU is; docs/sizing.md says more."
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    workload: args::WorkloadArgs,
+
+    #[command(flatten)]
+    hosts: args::HostArgs,
+
+    #[command(flatten)]
+    checkpoint: args::CheckpointArgs,
+
+    /// List the drives that --storage knows by name, with the sources of their figures
+    #[arg(long)]
+    list_storage: bool,
+
+    #[command(flatten)]
+    answer: AnswerArgs,
+}
+
+/// Answers how many accelerators the storage feeds.
+///
+/// # Errors
+/// With exit code 3 when workload, storage or options make no plan, 4 when a file cannot be read.
+pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+    let Args {
+        workload,
+        hosts,
+        checkpoint,
+        list_storage,
+        answer,
+    } = args;
+    if list_storage {
+        return list();
+    }
+    let answer = answer.open(&record_columns())?;
+    let request = args::request(&workload, &hosts, &checkpoint)?;
+    workloads::tell_edition(&request.workload, request.train.profile, session);
+    show(&answer, &foretold(&request, session)?)
+}
+
+fn show(answer: &Answer, found: &SizingAnswer) -> Result<(), Failure> {
+    answer.write_with(found, &document(found), || sheet(found))
+}
+
+fn foretold(request: &SizingRequest, session: &Session) -> Result<SizingAnswer, Failure> {
+    sizing::answer(request, &session.stop).map_err(|error| match error {
+        SizingError::Problems(problems) => problems.into(),
+        SizingError::Simulation(SimulateError::Stopped) => {
+            Failure::stopped("stopped by the user; nothing was measured, so nothing is lost")
+        }
+        SizingError::Simulation(error) => Failure::no_plan(error)
+            .with_help("give other --steps, or leave the options out that cut the run short"),
+    })
+}
+
+fn list() -> Result<(), Failure> {
+    let found: Vec<Preset> = presets::names()
+        .map(presets::find)
+        .collect::<Result<_, _>>()?;
+    output::show(&stormlp_report::sizing::presets(&found))
+}
