@@ -53,10 +53,7 @@ pub(super) fn of(plan: &TrainPlan, scenario: &Scenario, calls: &Calls) -> Vec<St
              it has takes no time",
             ByteSize(bytes)
         )),
-        None => told.push("nothing is served from memory".to_string()),
-    }
-    if plan.client.is_none() {
-        told.push("the host's own work takes no time".to_string());
+        None => {}
     }
     if plan.checkpoint.is_some() && storage.write_bytes_per_second().is_none() {
         told.push("checkpoints take no time: no write bandwidth is given".to_string());
