@@ -32,7 +32,7 @@ pub(super) fn ended(report: &TrainReport, path: Option<&Path>) -> Result<(), Fai
         )),
         Ending::Complete if report.results.meets_threshold => Ok(()),
         Ending::Complete => Err(Failure::missed_target(format!(
-            "AU {:.1} % is below the {:.1} % that {} asks for",
+            "AU {:.2} % is below the {:.1} % that {} asks for",
             report.results.mean.au_percent.profile,
             report.results.threshold_percent,
             report.results.workload
