@@ -1,3 +1,5 @@
+//! Figures of storage as they are typed, and what is wrong with them.
+
 use proptest::prelude::*;
 
 use super::*;
