@@ -18,6 +18,7 @@ pub mod dataset;
 pub mod event;
 pub mod evidence;
 pub mod facts;
+pub mod group;
 pub mod histogram;
 pub mod impairment;
 pub mod location;

@@ -14,6 +14,7 @@ use crate::commands::{
     report, submission, train, workloads,
 };
 use crate::exit::Failure;
+use crate::hosts::{GroupArgs, Needs};
 
 /// Can this storage keep these accelerators fed, by which path, and at what cost to the host?
 #[derive(Debug, Parser)]
@@ -30,6 +31,9 @@ pub(crate) struct Cli {
     /// Make an operation of storage fail, as in read:17:EIO; once for each.
     #[arg(long, global = true, hide = true)]
     pub(crate) inject_fault: Vec<Fault>,
+
+    #[command(flatten)]
+    pub(crate) group: GroupArgs,
 
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -125,6 +129,27 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// What the command makes of other processes that were started with this one.
+    pub(crate) fn needs(&self) -> Needs {
+        match self {
+            Self::Doctor(args) => args.needs(),
+            Self::Train(_) => Needs::OneProcess("train"),
+            Self::Gds(_) => Needs::OneProcess("gds"),
+            Self::Gdsio(_) => Needs::OneProcess("gdsio"),
+            Self::Checkpoint(_) => Needs::OneProcess("checkpoint"),
+            Self::Datagen(_) => Needs::OneProcess("datagen"),
+            Self::Submission(_) => Needs::OneProcess("submission"),
+            Self::Clean(_) => Needs::OneProcess("clean"),
+            Self::Plan(_)
+            | Self::Datasize(_)
+            | Self::Workloads(_)
+            | Self::Report(_)
+            | Self::Compare(_)
+            | Self::Completions(_)
+            | Self::Man(_) => Needs::Nobody,
+        }
+    }
+
     /// Whether a signal lets the command end with what it has; the others have nothing to keep.
     pub(crate) fn keeps_what_it_has(&self) -> bool {
         match self {

@@ -43,6 +43,8 @@ pub(crate) struct Failure {
     pub(crate) error: anyhow::Error,
     /// What the user can do now: usually the command that mends it.
     pub(crate) help: Option<String>,
+    /// Whether every process of the run fails alike, so that one of them tells it.
+    pub(crate) of_all: bool,
 }
 
 impl Failure {
@@ -52,6 +54,7 @@ impl Failure {
             code,
             error: error.into(),
             help: None,
+            of_all: false,
         }
     }
 
@@ -111,6 +114,12 @@ impl Failure {
     /// Adds what the user can do now.
     pub(crate) fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
+        self
+    }
+
+    /// Says that every process of the run fails alike.
+    pub(crate) fn of_all(mut self) -> Self {
+        self.of_all = true;
         self
     }
 
@@ -181,6 +190,7 @@ impl From<Problems> for Failure {
             code,
             help: problems.help().map(ToString::to_string),
             error: problems.into(),
+            of_all: false,
         }
     }
 }

@@ -10,6 +10,7 @@ mod cli;
 mod commands;
 mod exit;
 mod fio;
+mod hosts;
 mod output;
 mod progress;
 mod session;
@@ -19,6 +20,7 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::PanicHookInfo;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 
 use stormlp_model::printable::printable;
@@ -80,10 +82,21 @@ fn main() -> ExitCode {
     let outcome = cli
         .check()
         .and_then(|()| signals::arm(cli.command.keeps_what_it_has()))
-        .map(|stop| Session::new(stop, cli.quiet, cli.throttle, &cli.inject_fault))
-        .and_then(|session| commands::run(cli.command, &session));
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
-    }
+        .and_then(|stop| {
+            let group = hosts::join(&cli.group, cli.command.needs())?;
+            Ok((stop, group))
+        });
+    let (stop, group) = match outcome {
+        Ok(armed) => armed,
+        Err(failure) => return failure.report(),
+    };
+    let session = Session::new(
+        stop,
+        cli.quiet,
+        cli.throttle,
+        &cli.inject_fault,
+        Arc::new(group),
+    );
+    let outcome = commands::run(cli.command, &session);
+    hosts::part(&session.group, outcome)
 }

@@ -3,6 +3,7 @@
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
+use std::sync::OnceLock;
 
 use anyhow::Context;
 use clap::ValueEnum;
@@ -89,9 +90,20 @@ pub(crate) fn say(message: impl Display) {
     say_page(&printable(message.trim_end_matches('\n')));
 }
 
+/// Which of several hosts speaks.
+static HOST: OnceLock<String> = OnceLock::new();
+
+/// Begins every message with the name of this host: others print into the same terminal.
+pub(crate) fn speak_for(host: &str) {
+    let _ = HOST.set(printable(host).into_owned());
+}
+
 /// Prints several lines on stderr, in which what came from elsewhere is printable already.
 pub(crate) fn say_page(page: &str) {
     let mut text = printable_lines(page.trim_end_matches('\n')).into_owned();
+    if let Some(host) = HOST.get() {
+        text = format!("{host}: {text}");
+    }
     text.push('\n');
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use chrono::{DateTime, SecondsFormat, Utc};
+use stormlp_group::Group;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::impairment::{Fault, Throttle};
 use stormlp_model::shell::shell_word;
@@ -33,6 +34,8 @@ pub(crate) struct Session {
     pub(crate) storage: Arc<dyn Storage>,
     /// The same without injected faults, which are the run's: for what is tried before it.
     pub(crate) trial_storage: Arc<dyn Storage>,
+    /// The processes of this run, on this host and on others.
+    pub(crate) group: Arc<Group>,
     started_at: DateTime<Utc>,
 }
 
@@ -43,12 +46,15 @@ impl Session {
         quiet: bool,
         throttle: Option<Throttle>,
         faults: &[Fault],
+        group: Arc<Group>,
     ) -> Self {
         Self {
             stop,
-            quiet,
+            // One process speaks for all.
+            quiet: quiet || !group.leads(),
             storage: storage::impaired(throttle, faults),
             trial_storage: storage::impaired(throttle, &[]),
+            group,
             started_at: Utc::now(),
         }
     }

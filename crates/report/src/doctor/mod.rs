@@ -4,6 +4,7 @@
 //! on the same line, so that nothing has to be guessed from what is missing.
 
 mod gpu;
+mod group;
 mod storage;
 
 use stormlp_model::facts::Availability;
@@ -12,6 +13,8 @@ use stormlp_model::path::PathKind;
 use stormlp_model::units::ByteSize;
 
 use crate::document::{Document, Facts, Section};
+
+pub use group::{launch, section as group};
 
 /// Everything the doctor knows.
 pub fn document(machine: &Machine) -> Document {

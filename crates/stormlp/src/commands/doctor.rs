@@ -5,11 +5,15 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
+use serde::Serialize;
+use stormlp_model::group::GroupView;
+use stormlp_model::machine::Machine;
 use stormlp_report::doctor;
 use stormlp_transfer::probe;
 
 use crate::exit::Failure;
-use crate::output::Format;
+use crate::hosts::{self, Needs};
+use crate::output::{self, Format};
 use crate::session::Session;
 
 /// Arguments of `stormlp doctor`.
@@ -19,7 +23,10 @@ Examples:
   stormlp doctor                              this machine and the current folder
   stormlp doctor /mnt/nvme                    the storage behind another folder
   stormlp doctor /dev/nvme0n1                 a block device itself; a file goes as well
-  stormlp doctor /mnt/nvme --format json      for scripts; unknown values carry their reason")]
+  stormlp doctor /mnt/nvme --format json      for scripts; unknown values carry their reason
+  mpirun -n 2 --map-by ppr:1:node --host h1,h2 stormlp doctor
+                                              whether hosts find each other, and what a barrier costs
+  stormlp doctor --launch h1,h2               what to type for each launcher")]
 pub(crate) struct Args {
     /// Folder, file or block device whose storage is described.
     #[arg(value_name = "PATH", default_value = ".")]
@@ -28,15 +35,59 @@ pub(crate) struct Args {
     /// How to print it.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+
+    /// Print what each launcher wants to be told to start one process on each of these hosts, and
+    /// stop
+    #[arg(long, value_name = "HOST,...", value_delimiter = ',', conflicts_with_all = ["directory", "format"])]
+    launch: Vec<String>,
+}
+
+impl Args {
+    /// Only a look at this machine is one that others have a part in.
+    pub(crate) fn needs(&self) -> Needs {
+        match self.launch.is_empty() {
+            true => Needs::Group,
+            false => Needs::Nobody,
+        }
+    }
+}
+
+/// The machine, and the processes that were started together.
+#[derive(Serialize)]
+struct Told {
+    #[serde(flatten)]
+    machine: Machine,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<GroupView>,
 }
 
 /// Looks at the machine and prints what it found. What is missing there is a finding; only a place
 /// that is not there, or no storage, is a failure.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+    if !args.launch.is_empty() {
+        return output::show(&doctor::launch(&args.launch));
+    }
     check(&args.directory)?;
     let patience = session.patience();
     let machine = probe::machine(&session.executable()?, &args.directory, &patience);
-    args.format.print(&machine, doctor::document)
+    let group = match session.group.is_alone() {
+        true => None,
+        false => Some(GroupView {
+            members: hosts::introduce(&session.group, &machine.host)?,
+            facts: hosts::facts(&session.group)?,
+        }),
+    };
+    if !session.group.leads() {
+        return Ok(());
+    }
+    let told = Told { machine, group };
+    args.format.print(&told, |told| {
+        let mut document = doctor::document(&told.machine);
+        if let Some(group) = &told.group {
+            doctor::group(group, &mut document);
+        }
+        document
+    })
 }
 
 /// Whether there is storage to look at.

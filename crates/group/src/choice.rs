@@ -1,0 +1,254 @@
+//! Which library processes find each other by.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::engine::{Engine, Patience};
+use crate::environment::{Environment, Launch, Launcher};
+use crate::error::GroupError;
+use crate::group::Group;
+use crate::mpi::Mpi;
+use crate::pmi1::Pmi1;
+use crate::pmix::Pmix;
+
+/// What `--group` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Choice {
+    /// Whatever the launcher brings along.
+    #[default]
+    Auto,
+    /// Nothing: every process is a run of its own.
+    None,
+    /// An MPI library.
+    Mpi,
+    /// PMIx.
+    Pmix,
+    /// The wire protocol PMI-1.
+    Pmi1,
+}
+
+impl Choice {
+    /// All of them, as they are typed.
+    pub const NAMES: [(&'static str, Self); 5] = [
+        ("auto", Self::Auto),
+        ("none", Self::None),
+        ("mpi", Self::Mpi),
+        ("pmix", Self::Pmix),
+        ("pmi1", Self::Pmi1),
+    ];
+
+    fn name(self) -> &'static str {
+        let named = Self::NAMES.iter().find(|(_, choice)| *choice == self);
+        named.map_or("auto", |(name, _)| name)
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::NAMES.iter().find(|(name, _)| *name == text);
+        found
+            .map(|(_, choice)| *choice)
+            .ok_or_else(|| format!("`{text}` is none of auto, none, mpi, pmix, pmi1"))
+    }
+}
+
+/// Finds the other processes, which may keep this one waiting for as long as `patience` says.
+///
+/// # Errors
+/// When a launcher started several processes that cannot find each other.
+pub fn join(
+    choice: Choice,
+    environment: &Environment,
+    patience: Patience,
+) -> Result<Group, GroupError> {
+    let candidates = candidates(choice, environment);
+    let nobody_else = candidates.is_empty() && environment.size() == Some(1);
+    if choice == Choice::None || nobody_else {
+        return Ok(Group::alone());
+    }
+    let mut tried = Vec::new();
+    for candidate in candidates {
+        match open(candidate, environment, patience) {
+            Ok(engine) => return checked(engine, candidate, environment),
+            Err(why) => tried.push(format!("{candidate}: {why}")),
+        }
+    }
+    if choice != Choice::Auto {
+        return Err(GroupError::Unusable {
+            asked: choice.name(),
+            why: tried.join("; "),
+        });
+    }
+    if tried.is_empty() {
+        tried.push("it says nothing of PMIx or PMI, and there is no MPI of its own".to_string());
+    }
+    Err(GroupError::NotFound {
+        launch: in_words(environment.launch),
+        tried,
+    })
+}
+
+/// What to try, the best first; nothing where this process is alone.
+fn candidates(choice: Choice, environment: &Environment) -> Vec<Choice> {
+    match choice {
+        Choice::None => return Vec::new(),
+        Choice::Mpi | Choice::Pmix | Choice::Pmi1 => return vec![choice],
+        Choice::Auto => {}
+    }
+    let Some(launch) = environment.launch.filter(|launch| launch.size != Some(1)) else {
+        return Vec::new();
+    };
+    let mut candidates = Vec::new();
+    if environment.has_pmix {
+        candidates.push(Choice::Pmix);
+    }
+    let brings_mpi = match launch.by {
+        Launcher::OpenMpi | Launcher::Hydra | Launcher::Mvapich | Launcher::Pals => true,
+        // They start programs of every MPI, and do not say of which.
+        Launcher::Slurm | Launcher::Flux | Launcher::Jsrun | Launcher::Pmix => false,
+    };
+    if brings_mpi {
+        candidates.push(Choice::Mpi);
+    }
+    if environment.pmi_fd.is_some() {
+        candidates.push(Choice::Pmi1);
+    }
+    candidates
+}
+
+fn open(
+    candidate: Choice,
+    environment: &Environment,
+    patience: Patience,
+) -> Result<Engine, String> {
+    match candidate {
+        Choice::Mpi => {
+            let by = environment.launch.map(|launch| launch.by);
+            let library = crate::mpi::find(by == Some(Launcher::OpenMpi))?;
+            Engine::start(patience, move || Mpi::init(library))
+        }
+        Choice::Pmix => {
+            let library = crate::pmix::find()?;
+            Engine::start(patience, move || Pmix::init(library))
+        }
+        Choice::Pmi1 => {
+            let fd = environment.pmi_fd.ok_or("PMI_FD is not set")?;
+            Engine::start(patience, move || Pmi1::init(fd))
+        }
+        Choice::Auto | Choice::None => Err("nothing is opened for it".to_string()),
+    }
+}
+
+/// Refuses a library that sees other processes than were started.
+fn checked(
+    engine: Engine,
+    backend: Choice,
+    environment: &Environment,
+) -> Result<Group, GroupError> {
+    let seen = engine.seen();
+    let fits = match environment.launch.map(|launch| launch.size) {
+        Some(Some(started)) => started == seen.size,
+        // Where the launcher does not say, at least it meant more than one process to meet here.
+        Some(None) | None => true,
+    };
+    if !fits {
+        return Err(GroupError::Contradiction {
+            launch: in_words(environment.launch),
+            library: seen.library.clone(),
+            seen: match seen.size {
+                1 => "only this one".to_string(),
+                size => size.to_string(),
+            },
+        });
+    }
+    Ok(Group::of(engine, backend.name()))
+}
+
+fn in_words(launch: Option<Launch>) -> String {
+    launch.map_or_else(
+        || "nothing says who started this process".to_string(),
+        |launch| launch.in_words(),
+    )
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const SECOND: Patience = Patience {
+        step: Duration::from_secs(1),
+        edge: Duration::from_secs(1),
+    };
+
+    fn environment(by: Launcher, size: Option<u32>) -> Environment {
+        Environment {
+            launch: Some(Launch { by, size }),
+            ..Environment::default()
+        }
+    }
+
+    #[test]
+    fn nobody_else_is_no_group() {
+        let nobody = Environment::default();
+        assert!(join(Choice::Auto, &nobody, SECOND).unwrap().is_alone());
+        let one = environment(Launcher::OpenMpi, Some(1));
+        assert!(join(Choice::Auto, &one, SECOND).unwrap().is_alone());
+    }
+
+    #[test]
+    fn processes_that_cannot_meet_are_an_error() {
+        let started = environment(Launcher::Slurm, Some(4));
+        let error = join(Choice::Auto, &started, SECOND).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("srun started 4 processes"), "{text}");
+        assert!(error.remedy().contains("--mpi=pmix"));
+    }
+
+    #[test]
+    fn processes_on_their_own_are_so_on_purpose() {
+        let started = environment(Launcher::Slurm, Some(4));
+        let group = join(Choice::None, &started, SECOND).unwrap();
+        assert!(group.is_alone());
+    }
+
+    #[test]
+    fn what_does_not_spin_comes_first() {
+        let open_mpi = Environment {
+            has_pmix: true,
+            ..environment(Launcher::OpenMpi, Some(2))
+        };
+        assert_eq!(
+            candidates(Choice::Auto, &open_mpi),
+            [Choice::Pmix, Choice::Mpi]
+        );
+        let hydra = Environment {
+            pmi_fd: Some(7),
+            ..environment(Launcher::Hydra, Some(2))
+        };
+        assert_eq!(
+            candidates(Choice::Auto, &hydra),
+            [Choice::Mpi, Choice::Pmi1]
+        );
+        assert_eq!(candidates(Choice::Pmix, &hydra), [Choice::Pmix]);
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_shown() {
+        for (name, choice) in Choice::NAMES {
+            assert_eq!(name.parse(), Ok(choice));
+            assert_eq!(choice.to_string(), name);
+        }
+        assert!("ssh".parse::<Choice>().is_err());
+    }
+}

@@ -1,0 +1,167 @@
+//! What launchers tell the processes that they start, in their environment.
+
+/// What the environment says of a launcher.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Environment {
+    /// Who started this process together with others; `None` where nobody did.
+    pub launch: Option<Launch>,
+    /// Whether a PMIx server is named.
+    pub has_pmix: bool,
+    /// The descriptor of a PMI-1 connection.
+    pub pmi_fd: Option<i32>,
+}
+
+/// A launcher and what it started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Launch {
+    /// The launcher.
+    pub by: Launcher,
+    /// Processes in all, where the environment says it.
+    pub size: Option<u32>,
+}
+
+/// The launchers that are told apart, by the variables they set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Launcher {
+    /// Open MPI's `mpirun`.
+    OpenMpi,
+    /// Hydra: the `mpiexec` of MPICH and Intel MPI, and others that speak PMI-1.
+    Hydra,
+    /// MVAPICH's own.
+    Mvapich,
+    /// Slurm's `srun`.
+    Slurm,
+    /// Cray's `mpiexec`.
+    Pals,
+    /// `flux run`.
+    Flux,
+    /// IBM's `jsrun`.
+    Jsrun,
+    /// A PMIx server of another kind.
+    Pmix,
+}
+
+/// The variables that hold the number of processes, the most telling first.
+const SIZES: [(Launcher, &str); 7] = [
+    (Launcher::OpenMpi, "OMPI_COMM_WORLD_SIZE"),
+    (Launcher::Mvapich, "MV2_COMM_WORLD_SIZE"),
+    // Of a step: a batch script has the job's number, and is started once.
+    (Launcher::Slurm, "SLURM_STEP_NUM_TASKS"),
+    (Launcher::Flux, "FLUX_JOB_SIZE"),
+    (Launcher::Pals, "PALS_SIZE"),
+    (Launcher::Jsrun, "JSM_NAMESPACE_SIZE"),
+    (Launcher::Hydra, "PMI_SIZE"),
+];
+
+impl Launcher {
+    /// What users type.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OpenMpi => "mpirun (Open MPI)",
+            Self::Hydra => "mpiexec (hydra)",
+            Self::Mvapich => "mpirun (MVAPICH)",
+            Self::Slurm => "srun",
+            Self::Pals => "mpiexec (PALS)",
+            Self::Flux => "flux",
+            Self::Jsrun => "jsrun",
+            Self::Pmix => "a launcher with PMIx",
+        }
+    }
+}
+
+impl Launch {
+    /// Who started how many, such as `mpirun (Open MPI) started 4 processes`.
+    pub fn in_words(&self) -> String {
+        let by = self.by.name();
+        match self.size {
+            Some(size) => format!("{by} started {size} processes"),
+            None => format!("{by} started this process"),
+        }
+    }
+}
+
+impl Environment {
+    /// That of this process.
+    pub fn of_process() -> Self {
+        Self::read(|name| std::env::var(name).ok())
+    }
+
+    /// That of variables.
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let variable = |name| variable(name).filter(|value| !value.is_empty());
+        let number = |name| variable(name)?.trim().parse::<u32>().ok();
+        let has_pmix = variable("PMIX_RANK").is_some() && variable("PMIX_NAMESPACE").is_some();
+        let pmi_fd = variable("PMI_FD").and_then(|fd| fd.trim().parse().ok());
+        let told = SIZES
+            .into_iter()
+            .find_map(|(by, name)| Some((by, number(name)?)));
+        let launch = match told {
+            Some((by, size)) => Some(Launch {
+                by,
+                size: Some(size),
+            }),
+            None if has_pmix => Some(Launch {
+                by: Launcher::Pmix,
+                size: None,
+            }),
+            None => None,
+        };
+        Self {
+            launch,
+            has_pmix,
+            pmi_fd,
+        }
+    }
+
+    /// Processes that were started together, where that is known; 1 where nobody launched this one.
+    pub fn size(&self) -> Option<u32> {
+        self.launch.map_or(Some(1), |launch| launch.size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Environment {
+        Environment::read(|name| {
+            let found = variables.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| (*value).to_string())
+        })
+    }
+
+    #[test]
+    fn a_process_that_nobody_launched_is_one() {
+        assert_eq!(read(&[]), Environment::default());
+        assert_eq!(read(&[]).size(), Some(1));
+        // A batch script knows the tasks of its job, and is one process.
+        assert_eq!(
+            read(&[("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")]).size(),
+            Some(1)
+        );
+        assert_eq!(read(&[("PMI_SIZE", "")]).size(), Some(1));
+    }
+
+    #[test]
+    fn launchers_are_known_by_their_variables() {
+        let by = |variables: &[(&str, &str)]| {
+            let launch = read(variables).launch;
+            launch.map(|launch| (launch.by, launch.size))
+        };
+        let ompi = [
+            ("OMPI_COMM_WORLD_SIZE", "4"),
+            ("PMIX_RANK", "1"),
+            ("PMIX_NAMESPACE", "17"),
+        ];
+        assert_eq!(by(&ompi), Some((Launcher::OpenMpi, Some(4))));
+        assert!(read(&ompi).has_pmix);
+        let hydra = [("PMI_SIZE", "2"), ("PMI_RANK", "0"), ("PMI_FD", "9")];
+        assert_eq!(by(&hydra), Some((Launcher::Hydra, Some(2))));
+        assert_eq!(read(&hydra).pmi_fd, Some(9));
+        let srun = [("SLURM_STEP_NUM_TASKS", "8"), ("PMI_SIZE", "8")];
+        assert_eq!(by(&srun), Some((Launcher::Slurm, Some(8))));
+        let other = [("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "x")];
+        assert_eq!(by(&other), Some((Launcher::Pmix, None)));
+        assert_eq!(read(&other).size(), None);
+    }
+}

@@ -1,0 +1,75 @@
+//! Why processes do not work together.
+
+use std::time::Duration;
+
+/// Why processes do not work together, or no longer do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GroupError {
+    /// A launcher started several processes, and nothing on this host lets them find each other.
+    #[error("{launch}, but they cannot find each other: {}", .tried.join("; "))]
+    NotFound {
+        /// Who started how many.
+        launch: String,
+        /// What was tried, and why it did not do.
+        tried: Vec<String>,
+    },
+    /// The library sees other processes than the launcher started.
+    #[error("{launch}, but {library} sees {seen}: it is not the library of this launcher")]
+    Contradiction {
+        /// Who started how many.
+        launch: String,
+        /// What was opened.
+        library: String,
+        /// What it sees, in words.
+        seen: String,
+    },
+    /// What was asked for with `--group` is not to be had.
+    #[error("--group {asked} cannot be used: {why}")]
+    Unusable {
+        /// What was asked for.
+        asked: &'static str,
+        /// Why not.
+        why: String,
+    },
+    /// The others did not come.
+    #[error("the other hosts did not answer for {} s, {during}", .waited.as_secs())]
+    Silent {
+        /// What was going on, such as `at a barrier`.
+        during: &'static str,
+        /// For how long.
+        waited: Duration,
+    },
+    /// The library failed.
+    #[error("the connection to the other hosts failed {during}: {why}")]
+    Lost {
+        /// What was going on.
+        during: &'static str,
+        /// What the library said.
+        why: String,
+    },
+}
+
+impl GroupError {
+    /// What the user can do now.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => {
+                "install the launcher's own library on every host (libmpi, or libpmix), or name it \
+                 with STORMLP_LIBMPI or STORMLP_LIBPMIX; under srun add --mpi=pmix or --mpi=pmi2; \
+                 --group none makes every process a run of its own"
+            }
+            Self::Contradiction { .. } => {
+                "start with the mpirun of that library, or name the launcher's own library with \
+                 STORMLP_LIBMPI; --group pmix or pmi1 need none"
+            }
+            Self::Unusable { .. } => {
+                "use --group auto, or see `stormlp doctor` under the launcher for what there is"
+            }
+            Self::Silent { .. } => {
+                "look whether stormlp still runs on every host, and whether its storage answers; \
+                 --barrier-timeout gives slow hosts more time"
+            }
+            Self::Lost { .. } => "look on the other hosts for the first error, and start again",
+        }
+    }
+}

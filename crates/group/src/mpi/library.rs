@@ -1,0 +1,151 @@
+//! Opens an MPI library and finds out which kind it is.
+//!
+//! Two constants differ between libraries, the communicator of all processes and the type of a
+//! byte, and with them what a handle is: an address in Open MPI and in the standard ABI of MPI 5, a
+//! number in MPICH and all that share its ABI.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use libloading::os::unix::{Library as Opened, RTLD_GLOBAL, RTLD_NOW};
+
+/// Names the library to use, and forbids all others.
+const LIBRARY_VARIABLE: &str = "STORMLP_LIBMPI";
+/// Open MPI 4 and 5.
+const OPEN_MPI: [&CStr; 2] = [c"libmpi.so.40", c"libmpi_abi.so.0"];
+/// MPICH as distributions name it, MPICH's own name (Intel MPI's too), MVAPICH's, the standard ABI.
+const MPICH: [&CStr; 4] = [
+    c"libmpich.so.12",
+    c"libmpi.so.12",
+    c"libmpi_abi.so.1",
+    c"libmpi_abi.so.0",
+];
+
+/// An opened library. It is never closed: it starts threads and exit handlers of its own.
+pub(crate) struct Library {
+    pub(super) path: String,
+    pub(super) flavour: Flavour,
+}
+
+/// What handles are.
+pub(super) enum Flavour {
+    Pointers(Table<*mut c_void>),
+    Integers(Table<c_int>),
+}
+
+// SAFETY: the addresses are of functions and of constants of a library that is never closed.
+unsafe impl Send for Library {}
+
+type Init = unsafe extern "C" fn(*mut c_int, *mut *mut *mut c_char) -> c_int;
+type GetInteger<H> = unsafe extern "C" fn(H, *mut c_int) -> c_int;
+type Barrier<H> = unsafe extern "C" fn(H, *mut H) -> c_int;
+type Gather<H> =
+    unsafe extern "C" fn(*const c_void, c_int, H, *mut c_void, c_int, H, H, *mut H) -> c_int;
+type Test<H> = unsafe extern "C" fn(*mut H, *mut c_int, *mut c_void) -> c_int;
+type SetErrhandler<H> = unsafe extern "C" fn(H, H) -> c_int;
+type Abort<H> = unsafe extern "C" fn(H, c_int) -> c_int;
+type Finalize = unsafe extern "C" fn() -> c_int;
+type Version = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
+
+/// The functions and constants in use.
+#[derive(Clone, Copy)]
+pub(super) struct Table<H> {
+    pub(super) init: Init,
+    pub(super) rank: GetInteger<H>,
+    pub(super) size: GetInteger<H>,
+    pub(super) barrier: Barrier<H>,
+    pub(super) gather: Gather<H>,
+    pub(super) test: Test<H>,
+    pub(super) set_errhandler: SetErrhandler<H>,
+    pub(super) abort: Abort<H>,
+    pub(super) finalize: Finalize,
+    pub(super) version: Version,
+    pub(super) world: H,
+    pub(super) byte: H,
+    pub(super) errors_return: H,
+}
+
+/// Opens the library that `STORMLP_LIBMPI` names, else the first that is there of those that the
+/// launcher's kind of library has.
+///
+/// # Errors
+/// Why none can be opened, or the one found cannot be used.
+pub(crate) fn find(open_mpi: bool) -> Result<Library, String> {
+    if let Some(path) = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()) {
+        // SAFETY: the user names an MPI library, whose initialisers are made to be run.
+        let opened = unsafe { Opened::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) };
+        let name = path.to_string_lossy().into_owned();
+        let opened = opened.map_err(|error| format!("{LIBRARY_VARIABLE}: {error}"))?;
+        return examine(opened, name);
+    }
+    let names: &[&CStr] = if open_mpi { &OPEN_MPI } else { &MPICH };
+    for name in names {
+        let text = name.to_string_lossy();
+        // Plug-ins of the library look for its symbols among those of everybody.
+        // SAFETY: these are names of MPI libraries, whose initialisers are made to be run.
+        if let Ok(opened) = unsafe { Opened::open(Some(&*text), RTLD_NOW | RTLD_GLOBAL) } {
+            return examine(opened, text.into_owned());
+        }
+    }
+    let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
+    Err(format!("none of {} can be opened", names.join(", ")))
+}
+
+fn examine(opened: Opened, path: String) -> Result<Library, String> {
+    let flavour = if path.contains("mpi_abi") {
+        // The standard ABI: small numbers in the place of addresses.
+        let constant = |value: usize| std::ptr::without_provenance_mut(value);
+        let constants = [constant(0x101), constant(0x247), constant(0x142)];
+        table(&opened, constants).map(Flavour::Pointers)
+    } else if let Ok(world) = address(&opened, c"ompi_mpi_comm_world") {
+        let byte = address(&opened, c"ompi_mpi_byte")?;
+        let errors_return = address(&opened, c"ompi_mpi_errors_return")?;
+        table(&opened, [world, byte, errors_return]).map(Flavour::Pointers)
+    } else {
+        let numbers = [0x4400_0000, 0x4c00_010d, 0x5400_0001];
+        table(&opened, numbers).map(Flavour::Integers)
+    }?;
+    std::mem::forget(opened);
+    Ok(Library { path, flavour })
+}
+
+/// Looks the functions up. Which constants go with the library is known by now.
+fn table<H>(opened: &Opened, [world, byte, errors_return]: [H; 3]) -> Result<Table<H>, String> {
+    // SAFETY: each name has the type that the MPI standard gives it, with handles of this flavour.
+    unsafe {
+        Ok(Table {
+            init: function(opened, c"MPI_Init")?,
+            rank: function(opened, c"MPI_Comm_rank")?,
+            size: function(opened, c"MPI_Comm_size")?,
+            barrier: function(opened, c"MPI_Ibarrier")?,
+            gather: function(opened, c"MPI_Iallgather")?,
+            test: function(opened, c"MPI_Test")?,
+            set_errhandler: function(opened, c"MPI_Comm_set_errhandler")?,
+            abort: function(opened, c"MPI_Abort")?,
+            finalize: function(opened, c"MPI_Finalize")?,
+            version: function(opened, c"MPI_Get_library_version")?,
+            world,
+            byte,
+            errors_return,
+        })
+    }
+}
+
+/// The address of a constant.
+fn address(opened: &Opened, name: &CStr) -> Result<*mut c_void, String> {
+    // SAFETY: the symbol's address is taken as it is; nothing is read through it here.
+    let symbol = unsafe { opened.get::<*mut c_void>(name.to_bytes_with_nul()) };
+    let symbol = symbol.map_err(|error| error.to_string())?;
+    Ok(symbol.as_raw_ptr())
+}
+
+/// A function of the library.
+///
+/// # Safety
+/// `F` is the type of the function called `name`.
+unsafe fn function<F: Copy>(opened: &Opened, name: &CStr) -> Result<F, String> {
+    // SAFETY: the caller's promise.
+    let symbol = unsafe { opened.get::<F>(name.to_bytes_with_nul()) };
+    symbol
+        .map(|symbol| *symbol)
+        .map_err(|error| error.to_string())
+}

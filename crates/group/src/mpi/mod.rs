@@ -1,0 +1,229 @@
+//! MPI libraries: Open MPI, MPICH and its kin, and the standard ABI.
+//!
+//! Of MPI only a barrier and an all-gather are used, both in their form that does not block: who
+//! waits looks again and again, at first without a pause and then with longer and longer sleeps.
+//! A blocking barrier spins, and takes CPUs from the threads that read.
+
+mod library;
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use library::{Flavour, Table};
+pub(crate) use library::{Library, find};
+
+use crate::engine::{Backend, Seen};
+
+/// For how long a wait looks without a pause, other than to let another thread have the CPU.
+const EAGER: Duration = Duration::from_millis(1);
+/// The shortest and the longest sleep between two looks; within them a sleep is a small part of
+/// what has been waited for.
+const SLEEPS: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
+/// The longest text that `MPI_Get_library_version` writes, by the standard ABI, where it is longest.
+const VERSION_BYTES: usize = 8192;
+/// Longer than the `MPI_Status` of every flavour.
+const STATUS_WORDS: usize = 16;
+
+/// An MPI library that was set up, of either kind of handle.
+pub(crate) enum Mpi {
+    /// Handles are addresses.
+    Pointers(Calls<*mut c_void>),
+    /// Handles are numbers.
+    Integers(Calls<c_int>),
+}
+
+impl Mpi {
+    /// Sets the library up, on the thread that will make all calls.
+    pub(crate) fn init(library: Library) -> Result<Self, String> {
+        match library.flavour {
+            Flavour::Pointers(table) => Calls::init(table, library.path).map(Self::Pointers),
+            Flavour::Integers(table) => Calls::init(table, library.path).map(Self::Integers),
+        }
+    }
+}
+
+impl Backend for Mpi {
+    fn seen(&self) -> Seen {
+        match self {
+            Self::Pointers(calls) => calls.seen.clone(),
+            Self::Integers(calls) => calls.seen.clone(),
+        }
+    }
+
+    fn barrier(&mut self) -> Result<(), String> {
+        match self {
+            Self::Pointers(calls) => calls.barrier(),
+            Self::Integers(calls) => calls.barrier(),
+        }
+    }
+
+    fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        match self {
+            Self::Pointers(calls) => calls.all_gather(bytes),
+            Self::Integers(calls) => calls.all_gather(bytes),
+        }
+    }
+
+    fn abort(&mut self, code: u8) {
+        match self {
+            Self::Pointers(calls) => calls.abort(code),
+            Self::Integers(calls) => calls.abort(code),
+        }
+    }
+
+    fn leave(&mut self) {
+        match self {
+            Self::Pointers(calls) => calls.leave(),
+            Self::Integers(calls) => calls.leave(),
+        }
+    }
+}
+
+/// The functions in use, with handles of one kind.
+pub(crate) struct Calls<H> {
+    table: Table<H>,
+    seen: Seen,
+}
+
+impl<H: Copy> Calls<H> {
+    fn init(table: Table<H>, path: String) -> Result<Self, String> {
+        // SAFETY: MPI takes no arguments where both are null, and this is the process's only call.
+        check("MPI_Init", unsafe {
+            (table.init)(std::ptr::null_mut(), std::ptr::null_mut())
+        })?;
+        // A host that is gone must not end this process before its result is saved.
+        // SAFETY: MPI is set up, and both handles are predefined ones of this flavour.
+        check("MPI_Comm_set_errhandler", unsafe {
+            (table.set_errhandler)(table.world, table.errors_return)
+        })?;
+        let (mut rank, mut size) = (0, 0);
+        // SAFETY: MPI is set up; rank is an integer that lives through the call.
+        check("MPI_Comm_rank", unsafe {
+            (table.rank)(table.world, &raw mut rank)
+        })?;
+        // SAFETY: as above.
+        check("MPI_Comm_size", unsafe {
+            (table.size)(table.world, &raw mut size)
+        })?;
+        let library = version(table.version).unwrap_or(path);
+        let seen = Seen {
+            rank: rank.max(0) as u32,
+            size: size.max(1) as u32,
+            library,
+        };
+        Ok(Self { table, seen })
+    }
+
+    fn barrier(&mut self) -> Result<(), String> {
+        let mut request = self.table.world;
+        // SAFETY: MPI is set up; the request is written by the call and lives until it is over.
+        check("MPI_Ibarrier", unsafe {
+            (self.table.barrier)(self.table.world, &raw mut request)
+        })?;
+        self.finish(request)
+    }
+
+    fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        let own = (bytes.len() as u64).to_le_bytes();
+        let lengths = self.gather_equal(&own)?;
+        let lengths: Vec<usize> = lengths
+            .chunks_exact(own.len())
+            .map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()) as usize)
+            .collect();
+        let longest = lengths.iter().copied().max().unwrap_or(0).max(1);
+        let mut padded = bytes.to_vec();
+        padded.resize(longest, 0);
+        let all = self.gather_equal(&padded)?;
+        let each = all.chunks_exact(longest).zip(lengths);
+        Ok(each
+            .map(|(bytes, length)| bytes[..length].to_vec())
+            .collect())
+    }
+
+    /// Gathers as many bytes of each.
+    fn gather_equal(&mut self, bytes: &[u8]) -> Result<Vec<u8>, String> {
+        let count = c_int::try_from(bytes.len()).map_err(|_| "more than 2 GiB in one message")?;
+        let mut all = vec![0u8; bytes.len() * self.seen.size as usize];
+        let (table, mut request) = (&self.table, self.table.world);
+        // SAFETY: both buffers live, unmoved, until the request is over: `finish` is waited for
+        // before either is used again, and when it fails they are leaked. `all` has room for
+        // `count` bytes of each process.
+        check("MPI_Iallgather", unsafe {
+            (table.gather)(
+                bytes.as_ptr().cast(),
+                count,
+                table.byte,
+                all.as_mut_ptr().cast(),
+                count,
+                table.byte,
+                table.world,
+                &raw mut request,
+            )
+        })?;
+        match self.finish(request) {
+            Ok(()) => Ok(all),
+            Err(why) => {
+                // The library may still write to it, and read from a copy that nobody frees.
+                std::mem::forget(all);
+                Err(why)
+            }
+        }
+    }
+
+    /// Looks until the request is over.
+    fn finish(&self, mut request: H) -> Result<(), String> {
+        let mut status = [0u64; STATUS_WORDS];
+        let begun = Instant::now();
+        loop {
+            let mut done: c_int = 0;
+            // SAFETY: the request is one that was begun and is not over; the status has room for
+            // that of every flavour.
+            check("MPI_Test", unsafe {
+                (self.table.test)(
+                    &raw mut request,
+                    &raw mut done,
+                    status.as_mut_ptr().cast::<c_void>(),
+                )
+            })?;
+            if done != 0 {
+                return Ok(());
+            }
+            let waited = begun.elapsed();
+            match waited < EAGER {
+                true => thread::yield_now(),
+                false => thread::sleep((waited / 64).clamp(SLEEPS[0], SLEEPS[1])),
+            }
+        }
+    }
+
+    fn abort(&mut self, code: u8) {
+        // SAFETY: MPI is set up; the call may not return.
+        unsafe { (self.table.abort)(self.table.world, c_int::from(code)) };
+    }
+
+    fn leave(&mut self) {
+        // SAFETY: MPI is set up, no request is under way, and no call follows.
+        unsafe { (self.table.finalize)() };
+    }
+}
+
+/// The library's own words of itself, the first line.
+fn version(get: unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int) -> Option<String> {
+    let mut text = vec![0u8; VERSION_BYTES + 1];
+    let mut length: c_int = 0;
+    // SAFETY: the text is longer than what any flavour writes, and stays terminated.
+    let answer = unsafe { get(text.as_mut_ptr().cast(), &raw mut length) };
+    let text = CStr::from_bytes_until_nul(&text).ok()?.to_string_lossy();
+    // Open MPI names the packager and more, after a comma; MPICH writes a line for each fact.
+    let line = text.lines().next()?.split(',').next()?;
+    let words: Vec<&str> = line.split_whitespace().collect();
+    (answer == 0 && !words.is_empty()).then(|| words.join(" "))
+}
+
+fn check(call: &str, answer: c_int) -> Result<(), String> {
+    match answer {
+        0 => Ok(()),
+        code => Err(format!("{call} failed with error {code}")),
+    }
+}

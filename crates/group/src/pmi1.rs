@@ -1,0 +1,189 @@
+//! PMI-1: lines of text over a connection that the launcher left open. No library is needed; hydra
+//! speaks it (the launcher of MPICH and Intel MPI), and `srun --mpi=pmi2`.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::BorrowedFd;
+
+use crate::engine::{Backend, Seen};
+
+/// Bytes of a value at most, unless the launcher says otherwise.
+const USUAL_VALUE_BYTES: usize = 1024;
+
+/// The connection to the launcher.
+pub(crate) struct Pmi1 {
+    write: File,
+    read: BufReader<File>,
+    /// The name of the job's key space.
+    space: String,
+    /// Bytes that fit a value, two letters each.
+    piece_bytes: usize,
+    rank: u32,
+    size: u32,
+    /// All-gathers so far, so that each has keys of its own.
+    rounds: u64,
+}
+
+impl Pmi1 {
+    /// Says hello on the descriptor `fd`, which the launcher left open.
+    pub(crate) fn init(fd: i32) -> Result<Self, String> {
+        let number = |name: &str| -> Result<u32, String> {
+            let text = std::env::var(name).map_err(|_| format!("{name} is not set"))?;
+            text.trim()
+                .parse()
+                .map_err(|_| format!("{name} is no number: {text}"))
+        };
+        let (rank, size) = (number("PMI_RANK")?, number("PMI_SIZE")?);
+        if fd < 0 {
+            return Err(format!("PMI_FD is {fd}"));
+        }
+        // SAFETY: the descriptor is borrowed for this one call, which says so where it is not open.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+        let own = rustix::io::fcntl_dupfd_cloexec(borrowed, 3)
+            .map_err(|error| format!("PMI_FD={fd} is no connection: {error}"))?;
+        let write = File::from(own);
+        let read = write.try_clone().map_err(|error| error.to_string())?;
+        let mut pmi = Self {
+            write,
+            read: BufReader::new(read),
+            space: String::new(),
+            piece_bytes: USUAL_VALUE_BYTES / 2,
+            rank,
+            size,
+            rounds: 0,
+        };
+        pmi.call(
+            "cmd=init pmi_version=1 pmi_subversion=1",
+            "response_to_init",
+        )?;
+        let limits = pmi.call("cmd=get_maxes", "maxes")?;
+        if let Some(bytes) = field(&limits, "vallen_max").and_then(|text| text.parse().ok()) {
+            // One for the end of the text, which some launchers count.
+            pmi.piece_bytes = (usize::saturating_sub(bytes, 1) / 2).max(1);
+        }
+        let name = pmi.call("cmd=get_my_kvsname", "my_kvsname")?;
+        let space = field(&name, "kvsname").ok_or("the launcher has no key space")?;
+        pmi.space = space.to_string();
+        Ok(pmi)
+    }
+
+    fn send(&mut self, line: &str) -> Result<(), String> {
+        let line = format!("{line}\n");
+        self.write
+            .write_all(line.as_bytes())
+            .map_err(|error| format!("the launcher does not hear: {error}"))
+    }
+
+    /// Sends a line and returns the answer, which is to be `expected` and a success.
+    fn call(&mut self, line: &str, expected: &str) -> Result<String, String> {
+        self.send(line)?;
+        let mut answer = String::new();
+        match self.read.read_line(&mut answer) {
+            Ok(0) => return Err("the launcher has closed its connection".to_string()),
+            Ok(_) => {}
+            Err(error) => return Err(format!("the launcher does not answer: {error}")),
+        }
+        let failed = field(&answer, "rc").is_some_and(|code| code != "0");
+        if failed || field(&answer, "cmd") != Some(expected) {
+            return Err(format!("the launcher answered `{}`", answer.trim_end()));
+        }
+        Ok(answer)
+    }
+
+    fn put(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let line = format!("cmd=put kvsname={} key={key} value={value}", self.space);
+        self.call(&line, "put_result").map(drop)
+    }
+
+    fn get(&mut self, key: &str) -> Result<String, String> {
+        let line = format!("cmd=get kvsname={} key={key}", self.space);
+        let answer = self.call(&line, "get_result")?;
+        let value = field(&answer, "value").map(str::to_string);
+        value.ok_or_else(|| format!("the launcher answered `{}`", answer.trim_end()))
+    }
+}
+
+impl Backend for Pmi1 {
+    fn seen(&self) -> Seen {
+        Seen {
+            rank: self.rank,
+            size: self.size,
+            library: "the launcher itself".to_string(),
+        }
+    }
+
+    fn barrier(&mut self) -> Result<(), String> {
+        self.call("cmd=barrier_in", "barrier_out").map(drop)
+    }
+
+    fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        self.rounds += 1;
+        let stem = format!("stormlp-{}", self.rounds);
+        let pieces: Vec<&[u8]> = bytes.chunks(self.piece_bytes).collect();
+        let rank = self.rank;
+        self.put(&format!("{stem}-{rank}"), &pieces.len().to_string())?;
+        for (number, piece) in pieces.iter().enumerate() {
+            self.put(&format!("{stem}-{rank}-{number}"), &letters(piece))?;
+        }
+        self.barrier()?;
+        let mut all = Vec::with_capacity(self.size as usize);
+        for rank in 0..self.size {
+            let count = self.get(&format!("{stem}-{rank}"))?;
+            let count: usize = count.parse().map_err(|_| format!("{count} pieces"))?;
+            let mut whole = Vec::new();
+            for number in 0..count {
+                let piece = self.get(&format!("{stem}-{rank}-{number}"))?;
+                whole.extend(bytes_of(&piece).ok_or("a piece came as no bytes")?);
+            }
+            all.push(whole);
+        }
+        Ok(all)
+    }
+
+    fn abort(&mut self, code: u8) {
+        let _ = self.send(&format!("cmd=abort exitcode={code}"));
+    }
+
+    fn leave(&mut self) {
+        let _ = self.call("cmd=finalize", "finalize_ack");
+    }
+}
+
+/// The value of `key` in a line such as `cmd=get_result rc=0 value=ab`.
+fn field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
+    line.split_whitespace()
+        .find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+}
+
+/// Bytes as text without anything that the protocol could take for its own.
+fn letters(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes_of(letters: &str) -> Option<Vec<u8>> {
+    let pairs = letters.as_bytes().chunks(2);
+    pairs
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn fields_are_found_by_their_whole_name() {
+        let line = "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n";
+        assert_eq!(field(line, "vallen_max"), Some("1024"));
+        assert_eq!(field(line, "vallen"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_travel_as_letters(bytes: Vec<u8>) {
+            prop_assert_eq!(bytes_of(&letters(&bytes)), Some(bytes));
+        }
+    }
+}

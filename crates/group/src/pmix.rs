@@ -1,0 +1,300 @@
+//! PMIx: what `srun --mpi=pmix`, Open MPI's `mpirun` and PRRTE have a server of. Waiting blocks in
+//! the kernel, so nothing is taken from the threads that read.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::ptr;
+
+use libloading::os::unix::{Library as Opened, RTLD_GLOBAL, RTLD_NOW};
+
+use crate::engine::{Backend, Seen};
+
+/// Names the library to use, and forbids all others.
+const LIBRARY_VARIABLE: &str = "STORMLP_LIBPMIX";
+const LIBRARY: &str = "libpmix.so.2";
+/// `PMIX_RANK_WILDCARD`: a fact about all processes.
+const RANK_WILDCARD: u32 = u32::MAX - 1;
+/// `PMIX_GLOBAL`: to be seen on every host.
+const GLOBAL: u8 = 3;
+/// `PMIX_BOOL`, `PMIX_UINT32` and `PMIX_BYTE_OBJECT`.
+const BOOL: u16 = 1;
+const UINT32: u16 = 14;
+const BYTE_OBJECT: u16 = 27;
+const JOB_SIZE: &CStr = c"pmix.job.size";
+const COLLECT_DATA: &CStr = c"pmix.collect";
+
+/// `pmix_proc_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Process {
+    namespace: [c_char; 256],
+    rank: u32,
+}
+
+/// `pmix_byte_object_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ByteObject {
+    bytes: *mut c_char,
+    size: usize,
+}
+
+/// The union in `pmix_value_t`: of its members those in use, and its size.
+#[repr(C)]
+#[derive(Clone, Copy)]
+union Data {
+    flag: bool,
+    uint32: u32,
+    bytes: ByteObject,
+    all: [u64; 3],
+}
+
+/// `pmix_value_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Value {
+    kind: u16,
+    data: Data,
+}
+
+/// `pmix_info_t`.
+#[repr(C)]
+struct Info {
+    key: [c_char; 512],
+    flags: u32,
+    value: Value,
+}
+
+// As every PMIx from 2.1 on has them.
+const _: () = assert!(size_of::<Process>() == 260);
+const _: () = assert!(size_of::<Value>() == 32);
+const _: () = assert!(size_of::<Info>() == 552);
+
+type Init = unsafe extern "C" fn(*mut Process, *mut Info, usize) -> c_int;
+type Get = unsafe extern "C" fn(
+    *const Process,
+    *const c_char,
+    *const Info,
+    usize,
+    *mut *mut Value,
+) -> c_int;
+type Put = unsafe extern "C" fn(u8, *const c_char, *mut Value) -> c_int;
+type Commit = unsafe extern "C" fn() -> c_int;
+type Fence = unsafe extern "C" fn(*const Process, usize, *const Info, usize) -> c_int;
+type Finalize = unsafe extern "C" fn(*const Info, usize) -> c_int;
+type Abort = unsafe extern "C" fn(c_int, *const c_char, *mut Process, usize) -> c_int;
+
+/// The functions in use of an opened library, which is never closed: it has threads of its own.
+pub(crate) struct Library {
+    path: String,
+    init: Init,
+    get: Get,
+    put: Put,
+    commit: Commit,
+    fence: Fence,
+    finalize: Finalize,
+    abort: Abort,
+}
+
+/// Opens the library.
+///
+/// # Errors
+/// Why it cannot be opened, or used.
+pub(crate) fn find() -> Result<Library, String> {
+    let named = std::env::var(LIBRARY_VARIABLE).ok();
+    let path = named.filter(|path| !path.is_empty());
+    let path = path.unwrap_or_else(|| LIBRARY.to_string());
+    // SAFETY: this is the name of a PMIx library, whose initialisers are made to be run.
+    let opened = unsafe { Opened::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) };
+    let opened = opened.map_err(|error| error.to_string())?;
+    // SAFETY: each name has the type that the PMIx standard gives it.
+    let library = unsafe {
+        Library {
+            path,
+            init: function(&opened, c"PMIx_Init")?,
+            get: function(&opened, c"PMIx_Get")?,
+            put: function(&opened, c"PMIx_Put")?,
+            commit: function(&opened, c"PMIx_Commit")?,
+            fence: function(&opened, c"PMIx_Fence")?,
+            finalize: function(&opened, c"PMIx_Finalize")?,
+            abort: function(&opened, c"PMIx_Abort")?,
+        }
+    };
+    std::mem::forget(opened);
+    Ok(library)
+}
+
+/// A function of the library.
+///
+/// # Safety
+/// `F` is the type of the function called `name`.
+unsafe fn function<F: Copy>(opened: &Opened, name: &CStr) -> Result<F, String> {
+    // SAFETY: the caller's promise.
+    let symbol = unsafe { opened.get::<F>(name.to_bytes_with_nul()) };
+    symbol
+        .map(|symbol| *symbol)
+        .map_err(|error| error.to_string())
+}
+
+/// The connection to the PMIx server of this host.
+pub(crate) struct Pmix {
+    library: Library,
+    own: Process,
+    size: u32,
+    /// All-gathers so far, so that each has keys of its own.
+    rounds: u64,
+}
+
+impl Pmix {
+    /// Connects to the server.
+    pub(crate) fn init(library: Library) -> Result<Self, String> {
+        let mut own = Process {
+            namespace: [0; 256],
+            rank: 0,
+        };
+        // SAFETY: the call fills in who this process is; there are no directives.
+        check("PMIx_Init", unsafe {
+            (library.init)(&raw mut own, ptr::null_mut(), 0)
+        })?;
+        let mut pmix = Self {
+            library,
+            own,
+            size: 0,
+            rounds: 0,
+        };
+        pmix.size = pmix.get(RANK_WILDCARD, JOB_SIZE, |value| {
+            // SAFETY: what the kind says decides which member of the union is there.
+            (value.kind == UINT32).then(|| unsafe { value.data.uint32 })
+        })?;
+        Ok(pmix)
+    }
+
+    /// What process `rank` has put under `key`, as `read` takes it from the library's memory.
+    fn get<T>(
+        &self,
+        rank: u32,
+        key: &CStr,
+        read: impl FnOnce(&Value) -> Option<T>,
+    ) -> Result<T, String> {
+        let of = Process { rank, ..self.own };
+        let mut value: *mut Value = ptr::null_mut();
+        // SAFETY: PMIx is set up; process and key live through the call, which writes one address.
+        check("PMIx_Get", unsafe {
+            (self.library.get)(&raw const of, key.as_ptr(), ptr::null(), 0, &raw mut value)
+        })?;
+        // SAFETY: on success the address is of a value that is the caller's now, or null.
+        let found = unsafe { value.as_ref() }.and_then(read);
+        if let Some(value) = ptr::NonNull::new(value) {
+            // SAFETY: PMIx allocates values, and the bytes in them, with malloc for the caller to
+            // free; nothing refers to either any more.
+            unsafe {
+                let held = *value.as_ptr();
+                if held.kind == BYTE_OBJECT {
+                    libc::free(held.data.bytes.bytes.cast());
+                }
+                libc::free(value.as_ptr().cast());
+            }
+        }
+        found.ok_or_else(|| format!("PMIx has no {} of rank {rank}", key.to_string_lossy()))
+    }
+
+    fn fence(&self, info: &[Info]) -> Result<(), String> {
+        // SAFETY: PMIx is set up; without a list all processes of the job are meant, and `info`
+        // lives through the call.
+        check("PMIx_Fence", unsafe {
+            (self.library.fence)(ptr::null(), 0, info.as_ptr(), info.len())
+        })
+    }
+}
+
+impl Backend for Pmix {
+    fn seen(&self) -> Seen {
+        Seen {
+            rank: self.own.rank,
+            size: self.size.max(1),
+            library: self.library.path.clone(),
+        }
+    }
+
+    fn barrier(&mut self) -> Result<(), String> {
+        self.fence(&[])
+    }
+
+    fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        self.rounds += 1;
+        let key = CString::new(format!("stormlp.{}", self.rounds)).map_err(|e| e.to_string())?;
+        let mut own = bytes.to_vec();
+        // A byte object of no bytes is none to some versions.
+        own.push(0);
+        let mut value = Value {
+            kind: BYTE_OBJECT,
+            data: Data {
+                bytes: ByteObject {
+                    bytes: own.as_mut_ptr().cast(),
+                    size: own.len(),
+                },
+            },
+        };
+        // SAFETY: PMIx copies key and value before it returns.
+        check("PMIx_Put", unsafe {
+            (self.library.put)(GLOBAL, key.as_ptr(), &raw mut value)
+        })?;
+        // SAFETY: PMIx is set up.
+        check("PMIx_Commit", unsafe { (self.library.commit)() })?;
+        self.fence(&[collect()])?;
+        let read = |value: &Value| {
+            if value.kind != BYTE_OBJECT {
+                return None;
+            }
+            // SAFETY: the kind says that this member is there, with so many bytes.
+            let bytes = unsafe {
+                let held = value.data.bytes;
+                if held.bytes.is_null() {
+                    return None;
+                }
+                std::slice::from_raw_parts(held.bytes.cast::<u8>(), held.size)
+            };
+            bytes.split_last().map(|(_, bytes)| bytes.to_vec())
+        };
+        let ranks = 0..self.size.max(1);
+        ranks.map(|rank| self.get(rank, &key, read)).collect()
+    }
+
+    fn abort(&mut self, code: u8) {
+        // SAFETY: PMIx is set up; without a list all processes of the job are meant.
+        unsafe {
+            (self.library.abort)(
+                c_int::from(code),
+                c"stormlp failed on another host".as_ptr(),
+                ptr::null_mut(),
+                0,
+            )
+        };
+    }
+
+    fn leave(&mut self) {
+        // SAFETY: PMIx is set up, and no call follows.
+        unsafe { (self.library.finalize)(ptr::null(), 0) };
+    }
+}
+
+/// The directive to exchange what was put.
+fn collect() -> Info {
+    let mut key = [0; 512];
+    for (to, from) in key.iter_mut().zip(COLLECT_DATA.to_bytes()) {
+        *to = from.cast_signed() as c_char;
+    }
+    let mut data = Data { all: [0; 3] };
+    data.flag = true;
+    Info {
+        key,
+        flags: 0,
+        value: Value { kind: BOOL, data },
+    }
+}
+
+fn check(call: &str, answer: c_int) -> Result<(), String> {
+    match answer {
+        0 => Ok(()),
+        code => Err(format!("{call} failed with error {code}")),
+    }
+}

@@ -1,0 +1,221 @@
+//! The hosts of a run: who they are, how they found each other, what each of them had a part in.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The version of what processes tell each other. Those that differ cannot work together.
+pub const PROTOCOL: u32 = 1;
+/// Clocks that differ by more are told of: times in reports and logs do not fit together then.
+pub const CLOCK_SECONDS: f64 = 1.0;
+
+/// A process of a group, as it introduces itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Member {
+    /// Its number, from 0.
+    pub rank: u32,
+    /// The name of its host.
+    pub hostname: String,
+    /// What the kernel drew when the host was started: equal for processes of one host.
+    pub boot_id: String,
+    /// Version of stormlp.
+    pub version: String,
+    /// Version of what processes tell each other.
+    pub protocol: u32,
+    /// CPUs that it may run on.
+    pub cpus: u32,
+    /// Memory of the host in bytes, or its control group's share where that is less.
+    pub memory_bytes: u64,
+    /// The host's clock in seconds since 1970, read when all had just met.
+    pub unix_seconds: f64,
+}
+
+/// How processes found each other, and what meeting costs them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GroupFacts {
+    /// `mpi`, `pmix` or `pmi1`.
+    pub backend: String,
+    /// The library in its own words.
+    #[serde(default)]
+    pub library: String,
+    /// Processes.
+    pub size: u32,
+    /// Barriers at which nobody was late, before the run.
+    pub empty_barrier_us: Option<BarrierUs>,
+    /// What the barriers of the steps took after the last host had come: their own cost.
+    #[serde(default)]
+    pub own_barrier_us: Option<BarrierUs>,
+}
+
+/// What a barrier takes, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BarrierUs {
+    /// Half of them take no longer.
+    pub p50: f64,
+    /// 99 of 100 take no longer.
+    pub p99: f64,
+}
+
+impl BarrierUs {
+    /// Of all that were measured; `None` without any.
+    pub fn of(microseconds: &[f64]) -> Option<Self> {
+        let mut sorted = microseconds.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let last = sorted.len().checked_sub(1)?;
+        let at = |share: f64| sorted[(share * last as f64).round() as usize];
+        Some(Self {
+            p50: at(0.50),
+            p99: at(0.99),
+        })
+    }
+}
+
+/// The group as `doctor` tells of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GroupView {
+    /// The library and its cost.
+    #[serde(flatten)]
+    pub facts: GroupFacts,
+    /// The processes, by rank.
+    pub members: Vec<Member>,
+}
+
+impl Member {
+    /// What it is called beside the others: its host, with its rank where the host has several.
+    pub fn name(&self, all: &[Self]) -> String {
+        let same = all.iter().filter(|other| other.hostname == self.hostname);
+        match same.count() {
+            0 | 1 => self.hostname.clone(),
+            _ => format!("{} (rank {})", self.hostname, self.rank),
+        }
+    }
+
+    /// Whether both run on one host.
+    pub fn shares_host_with(&self, other: &Self) -> bool {
+        self.hostname == other.hostname && self.boot_id == other.boot_id
+    }
+
+    /// Whether it does what a host does once: it is the first of its host.
+    pub fn leads_host(&self, all: &[Self]) -> bool {
+        let first = all.iter().find(|other| other.shares_host_with(self));
+        first.is_none_or(|first| first.rank == self.rank)
+    }
+}
+
+/// Why processes cannot work together, in one line that names two of them; `None` where they can.
+pub fn disagreement(members: &[Member]) -> Option<String> {
+    let first = members.first()?;
+    let compare: [(&str, fn(&Member) -> String); 2] = [
+        ("version of stormlp", |member| member.version.clone()),
+        ("protocol", |member| member.protocol.to_string()),
+    ];
+    members.iter().find_map(|other| {
+        let (what, get) = compare.iter().find(|(_, get)| get(first) != get(other))?;
+        Some(differ(
+            what,
+            (first, &get(first)),
+            (other, &get(other)),
+            members,
+        ))
+    })
+}
+
+/// Two hosts that differ, in one line.
+pub fn differ(
+    what: &str,
+    (one, of_one): (&Member, &str),
+    (other, of_other): (&Member, &str),
+    all: &[Member],
+) -> String {
+    let (one, other) = (one.name(all), other.name(all));
+    format!("the hosts differ in the {what}: {one} has {of_one}, {other} has {of_other}")
+}
+
+/// Memory of all hosts together, each counted once.
+pub fn memory_bytes(members: &[Member]) -> u64 {
+    let hosts = members.iter().filter(|member| member.leads_host(members));
+    hosts.map(|member| member.memory_bytes).sum()
+}
+
+/// The two clocks that are furthest apart, and by how many seconds, where that is worth telling.
+pub fn clocks_apart(members: &[Member]) -> Option<(&Member, &Member, f64)> {
+    let by_clock = |a: &&Member, b: &&Member| a.unix_seconds.total_cmp(&b.unix_seconds);
+    let behind = members.iter().min_by(by_clock)?;
+    let ahead = members.iter().max_by(by_clock)?;
+    let apart = ahead.unix_seconds - behind.unix_seconds;
+    (apart > CLOCK_SECONDS).then_some((behind, ahead, apart))
+}
+
+/// For tests, of this crate and of others.
+#[cfg(any(test, feature = "fixtures"))]
+impl Member {
+    /// Process `rank` on host `hostname`.
+    #[must_use]
+    pub fn fixture(rank: u32, hostname: &str) -> Self {
+        Self {
+            rank,
+            hostname: hostname.to_string(),
+            boot_id: format!("boot of {hostname}"),
+            version: "1.0".to_string(),
+            protocol: PROTOCOL,
+            cpus: 4,
+            memory_bytes: 64 << 30,
+            unix_seconds: 1.8e9,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn two_hosts() -> Vec<Member> {
+        vec![
+            Member::fixture(0, "h1"),
+            Member::fixture(1, "h1"),
+            Member::fixture(2, "h2"),
+        ]
+    }
+
+    #[test]
+    fn a_difference_names_both_hosts() {
+        let mut members = two_hosts();
+        assert_eq!(disagreement(&members), None);
+        members[2].version = "1.1".to_string();
+        let told = disagreement(&members).unwrap();
+        assert_eq!(
+            told,
+            "the hosts differ in the version of stormlp: h1 (rank 0) has 1.0, h2 has 1.1"
+        );
+    }
+
+    #[test]
+    fn what_a_host_has_is_counted_once() {
+        let members = two_hosts();
+        assert_eq!(memory_bytes(&members), 128 << 30);
+        let leads: Vec<bool> = members.iter().map(|m| m.leads_host(&members)).collect();
+        assert_eq!(leads, [true, false, true]);
+        // A host of the same name is another one where it was started at another time.
+        let mut twins = vec![Member::fixture(0, "node"), Member::fixture(1, "node")];
+        twins[1].boot_id = "another".to_string();
+        assert!(twins[1].leads_host(&twins));
+    }
+
+    #[test]
+    fn clocks_that_are_far_apart_are_told() {
+        let mut members = two_hosts();
+        assert_eq!(clocks_apart(&members), None);
+        members[2].unix_seconds -= 90.0;
+        let (behind, ahead, apart) = clocks_apart(&members).unwrap();
+        assert_eq!((behind.rank, ahead.rank), (2, 1));
+        assert!((apart - 90.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn barriers_come_down_to_two_numbers() {
+        assert_eq!(BarrierUs::of(&[]), None);
+        let hundred: Vec<f64> = (0..=100).rev().map(f64::from).collect();
+        let barrier = BarrierUs::of(&hundred).unwrap();
+        assert_eq!((barrier.p50, barrier.p99), (50.0, 99.0));
+    }
+}

@@ -1,0 +1,209 @@
+//! The processes that a launcher started together: how a command meets the others, and how it
+//! parts from them.
+
+use std::fs;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use chrono::Utc;
+use stormlp_group::{Choice, Environment, Group, GroupError, Patience, join as find_others};
+use stormlp_model::facts::HostFacts;
+use stormlp_model::group::{self, BarrierUs, GroupFacts, Member, PROTOCOL};
+use stormlp_model::units::parse_duration;
+
+use crate::exit::{Code, Failure};
+use crate::output;
+
+/// How long the others may take unless an option says otherwise.
+const PATIENCE: Patience = Patience {
+    step: Duration::from_secs(10),
+    edge: Duration::from_secs(120),
+};
+/// Empty barriers that are timed.
+const EMPTY_BARRIERS: u32 = 1000;
+/// Empty barriers after which it is known that they take long.
+const FEW_BARRIERS: u32 = 20;
+/// All of them together may take so long.
+const TRIAL: Duration = Duration::from_millis(500);
+
+/// How processes on several hosts find each other.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Several hosts")]
+pub(crate) struct GroupArgs {
+    /// How processes find each other that a launcher started: auto, mpi, pmix, pmi1; none makes
+    /// each a run of its own
+    #[arg(
+        long,
+        global = true,
+        value_name = "HOW",
+        default_value_t,
+        hide_default_value = true
+    )]
+    group: Choice,
+
+    /// How long a step may wait for the other hosts before the run ends, as in 30s [default: 10s in
+    /// steps, 2 min elsewhere]
+    #[arg(long, global = true, value_name = "TIME", value_parser = parse_duration)]
+    barrier_timeout: Option<Duration>,
+}
+
+/// What a command makes of other processes that were started with this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// It works with them.
+    Group,
+    /// It would do its work as often as there are processes.
+    OneProcess(&'static str),
+    /// It does not look at them.
+    Nobody,
+}
+
+/// Meets the others, where there are any.
+///
+/// # Errors
+/// When processes were started together that cannot find each other, or that the command has no use
+/// for.
+pub(crate) fn join(args: &GroupArgs, needs: Needs) -> Result<Group, Failure> {
+    let environment = Environment::of_process();
+    match needs {
+        Needs::Nobody => Ok(Group::alone()),
+        Needs::OneProcess(command) => match environment.launch {
+            Some(launch) if launch.size != Some(1) && args.group != Choice::None => {
+                let what = launch.in_words();
+                let message = format!("{what}, and `stormlp {command}` is for one");
+                Err(Failure::usage(message).with_help(
+                    "start it without the launcher; --group none makes every process a run of its \
+                     own",
+                ))
+            }
+            Some(_) | None => Ok(Group::alone()),
+        },
+        Needs::Group => {
+            let asked = args.barrier_timeout;
+            let patience = asked.map_or(PATIENCE, |time| Patience {
+                step: time,
+                edge: time,
+            });
+            find_others(args.group, &environment, patience).map_err(Failure::from)
+        }
+    }
+}
+
+/// Says how a command ended, and parts from the others: in good order where all did alike, else
+/// so that they end too.
+pub(crate) fn part(group: &Group, outcome: Result<(), Failure>) -> ExitCode {
+    let failure = match outcome {
+        Ok(()) => {
+            group.leave();
+            return ExitCode::SUCCESS;
+        }
+        Err(failure) => failure,
+    };
+    if group.is_alone() {
+        return failure.report();
+    }
+    let code = failure.code as u8;
+    if failure.of_all {
+        if group.leads() {
+            failure.report();
+        }
+        group.leave();
+    } else {
+        output::speak_for(&hostname());
+        failure.report();
+        group.abort(code);
+    }
+    ExitCode::from(code)
+}
+
+/// Tells the others who this is, and who they are, by rank.
+///
+/// # Errors
+/// When they cannot work together: all of them fail alike then.
+pub(crate) fn introduce(group: &Group, host: &HostFacts) -> Result<Vec<Member>, Failure> {
+    // All read their clocks at about the same time.
+    group.barrier()?;
+    let own = Member {
+        rank: group.rank(),
+        hostname: host.hostname.clone(),
+        boot_id: boot_id(),
+        version: host.stormlp_version.clone(),
+        protocol: PROTOCOL,
+        cpus: host.cpus,
+        memory_bytes: host
+            .memory_limit_bytes
+            .map_or(host.memory_bytes, |limit| limit.min(host.memory_bytes)),
+        unix_seconds: Utc::now().timestamp_micros() as f64 / 1e6,
+    };
+    let members: Vec<Member> = exchange(group, &own)?;
+    match group::disagreement(&members) {
+        None => Ok(members),
+        Some(difference) => Err(Failure::no_plan(anyhow::anyhow!("{difference}"))
+            .with_help("run the same stormlp on every host")
+            .of_all()),
+    }
+}
+
+/// Gives a value to all, and returns what each of them gave, by rank.
+///
+/// # Errors
+/// When the others cannot be heard, or speak of something else.
+pub(crate) fn exchange<T>(group: &Group, value: &T) -> Result<Vec<T>, Failure>
+where
+    T: serde::Serialize + serde::de::DeserializeOwned,
+{
+    let bytes = serde_json::to_vec(value).map_err(Failure::bug)?;
+    let all = group.all_gather(&bytes)?;
+    let all = all.iter().map(|bytes| serde_json::from_slice(bytes));
+    all.collect::<Result<_, _>>().map_err(|error| {
+        let what = "the processes do not understand each other: are they the same stormlp?";
+        Failure::no_plan(anyhow::Error::new(error).context(what)).of_all()
+    })
+}
+
+/// How the processes found each other, and what meeting costs.
+///
+/// # Errors
+/// When the others cannot be heard.
+pub(crate) fn facts(group: &Group) -> Result<GroupFacts, Failure> {
+    let mut took = group.empty_barriers(FEW_BARRIERS)?;
+    let so_far: Duration = took.iter().sum();
+    // All have to come to the same number.
+    let slowest = exchange(group, &so_far.as_secs_f64())?;
+    let slowest = slowest.into_iter().fold(0.0, f64::max);
+    if slowest * f64::from(EMPTY_BARRIERS / FEW_BARRIERS) < TRIAL.as_secs_f64() {
+        took = group.empty_barriers(EMPTY_BARRIERS)?;
+    }
+    let took: Vec<f64> = took.iter().map(|one| one.as_secs_f64() * 1e6).collect();
+    Ok(GroupFacts {
+        backend: group.backend().to_string(),
+        library: group.library().to_string(),
+        size: group.size(),
+        empty_barrier_us: BarrierUs::of(&took),
+        own_barrier_us: None,
+    })
+}
+
+/// The name of this host.
+fn hostname() -> String {
+    let told = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    told.trim().to_string()
+}
+
+/// What the kernel drew when this host was started.
+fn boot_id() -> String {
+    let told = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    told.trim().to_string()
+}
+
+impl From<GroupError> for Failure {
+    fn from(error: GroupError) -> Self {
+        let code = match &error {
+            GroupError::NotFound { .. } | GroupError::Contradiction { .. } => Code::NoPlan,
+            GroupError::Unusable { .. } => Code::Machine,
+            GroupError::Silent { .. } | GroupError::Lost { .. } => Code::Storage,
+        };
+        let remedy = error.remedy();
+        Self::new(code, error).with_help(remedy)
+    }
+}
