@@ -134,9 +134,29 @@ fn other_work_is_refused_with_the_setting_unless_forced() {
         text.contains("not the same work: I/O sizes") && text.contains("all the same"),
         "{text}"
     );
+    // All of a plan counts, whether people have a name for it or not.
+    let mut filled = report.clone();
+    filled["plan"]["fill"] = json!("every");
+    filled["plan"]["cells"][0]["engine"] = json!("uring");
+    filled["plan"]["cells"][0]["submit_batch"] = json!(7);
+    save(folder, "filled", &filled, 1e9);
+    let said = stderr(compare(folder, "a1 filled").code(3));
+    for told in [
+        "plan.fill every against",
+        "plan.cells.submit_batch 7 against",
+    ] {
+        assert!(said.contains(told), "{told}: {said}");
+    }
+    compare(folder, "a1 filled --force").success();
     let mut train = stormlp();
     train.current_dir(folder).args(TRAIN.split_whitespace());
     train.args(["--results-dir", "t"]).assert().success();
+    // The same command once more is the same work.
+    let mut train = stormlp();
+    train.current_dir(folder).args(TRAIN.split_whitespace());
+    train.args(["--results-dir", "u"]).assert().success();
+    let text = stdout(compare(folder, "t u").success());
+    assert!(!text.contains("contradicts"), "{text}");
     let said = stderr(compare(folder, "a1 t --force").code(3));
     assert!(
         said.contains("stormlp gds") && said.contains("stormlp train"),
@@ -162,9 +182,20 @@ fn what_cannot_be_read_or_written_is_named_and_nothing_panics() {
         &whole.replacen("\"bytes\":", "\"bytes\":1e999,\"x\":", 1),
     );
     fs::create_dir(folder.join("empty")).unwrap();
+    fs::create_dir(folder.join("latin")).unwrap();
+    fs::write(
+        folder.join("latin/report.json"),
+        b"{\n\"command\": \"Gr\xfc\xdfe\"}",
+    )
+    .unwrap();
     for (words, code, told) in [
         ("a1 cut", 3, "cut/report.json cannot be used"),
         ("a1 newer", 3, "format version 99"),
+        (
+            "a1 latin",
+            3,
+            "latin/report.json is no report: byte 16, in line 2, is no text in UTF-8",
+        ),
         ("a1 large", 3, "large/report.json cannot be used"),
         ("a1 empty", 4, "empty holds no reports"),
         ("a1 nowhere", 4, "nowhere"),
@@ -227,4 +258,23 @@ fn a_baseline_ends_a_run_with_the_same_comparison() {
             .success(),
     );
     assert!(text.contains("nothing to compare: "), "{text}");
+    // Programs get the report with the comparison beside it, and read it back as a report.
+    let json = stdout(
+        gds(
+            folder,
+            &format!("{words} --format json --export whole.json"),
+        )
+        .assert()
+        .success(),
+    );
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let figure = &json["comparison"]["figures"][0];
+    assert_eq!(figure["figure"], "throughput");
+    assert_eq!(json["comparison"]["differences"], json!([]));
+    assert!(json["cells"][0]["bytes"].is_u64(), "{json}");
+    assert_eq!(
+        read_json(&folder.join("whole.json"))["comparison"],
+        json["comparison"]
+    );
+    compare(folder, "a1 whole.json").success();
 }

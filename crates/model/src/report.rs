@@ -2,6 +2,7 @@
 //! lanes measure alike. `docs/results.md` describes every field.
 
 mod check;
+mod sums;
 mod upgrade;
 
 use derive_more::From;
@@ -230,14 +231,23 @@ impl<P, R> Report<P, R> {
 #[allow(clippy::large_enum_variant, reason = "one at a time is held")]
 pub enum AnyReport {
     /// A transfer matrix.
-    #[schemars(extend("properties" = {"kind": {"const": "gds"}, "format_version": {"const": FORMAT_VERSION}}))]
+    #[schemars(extend("properties" = {"kind": {"const": "gds"}, "format_version": {"const": FORMAT_VERSION}, "comparison": comparison_schema()}))]
     Gds(MatrixReport),
     /// A training run.
-    #[schemars(extend("properties" = {"kind": {"const": "train"}, "format_version": {"const": FORMAT_VERSION}}))]
+    #[schemars(extend("properties" = {"kind": {"const": "train"}, "format_version": {"const": FORMAT_VERSION}, "comparison": comparison_schema()}))]
     Train(TrainReport),
     /// A checkpoint run.
-    #[schemars(extend("properties" = {"kind": {"const": "checkpoint"}, "format_version": {"const": FORMAT_VERSION}}))]
+    #[schemars(extend("properties" = {"kind": {"const": "checkpoint"}, "format_version": {"const": FORMAT_VERSION}, "comparison": comparison_schema()}))]
     Checkpoint(CheckpointReport),
+}
+
+/// What stands beside a report that is printed or exported with a baseline; nothing that is saved.
+fn comparison_schema() -> serde_json::Value {
+    serde_json::json!({
+        "type": "object",
+        "description": "The comparison with the report of `--baseline`, as `stormlp compare` prints \
+                        it; only where JSON was printed or exported with one.",
+    })
 }
 
 /// A saved report that this program cannot read.

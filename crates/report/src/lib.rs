@@ -38,11 +38,33 @@ pub use self::outcome::{Outcome, outcome};
 
 /// A report of any command as a document; `columns` are those of a matrix.
 pub fn document(report: &AnyReport, columns: Columns) -> Document {
-    match report {
+    let mut document = match report {
         AnyReport::Gds(report) => matrix::document(report, columns),
         AnyReport::Train(report) => training::document(report),
         AnyReport::Checkpoint(report) => checkpoint::document(report),
+    };
+    document.warnings.extend(contradictions(report));
+    document
+}
+
+/// More contradictions of a report are counted.
+const MOST_CONTRADICTIONS: usize = 4;
+
+/// Where the figures of a report contradict each other, as a reader is warned of it.
+pub(crate) fn contradictions(report: &AnyReport) -> Vec<String> {
+    let mut found = report.contradictions();
+    let left = found.len().saturating_sub(MOST_CONTRADICTIONS);
+    found.truncate(MOST_CONTRADICTIONS);
+    let mut told: Vec<String> = found
+        .iter()
+        .map(|one| format!("the report contradicts itself, so it was damaged or changed: {one}"))
+        .collect();
+    if left > 0 {
+        told.push(format!(
+            "the report contradicts itself in {left} more places"
+        ));
     }
+    told
 }
 
 /// The columns of the records of a command.

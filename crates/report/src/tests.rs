@@ -1,9 +1,12 @@
 //! Every document in every output, at the widths that terminals have.
 
 use proptest::prelude::*;
+use serde_json::{Value, json};
 use stormlp_model::printable::printable;
+use stormlp_model::report::AnyReport;
 
 use crate::document::{Cell, Column, Document, Quantity, Table};
+use crate::matrix::Columns;
 use crate::records::Records;
 use crate::{checkpoint, comparison, csv, doctor, markdown, matrix, text, training};
 
@@ -138,5 +141,85 @@ proptest! {
 
         let text = text::render(&document, Some(80));
         prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{:?}", text);
+    }
+}
+
+#[test]
+fn what_figures_contradict_is_told_by_its_place() {
+    let [gds, train, checkpoint] = [
+        matrix::tests::run_of(20.0).into(),
+        training::fixtures::report().into(),
+        checkpoint::tests::report(1.0).into(),
+    ]
+    .map(|report: AnyReport| serde_json::to_value(report).unwrap());
+    let read = |report: &Value| AnyReport::from_json(&report.to_string()).unwrap();
+    for (report, place, value, told) in [
+        (&gds, "/cells/0/iops", json!(1.0), "cells.0.iops is 1.0000"),
+        (
+            &gds,
+            "/cells/0/operations",
+            json!(3),
+            "operations of io_size_bytes come to",
+        ),
+        (
+            &gds,
+            "/cells/0/interval_bytes",
+            json!(vec![1_u64 << 30; 99]),
+            "cells.0.interval_bytes come to 106300440576 bytes",
+        ),
+        (
+            &gds,
+            "/cells/0/interval_device_bytes",
+            json!([1, 2]),
+            "cells.0.interval_device_bytes has 2 values",
+        ),
+        (
+            &train,
+            "/bytes_read",
+            json!(7),
+            "bytes_read is 7, but those of its epochs",
+        ),
+        (
+            &train,
+            "/epochs/1/read_mib_per_second",
+            json!(9e9),
+            "epochs.1.read_mib_per_second",
+        ),
+        (
+            &train,
+            "/au_percent/profile",
+            json!(99.5),
+            "au_percent.profile is 99.5",
+        ),
+        (
+            &checkpoint,
+            "/saves/0/bytes",
+            json!(7),
+            "saves.0.bytes is 7",
+        ),
+        (
+            &checkpoint,
+            "/saves/1/ranks/1/gib_per_second",
+            json!(70.0),
+            "saves.1.ranks.1.gib_per_second is 70.0",
+        ),
+        (
+            &checkpoint,
+            "/summary/save/dlio/gib_per_second/mean",
+            json!(70.0),
+            "summary.save.dlio.gib_per_second.mean is 70.0",
+        ),
+    ] {
+        assert_eq!(read(report).contradictions(), Vec::<String>::new());
+        let mut changed = report.clone();
+        *changed
+            .pointer_mut(place)
+            .unwrap_or_else(|| panic!("{place}")) = value;
+        let found = read(&changed).contradictions().join("; ");
+        assert!(found.contains(told), "{place}: {found}");
+        let shown = crate::document(&read(&changed), Columns::Standard)
+            .warnings
+            .join("; ");
+        assert!(shown.contains("the report contradicts itself"), "{shown}");
     }
 }

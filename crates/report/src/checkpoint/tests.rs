@@ -104,7 +104,7 @@ pub(crate) fn report(scale: f64) -> CheckpointReport {
         name: format!("save {step}"),
         series: Series {
             interval_seconds: 0.25,
-            interval_bytes: (0..intervals).map(|n| (n + step) << 26).collect(),
+            interval_bytes: (0..intervals).map(|n| (n + step) << 25).collect(),
             ..Series::default()
         },
     };

@@ -77,7 +77,10 @@ impl Comparison {
             last.lines.insert(0, self.sentence.clone());
         }
         document.sections.extend(sections);
-        document.warnings.extend(self.warnings.iter().cloned());
+        // What the report is warned of itself is told already.
+        let told = |warning: &&String| document.warnings.iter().any(|one| warning.ends_with(one));
+        let new: Vec<String> = (self.warnings.iter().filter(|one| !told(one)).cloned()).collect();
+        document.warnings.extend(new);
     }
 
     /// The verdict in a sentence, with its number.

@@ -11,6 +11,7 @@ use serde::Serialize;
 use stormlp_model::comparison::{Basis, Level, Outcome, Pair, Verdict, judge};
 use stormlp_model::report::AnyReport;
 
+use crate::settings::Work;
 use crate::{checkpoint, settings};
 
 pub use document::record_columns;
@@ -43,7 +44,7 @@ pub struct Comparison {
     pub value: Vec<Source>,
     /// Every figure that both sides have.
     pub figures: Vec<Compared>,
-    /// Subjects that one side alone has, with the side.
+    /// Subjects and figures that not every report has, with the side that lacks them.
     pub unmatched: Vec<String>,
     /// What to know before trusting the verdict.
     pub warnings: Vec<String>,
@@ -174,10 +175,7 @@ impl Compared {
             samples,
         } = outcome.now;
         Self {
-            name: match subject.is_empty() {
-                true => figure.to_string(),
-                false => format!("{subject}: {figure}"),
-            },
+            name: full_name(&subject, figure),
             subject,
             figure,
             unit: then.quantity.unit,
@@ -254,10 +252,18 @@ fn doubts(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
                 "{name} is {status}: it has what was measured until then"
             ));
         }
+        let contradictions = crate::contradictions(named.report).into_iter();
+        doubts.extend(contradictions.map(|told| format!("{}: {told}", named.name)));
     }
     if let (Some(then), Some(now)) = (baseline.first(), now.first()) {
         let host = |named: &Named<'_>| named.report.head().host.clone();
         let (then, now) = (host(then), host(now));
+        if then.stormlp_version != now.stormlp_version {
+            doubts.push(format!(
+                "the baseline was measured by stormlp {}, the other by stormlp {}",
+                then.stormlp_version, now.stormlp_version
+            ));
+        }
         if (&then.hostname, &then.kernel) != (&now.hostname, &now.kernel) {
             doubts.push(format!(
                 "the baseline was measured on {} under Linux {}, the other on {} under Linux {}",
@@ -285,12 +291,12 @@ fn mark(side: &[Named<'_>]) -> Option<String> {
 /// Where any report is not the work of the first.
 fn differences(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<Difference> {
     let mut all = baseline.iter().chain(now);
-    let Some(first) = all.next().map(|named| settings::of(named.report)) else {
+    let Some(first) = all.next().map(|named| Work::of(named.report)) else {
         return Vec::new();
     };
     let mut found: Vec<Difference> = Vec::new();
     for named in all {
-        for difference in settings::differences(&first, &settings::of(named.report)) {
+        for difference in settings::differences(&first, &Work::of(named.report)) {
             if !found.contains(&difference) {
                 found.push(difference);
             }
@@ -302,7 +308,7 @@ fn differences(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<Difference> {
 /// The figures of every report of one side.
 type SideFigures = [Vec<Figure>];
 
-/// The figures that every report of both sides has, judged; and the subjects of one side alone.
+/// The figures that every report of both sides has, judged; and those that one lacks.
 ///
 /// With `only_ones` the only subject of one side is that of the other, whatever each is called: who
 /// compares two paths does not want to hear that they have different names.
@@ -351,18 +357,67 @@ fn matched(
     let outcomes = judge(&judged);
     let compared = pairs.iter().zip(&outcomes);
     let compared = compared.map(|((figure, pair), outcome)| Compared::new(figure, pair, outcome));
-    let alone = |ours: &[String], theirs: &[String], side: &str| -> Vec<String> {
-        let alone = ours.iter().filter(|subject| !theirs.contains(subject));
-        alone
-            .map(|subject| format!("{subject} ({side} alone)"))
-            .collect()
-    };
-    let mut unmatched = Vec::new();
-    if renamed.is_none() {
-        unmatched.extend(alone(&before, &after, "baseline"));
-        unmatched.extend(alone(&after, &before, "now"));
-    }
+    let unmatched = unmatched(baseline, now, renamed.as_ref());
     (compared.collect(), unmatched)
+}
+
+/// The subjects that one side lacks, and the figures that not all reports have of those they share.
+fn unmatched(
+    baseline: &SideFigures,
+    now: &SideFigures,
+    renamed: Option<&(String, String)>,
+) -> Vec<String> {
+    let (before, after) = (subjects(baseline), subjects(now));
+    let mut unmatched = Vec::new();
+    for (ours, theirs, side) in [(&before, &after, "baseline"), (&after, &before, "now")] {
+        let alone = ours.iter().filter(|subject| !theirs.contains(subject));
+        if renamed.is_none() {
+            unmatched.extend(alone.map(|subject| format!("{subject} ({side} alone)")));
+        }
+    }
+    for subject in &before {
+        let other = renamed.map_or(subject, |(_, after)| after);
+        if !after.contains(other) {
+            continue;
+        }
+        let sides = [("baseline", baseline, subject), ("now", now, other)];
+        let mut names: Vec<&str> = Vec::new();
+        for (_, side, subject) in sides {
+            let figures = side.iter().flatten().filter(|one| one.subject == *subject);
+            names.extend(figures.map(|figure| figure.name));
+        }
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let lacking = sides.map(|(called, side, subject)| {
+                let lacks =
+                    |figures: &&Vec<Figure>| !figures.iter().any(|one| one.is(subject, name));
+                (called, side.iter().filter(lacks).count(), side.len())
+            });
+            unmatched.extend(lacking_words(subject, name, lacking));
+        }
+    }
+    unmatched
+}
+
+/// A figure that not all reports have: how many of each side, called by its name, lack it.
+fn lacking_words(subject: &str, name: &str, lacking: [(&str, usize, usize); 2]) -> Option<String> {
+    let figure = full_name(subject, name);
+    let words = lacking.iter().filter(|(_, lacks, _)| *lacks > 0);
+    let words = words.map(|(side, lacks, all)| match lacks == all {
+        true => format!("{side} lacks it"),
+        false => format!("{lacks} of {all} reports of {side} lack it"),
+    });
+    let words: Vec<String> = words.collect();
+    (!words.is_empty()).then(|| format!("{figure} ({})", words.join(", ")))
+}
+
+/// What a figure is called that has a subject: `cpu, read of 1 MiB: throughput`.
+fn full_name(subject: &str, figure: &str) -> String {
+    match subject.is_empty() {
+        true => figure.to_string(),
+        false => format!("{subject}: {figure}"),
+    }
 }
 
 /// The subjects of a side, in order.

@@ -34,7 +34,10 @@ fn course(rate: f64) -> MatrixReport {
     let mut report = run_of(rate);
     let numbers = report.results.cells[0].measurement.as_mut().unwrap();
     let waves = (0..40).map(|n| rate * (1.0 + 0.02 * f64::from(n * 7 % 5)));
-    numbers.series.interval_bytes = waves.map(|rate| (rate * 1e8) as u64).collect();
+    let share = (1 << 30) as f64 / 40.0;
+    numbers.series.interval_bytes = waves.map(|gib| (gib * share) as u64).collect();
+    let device = numbers.series.interval_bytes.clone();
+    numbers.series.interval_device_bytes = Some(device);
     numbers.series.interval_seconds = 0.1;
     report
 }
@@ -197,6 +200,39 @@ fn figures_of_nothing_have_no_change_and_break_nothing() {
         .iter()
         .any(|one| one.figure == "CPU time");
     assert!(!has_cpu, "what was nothing and stayed nothing is left out");
+}
+
+#[test]
+fn what_one_side_lacks_is_named_with_the_side() {
+    let mut lacks = run_of(20.0);
+    numbers_of(&mut lacks).latency_us.p999 = None;
+    let figure = "cpu, read of 1 MiB, 8 threads, depth 1: p99.9 latency";
+    let comparison = compare(&runs(&[20.0]), &[lacks.clone().into()]);
+    assert_eq!(comparison.unmatched, [format!("{figure} (now lacks it)")]);
+    let text = shown(&comparison);
+    assert!(text.contains("not compared: cpu, read of 1 MiB"), "{text}");
+    let some = [lacks.into(), run_of(20.1).into()];
+    let comparison = compare(&some, &runs(&[20.0]));
+    let told = format!("{figure} (1 of 2 reports of baseline lack it)");
+    assert_eq!(comparison.unmatched, [told]);
+}
+
+#[test]
+fn a_report_that_contradicts_itself_is_flagged_wherever_it_is_shown() {
+    let mut changed = run_of(20.0);
+    numbers_of(&mut changed).throughput_bytes_per_second *= 2.0;
+    let comparison = compare(&runs(&[20.0]), &[changed.clone().into()]);
+    let told = comparison.warnings.join("; ");
+    assert!(
+        told.contains("a1: the report contradicts itself") && told.contains("cells.0.throughput"),
+        "{told}"
+    );
+    let document = crate::document(&changed.into(), crate::matrix::Columns::Standard);
+    let told = document.warnings.join("; ");
+    assert!(
+        told.contains("cells.0.throughput_bytes_per_second"),
+        "{told}"
+    );
 }
 
 /// Every number of a report, as a path of its own.

@@ -47,7 +47,7 @@ impl Sheet {
             groups: charts(report),
             origin: format!("stormlp {kind} on {host}, {}", head.started_at),
             command: head.command.clone(),
-            settings: crate::settings::of(report),
+            settings: crate::settings::facts(report),
             machine: machine(head),
         }
     }

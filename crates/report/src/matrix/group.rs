@@ -6,7 +6,7 @@ use stormlp_model::path::PathKind;
 use stormlp_model::stats::{mean, sample_deviation};
 use stormlp_model::units::{ByteSize, GIB, counted};
 
-use crate::document::{Estimate, Facts};
+use crate::document::Estimate;
 
 /// What the repetitions of a combination share.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -135,10 +135,11 @@ pub(super) fn groups(report: &MatrixReport) -> Vec<Group<'_>> {
     groups
 }
 
-/// Adds what combinations were measured: paths, with what ran where that differs, and the rest.
-pub(crate) fn add_combinations(report: &MatrixReport, settings: &mut Facts) {
+/// What combinations were measured, each setting by its name: paths, with what ran where that
+/// differs, and the rest.
+pub(crate) fn combinations(report: &MatrixReport) -> Vec<(&'static str, String)> {
     type Words = fn(&Group<'_>) -> String;
-    let parts: [(&str, Words); 5] = [
+    let parts: [(&'static str, Words); 5] = [
         ("paths", |group| group.path_words()),
         ("operations", |group| group.key.combination.operation()),
         ("I/O sizes", |group| group.key.combination.io_size()),
@@ -150,15 +151,16 @@ pub(crate) fn add_combinations(report: &MatrixReport, settings: &mut Facts) {
         }),
     ];
     let groups = groups(report);
-    for (name, words) in parts {
+    let told = parts.into_iter().map(|(name, words)| {
         let mut found: Vec<String> = Vec::new();
         for value in groups.iter().map(words) {
             if !found.contains(&value) {
                 found.push(value);
             }
         }
-        settings.add(name, found.join(", "));
-    }
+        (name, found.join(", "))
+    });
+    told.collect()
 }
 
 pub(super) fn key_of(report: &MatrixReport, cell: &CellReport) -> Key {

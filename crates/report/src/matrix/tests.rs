@@ -60,13 +60,14 @@ fn inventory() -> TargetInventory {
     }
 }
 
-/// Numbers of a cell that moved `gib` GiB in 4 s in transfers of 1 MiB.
-fn numbers(path: PathKind, gib: f64) -> Measurement {
-    let bytes = (gib * GIB as f64) as u64;
+/// Numbers of a cell that moved about `gib` GiB in 4 s.
+fn numbers(path: PathKind, gib: f64, io_size_bytes: u64) -> Measurement {
+    let operations = (gib * GIB as f64 / io_size_bytes as f64).round() as u64;
+    let bytes = operations * io_size_bytes;
     let emulated = path.ends_in_accelerator();
     Measurement {
         throughput_bytes_per_second: bytes as f64 / 4.0,
-        iops: gib * 256.0,
+        iops: operations as f64 / 4.0,
         latency_us: LatencyUs {
             mean: 634.547,
             min: 81.0,
@@ -77,7 +78,7 @@ fn numbers(path: PathKind, gib: f64) -> Measurement {
             max: 3456.7,
         },
         latency_histogram: "HISTFAAA".to_string(),
-        operations: (gib * 1024.0) as u64,
+        operations,
         bytes,
         duration_seconds: 4.0,
         first_done_seconds: 3.9,
@@ -128,7 +129,7 @@ fn report(request: &MatrixRequest, gib: impl Fn(PathKind, u32) -> Option<f64>) -
                 entry.status = CellStatus::Ok;
                 entry.reason = None;
                 entry.effective_path = Some(cell.transport.path);
-                entry.measurement = Some(numbers(cell.transport.path, gib));
+                entry.measurement = Some(numbers(cell.transport.path, gib, entry.io_size_bytes));
                 entry.evidence = Some(Evidence {
                     effective_path: Some(cell.transport.path),
                     summary: "O_DIRECT held".to_string(),
@@ -535,7 +536,10 @@ pub(crate) fn sample_report() -> MatrixReport {
     for cell in &mut sample.results.cells {
         if let Some(numbers) = &mut cell.measurement {
             let growth = (cell.threads * (1 + (cell.io_size_bytes >> 20) as u32)).into();
-            numbers.throughput_bytes_per_second *= f64::sqrt(growth);
+            let faster = f64::sqrt(growth);
+            numbers.throughput_bytes_per_second *= faster;
+            numbers.iops *= faster;
+            numbers.duration_seconds /= faster;
         }
     }
     sample

@@ -12,6 +12,10 @@ use stormlp_model::training::report::*;
 use stormlp_model::training::request::TrainRequest;
 use stormlp_model::training::workload::Workload;
 
+/// What an epoch read, and how long it took.
+const BYTES: u64 = 24_628_905_504;
+const SECONDS: f64 = 6.5;
+
 pub(super) fn host() -> HostFacts {
     HostFacts {
         kernel: "6.18".to_string(),
@@ -73,7 +77,7 @@ pub(super) fn epoch(plan: &TrainPlan, number: u32, step: f64) -> EpochReport {
         sample_bytes: plan.data.sample_bytes,
     };
     let mut measures = metrics::epoch_measures(&rule, &[&blocks, &blocks]);
-    measures.read_mib_per_second = 4001.5;
+    measures.read_mib_per_second = BYTES as f64 / f64::from(1u32 << 20) / SECONDS;
     measures.preread_share = Some(0.34);
     measures.waiting_seconds = WaitingSeconds {
         storage: 1.25,
@@ -84,9 +88,12 @@ pub(super) fn epoch(plan: &TrainPlan, number: u32, step: f64) -> EpochReport {
     EpochReport {
         epoch: number,
         measures,
-        cost: Cost::default(),
+        cost: Cost {
+            bytes_read: BYTES,
+            ..Cost::default()
+        },
         started_seconds: started,
-        duration_seconds: 6.5,
+        duration_seconds: SECONDS,
         cached_share: Some(0.25),
         cached_method: Some("cachestat".to_string()),
         device: Some(DeviceUse {
@@ -133,7 +140,7 @@ pub(crate) fn report() -> TrainReport {
         threshold_percent: 90.0,
         meets_threshold: mean.au_percent.profile >= 90.0,
         cost: Cost {
-            bytes_read: 49_257_811_008,
+            bytes_read: 2 * BYTES,
             device_bytes_read: Some(40 << 30),
             cpu_user_seconds: 1.5,
             cpu_system_seconds: 3.25,

@@ -53,7 +53,7 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_name = "FILE")]
     export: Vec<PathBuf>,
 
-    /// An earlier report of the same command to compare with, in text, markdown and html
+    /// An earlier report of the same command to compare with, in text, json, markdown and html
     #[arg(long, value_name = "REPORT")]
     baseline: Option<PathBuf>,
 }
@@ -207,8 +207,8 @@ impl ShowArgs {
                 "gdsio's result lines are of `stormlp gds` alone, not of `stormlp {name}`"
             )));
         }
-        let drawn =
-            formats.any(|format| matches!(format, Format::Text | Format::Markdown | Format::Html));
+        let compared = (formats.clone()).any(|format| format.is_drawn() || format == Format::Json);
+        let drawn = formats.any(Format::is_drawn);
         if columns != Columns::Standard && kind != ReportKind::Gds {
             return Err(Failure::usage(
                 "--columns goes with a report of `stormlp gds`",
@@ -224,9 +224,9 @@ impl ShowArgs {
                 "--baseline has no effect with --columns study-a and study-b: leave out one of them",
             ));
         }
-        if self.baseline.is_some() && !drawn {
+        if self.baseline.is_some() && !compared {
             return Err(Failure::usage(
-                "--baseline shows in --format text, markdown and html only",
+                "--baseline shows in --format text, json, markdown and html only",
             ));
         }
         for (path, format) in &exports {
@@ -371,7 +371,7 @@ impl Delivery {
         report: &AnyReport,
     ) -> Result<String, Failure> {
         match (format, report) {
-            (Format::Json, _) => output::json(report),
+            (Format::Json, _) => self.json(report),
             (Format::Gdsio, AnyReport::Gds(report)) => Ok(gdsio_lines(report, self.per_job)),
             (Format::Markdown, _) => Ok(markdown::render(&self.document(report))),
             (Format::Csv, _) => rows(&self.document(report), true),
@@ -392,14 +392,34 @@ impl Delivery {
     /// a baseline.
     fn compared(&self, report: &AnyReport) -> (Document, bool) {
         let mut document = stormlp_report::document(report, self.columns);
-        let Some((name, baseline)) = &self.baseline else {
+        let Some(comparison) = self.comparison(report) else {
             return (document, true);
         };
-        let [then, now] = [(name.as_str(), baseline), ("this run", report)]
-            .map(|(name, report)| [Named { name, report }]);
-        let comparison = Comparison::of(&then, &now, false);
         comparison.close(&mut document);
         (document, !comparison.figures.is_empty())
+    }
+
+    /// The comparison with the baseline, where there is one.
+    fn comparison(&self, report: &AnyReport) -> Option<Comparison> {
+        let (name, baseline) = self.baseline.as_ref()?;
+        let [then, now] = [(name.as_str(), baseline), ("this run", report)]
+            .map(|(name, report)| [Named { name, report }]);
+        Some(Comparison::of(&then, &now, false))
+    }
+
+    /// The report as it is saved; where there is a baseline, with the comparison beside it.
+    fn json(&self, report: &AnyReport) -> Result<String, Failure> {
+        /// What is printed in place of a report.
+        #[derive(serde::Serialize)]
+        struct Compared<'a> {
+            #[serde(flatten)]
+            report: &'a AnyReport,
+            comparison: Comparison,
+        }
+        match self.comparison(report) {
+            None => output::json(report),
+            Some(comparison) => output::json(&Compared { report, comparison }),
+        }
     }
 
     /// Refuses to show a saved report beside a baseline that has nothing in common with it.

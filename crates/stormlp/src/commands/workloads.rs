@@ -109,7 +109,7 @@ fn built_in(name: &str, accelerator: Option<&str>) -> Result<&'static Entry, Fai
 /// The text of a small file, which a device or a dataset named by mistake is not.
 ///
 /// # Errors
-/// With exit code 4 when it cannot be read, 3 when it is too large.
+/// With exit code 4 when it cannot be read, 3 when it is too large or no text.
 pub(crate) fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
     read_bounded(path, what, MOST_FILE_BYTES)
 }
@@ -118,25 +118,33 @@ pub(crate) fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
 /// to it.
 ///
 /// # Errors
-/// With exit code 4 when it cannot be read, 3 when it is too large.
+/// With exit code 4 when it cannot be read, 3 when it is too large or no text.
 pub(crate) fn read_bounded(path: &Path, what: &str, most_bytes: u64) -> Result<String, Failure> {
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         let error = anyhow::anyhow!("{} is no regular file, so no {what}", path.display());
         return Err(Failure::machine(error));
     }
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     File::open(path)
-        .and_then(|file| file.take(most_bytes + 1).read_to_string(&mut text))
+        .and_then(|file| file.take(most_bytes + 1).read_to_end(&mut bytes))
         .with_context(|| format!("cannot read the {what} {}", path.display()))
         .map_err(Failure::machine)?;
-    if text.len() as u64 > most_bytes {
+    if bytes.len() as u64 > most_bytes {
         return Err(Failure::no_plan(anyhow::anyhow!(
             "{} is no {what}: it is larger than {}",
             path.display(),
             ByteSize(most_bytes)
         )));
     }
-    Ok(text)
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let before = &error.as_bytes()[..at];
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        Failure::no_plan(anyhow::anyhow!(
+            "{} is no {what}: byte {at}, in line {line}, is no text in UTF-8",
+            path.display()
+        ))
+    })
 }
 
 /// The workload called `name`: a built-in one, or a YAML file of MLPerf Storage or DLIO; `params`

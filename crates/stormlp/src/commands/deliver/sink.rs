@@ -33,6 +33,13 @@ pub(crate) enum Format {
     Svg,
 }
 
+impl Format {
+    /// Whether it is a document that people look at.
+    pub(super) fn is_drawn(self) -> bool {
+        matches!(self, Self::Text | Self::Markdown | Self::Html)
+    }
+}
+
 /// Where what is shown goes: stdout, or the file of `--output`.
 #[derive(Debug)]
 pub(crate) struct Sink(pub(super) Option<PathBuf>);
