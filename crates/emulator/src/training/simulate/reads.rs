@@ -17,7 +17,7 @@ use crate::training::source::Reads as Known;
 
 /// So many files have sizes of their own; those beyond have them over again. They would take more
 /// memory than all else, and more time.
-const SIZES_DRAWN: u64 = 1 << 20;
+const SIZES_DRAWN: u64 = 1 << 18;
 /// Requests of a sequential reader that the kernel's read-ahead keeps under way: the one that is
 /// waited for, and the next.
 const READ_AHEAD_WINDOW: u64 = 2;
@@ -311,14 +311,21 @@ impl Reads {
             }
             What::Files(requests) => {
                 let file_bytes = self.sizes.bytes(file);
-                let (made, bytes) = requests.sum(file_bytes, most);
-                let span = Span { offset: 0, bytes };
-                let at_end = self.calls.read_ahead.is_some() && requests.looks_at_end();
-                let asked = self.of_span(file, span, made);
+                // Counting the reads takes as long as all else, and read-ahead makes others of them.
+                let (requests, bytes) = match self.calls.read_ahead {
+                    None => requests.sum(file_bytes, most),
+                    Some(ahead) => {
+                        let bytes = requests.bytes(file_bytes);
+                        let at_end = u64::from(requests.looks_at_end());
+                        (bytes.div_ceil(ahead) + at_end, bytes)
+                    }
+                };
                 Asked {
-                    requests: asked.requests + u64::from(at_end),
+                    file,
+                    offset: 0,
+                    bytes,
+                    requests: requests.max(1),
                     again: position > 0 && !self.calls.direct,
-                    ..asked
                 }
             }
             // No loader asks for samples of these.
