@@ -33,7 +33,9 @@ fn results(folder: &Path) {
             "0_output.json",
             r#"{"1": {"au": {"block1": 95.0}, "throughput": {"block1": 40.0}}}"#,
         );
-        write("0_per_epoch_stats.json", "{}");
+        let stats = json!({"1": {"start": format!("2026-06-01T{start}"),
+            "end": format!("2026-06-01T{end}"), "duration": "600.00"}});
+        write("0_per_epoch_stats.json", &stats.to_string());
         let summary = json!({
             "start": format!("2026-06-01T{start}"), "end": format!("2026-06-01T{end}"),
             "num_accelerators": 1, "num_hosts": 1, "num_files_train": 28000, "num_files_eval": 0,
@@ -41,7 +43,8 @@ fn results(folder: &Path) {
             "metric": {"train_au_percentage": [95.0], "train_au_mean_percentage": 95.0,
                 "train_au_meet_expectation": "success",
                 "train_throughput_samples_per_second": [40.0],
-                "train_throughput_mean_samples_per_second": 40.0},
+                "train_throughput_mean_samples_per_second": 40.0,
+                "train_io_mean_MB_per_second": 5592.37},
         });
         // As Python writes it.
         write(
@@ -96,6 +99,63 @@ fn a_tree_that_keeps_the_rules_is_0_and_one_that_does_not_is_6() {
         }),
         "{failed:#?}"
     );
+}
+
+#[test]
+fn what_cannot_be_told_is_no_verdict_and_what_is_not_there_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    results(folder.path());
+    let leaf = folder.path().join("training/unet3d/run/20260601_105500");
+    let edit = |name: &str, from: &str, to: &str| {
+        let text = fs::read_to_string(leaf.join(name)).unwrap();
+        assert!(text.contains(from), "{text}");
+        fs::write(leaf.join(name), text.replace(from, to)).unwrap();
+    };
+    edit("training_x_metadata.json", "CLOSED", "MAYBE");
+    let report = check(folder.path(), 6);
+    assert_eq!(report["verdict"], "incomplete", "{report:#}");
+    assert_eq!(report["held_up_by"], json!(["stormlp.verification"]));
+    let mut command = stormlp();
+    let assert = command
+        .args(["submission", "check"])
+        .arg(folder.path())
+        .assert()
+        .code(6);
+    let text = stdout(assert);
+    assert!(
+        text.contains("INCOMPLETE: it does not tell whether it keeps stormlp.verification"),
+        "{text}"
+    );
+    edit("training_x_metadata.json", "MAYBE", "CLOSED");
+    assert_eq!(check(folder.path(), 0)["verdict"], "closed");
+    edit("summary.json", "train_au_meet_expectation", "x");
+    edit("summary.json", "host_memory_GB", "y");
+    let report = check(folder.path(), 6);
+    let told = report["rules"].as_array().unwrap().iter();
+    let mut told = told.filter(|rule| rule["result"] == "failed");
+    let told = told.find(|rule| rule["id"] == "stormlp.scored").unwrap();
+    assert_eq!(
+        told["path"],
+        "training/unet3d/run/20260601_105500/summary.json"
+    );
+    assert_eq!(
+        told["evidence"],
+        "it has no host_memory_GB, no metric.train_au_meet_expectation"
+    );
+}
+
+#[test]
+fn a_system_may_be_called_code_and_logs_tell_rehearsals() {
+    let folder = tempfile::tempdir().unwrap();
+    results(&folder.path().join("code-fast"));
+    let report = check(folder.path(), 0);
+    assert_eq!(report["results"], json!(["training unet3d"]), "{report:#}");
+    let leaf = "code-fast/training/unet3d/run/20260601_105500";
+    let log = folder.path().join(leaf).join("dlio.log");
+    // Not even text: programs print what they like.
+    fs::write(&log, b"REHEARSAL by stormlp 1.0.0\n\xff\xfe").unwrap();
+    let told = failed(&check(folder.path(), 6));
+    assert!(!told.is_empty() && told.iter().all(|id| id == "5"), "{told:?}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Whether the files of a run say the same: what no rule asks for, and what results rest on.
+//! Whether the files of a run say the same, and the runs of a result, too: what no rule asks for, and
+//! what results rest on.
 
 use std::collections::BTreeSet;
 
@@ -8,16 +9,6 @@ use super::figures::number;
 use super::leaf::{Leaf, LeafKind, plain};
 use super::rule::{Outcome, or_passed};
 use super::survey::{Category, Group, Submission};
-use super::tree::{Form, join, last};
-use crate::stats::mean;
-use crate::training::metrics::mib_of_samples;
-
-/// How far figures may be apart that are the same: they were rounded when they were written.
-const ROUNDING: f64 = 0.005;
-
-fn same(a: f64, b: f64) -> bool {
-    (a - b).abs() <= ROUNDING * a.abs().max(b.abs()) + 0.005
-}
 
 /// Files that cannot be used.
 pub(super) fn readable(submission: &Submission) -> Vec<Outcome> {
@@ -48,188 +39,277 @@ pub(super) fn placed(submission: &Submission) -> Vec<Outcome> {
     })
 }
 
-/// Figures of a summary against those of its ranks and of themselves.
-pub(super) fn sums(_: &Submission, group: &Group) -> Vec<Outcome> {
-    let mut faults = Vec::new();
-    for leaf in &group.runs {
-        let told = faults.len();
-        means(leaf, &mut faults);
-        of_ranks(leaf, &mut faults);
-        throughput(leaf, &mut faults);
-        if faults.len() == told && !leaf.summary.is_found() {
-            let why = "there is no summary.json to compare";
-            faults.push(Outcome::unknown(&leaf.path, why, ""));
-        }
-    }
-    or_passed(faults, &group.path, || {
-        "means and sums agree with what they are of".to_string()
-    })
-}
-
-fn disagree(leaf: &Leaf, what: &str, stands: f64, follows: f64, from: &str) -> Outcome {
-    Outcome::failed(
-        &leaf.path,
-        format!("{what} is {stands:.4}; {from} come to {follows:.4}"),
-        "take all files of the run as they were written, from one run",
-    )
-}
-
-/// Means against their lists.
-fn means(leaf: &Leaf, faults: &mut Vec<Outcome>) {
-    let metric = &leaf.summary.value()["metric"];
-    for (list, of) in [
-        ("train_au_percentage", "train_au_mean_percentage"),
-        (
-            "train_throughput_samples_per_second",
-            "train_throughput_mean_samples_per_second",
-        ),
-    ] {
-        let values: Vec<f64> = metric[list]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(number)
-            .collect();
-        if let Some(stands) = number(&metric[of])
-            && !values.is_empty()
-            && !same(stands, mean(&values))
-        {
-            faults.push(disagree(leaf, of, stands, mean(&values), list));
-        }
-    }
-}
-
-/// AU and throughput against the files of the ranks.
-fn of_ranks(leaf: &Leaf, faults: &mut Vec<Outcome>) {
-    if leaf.ranks.is_empty() || leaf.kind != LeafKind::Run {
-        return;
-    }
-    let count = leaf.figure("num_accelerators");
-    if let Some(count) = count.filter(|count| *count != leaf.ranks.len() as f64) {
-        faults.push(Outcome::failed(
-            &leaf.path,
-            format!(
-                "{count} accelerators, and files N_output.json of {} ranks",
-                leaf.ranks.len()
-            ),
-            "add the files of every rank",
-        ));
-        return;
-    }
-    let metric = &leaf.summary.value()["metric"];
-    let epochs = leaf
-        .ranks
-        .iter()
-        .map(|(_, rank)| rank.epochs.len())
-        .min()
-        .unwrap_or(0);
-    for epoch in 0..epochs {
-        let of_epoch = || leaf.ranks.iter().map(|(_, rank)| rank.epochs[epoch]);
-        let au = mean(
-            &of_epoch()
-                .map(|figures| figures.au_percent)
-                .collect::<Vec<f64>>(),
-        );
-        let samples: f64 = of_epoch().map(|figures| figures.samples_per_second).sum();
-        for (key, follows) in [
-            ("train_au_percentage", au),
-            ("train_throughput_samples_per_second", samples),
-        ] {
-            if let Some(stands) = number(&metric[key][epoch])
-                && !same(stands, follows)
-            {
-                let what = format!("{key} of epoch {}", epoch + 1);
-                faults.push(disagree(
-                    leaf,
-                    &what,
-                    stands,
-                    follows,
-                    "the files of the ranks",
-                ));
-            }
-        }
-    }
-}
-
-/// MiB/s against samples a second.
-fn throughput(leaf: &Leaf, faults: &mut Vec<Outcome>) {
-    let record =
-        number(leaf.parameter("dataset", "record_length_bytes")).filter(|bytes| *bytes > 0.0);
-    let samples = leaf.metric("train_throughput_mean_samples_per_second");
-    let stands = leaf.metric("train_io_mean_MB_per_second");
-    if let (Some(record), Some(samples), Some(stands)) = (record, samples, stands)
-        && !same(stands, mib_of_samples(samples, record))
-    {
-        let follows = mib_of_samples(samples, record);
-        let from = "samples a second times the record length";
-        faults.push(disagree(
-            leaf,
-            "train_io_mean_MB_per_second",
-            stands,
-            follows,
-            from,
-        ));
-    }
-}
-
-/// What summary, metadata and overrides say of the same.
+/// What summary, metadata and configuration of each run say of the same, and runs of each other.
 pub(super) fn agree(_: &Submission, group: &Group) -> Vec<Outcome> {
     let mut faults = Vec::new();
     for leaf in group.leaves() {
-        let mut differ = |what: &str, said: &[(&str, Option<String>)]| {
-            let known: Vec<(&str, &String)> = said
-                .iter()
-                .filter_map(|(from, value)| Some((*from, value.as_ref()?)))
-                .collect();
-            let values: BTreeSet<&String> = known.iter().map(|(_, value)| *value).collect();
-            if values.len() > 1 {
-                let words = known
-                    .iter()
-                    .map(|(from, value)| format!("{value} in {from}"));
-                let words = words.collect::<Vec<String>>().join(", ");
-                let remedy = "take all files of the run as they were written, from one run";
-                faults.push(Outcome::failed(
-                    &leaf.path,
-                    format!("{what}: {words}"),
-                    remedy,
-                ));
-            }
-        };
-        let whole = |value: Option<f64>| value.filter(|v| *v > 0.0).map(|v| v.to_string());
-        let set = |key: &str| leaf.set(key).and_then(|value| value.parse().ok());
-        differ(
-            "files",
-            &[
-                ("summary.json", whole(leaf.figure("num_files_train"))),
-                ("overrides.yaml", whole(set("dataset.num_files_train"))),
-            ],
-        );
-        let processes = match leaf.kind {
-            LeafKind::Run => number(leaf.argument("num_accelerators")),
-            _ => number(leaf.argument("num_processes")),
-        };
-        if matches!(leaf.kind, LeafKind::Run | LeafKind::Checkpoint) {
-            differ(
-                "accelerators",
-                &[
-                    ("summary.json", whole(leaf.figure("num_accelerators"))),
-                    ("the metadata", whole(processes)),
-                ],
-            );
+        let said = [
+            files(leaf),
+            ranks(leaf),
+            model(group, leaf),
+            accelerator(group, leaf),
+        ];
+        let told = said.iter().filter_map(Said::contradiction);
+        let mut told: Vec<String> = told.collect();
+        told.extend(host(leaf));
+        told.extend(data_folder(leaf));
+        told.extend(overrides(leaf));
+        if leaf.metadata_names.len() > 1 {
+            told.push(format!(
+                "{} files of metadata: {}",
+                leaf.metadata_names.len(),
+                leaf.metadata_names.join(", ")
+            ));
         }
-        let named = leaf.model().map(|model| model.replace('_', "-"));
-        let folder = Some(group.model.replace('_', "-")).filter(|model| model != "unknown");
-        // Hydra's choice of a checkpoint workload is cut at its first `_`.
-        let named = named.filter(|named| {
-            group.category == Category::Training
-                || leaf.argument("model").is_string() && named.contains('-')
-        });
-        differ("model", &[("its files", named), ("its folder", folder)]);
+        faults.extend(told.into_iter().map(|what| {
+            Outcome::failed(&leaf.path, what, ONE_RUN)
+        }));
     }
     faults.extend(accelerators(group));
     faults.extend(repeated(group));
+    faults.extend(elsewhere(group));
     or_passed(faults, &group.path, || {
         "the files of each run say the same".to_string()
+    })
+}
+
+const ONE_RUN: &str = "take all files of the run as they were written, from one run";
+
+/// What several files say of one thing.
+struct Said {
+    what: &'static str,
+    by: Vec<(&'static str, Option<String>)>,
+}
+
+impl Said {
+    /// In words, where they do not say the same.
+    fn contradiction(&self) -> Option<String> {
+        let known = self.by.iter();
+        let known = known.filter_map(|(from, value)| Some((*from, value.as_ref()?)));
+        let known: Vec<(&str, &String)> = known.collect();
+        let values: BTreeSet<&String> = known.iter().map(|(_, value)| *value).collect();
+        let words = known.iter().map(|(from, value)| format!("{value} in {from}"));
+        let words = words.collect::<Vec<String>>().join(", ");
+        (values.len() > 1).then(|| format!("{}: {words}", self.what))
+    }
+}
+
+fn whole(value: Option<f64>) -> Option<String> {
+    value.filter(|value| *value > 0.0).map(|value| value.to_string())
+}
+
+fn files(leaf: &Leaf) -> Said {
+    let key = "num_files_train";
+    let metadata = leaf.metadata.value();
+    let config = leaf.config.value();
+    let of = |workload: &Value| whole(number(&workload["dataset"][key]));
+    let set = leaf.set("dataset.num_files_train");
+    let told = &metadata["override_parameters"]["dataset.num_files_train"];
+    Said {
+        what: "files",
+        by: vec![
+            ("summary.json", whole(leaf.figure(key))),
+            ("the overrides", whole(set.and_then(|value| value.parse().ok()))),
+            ("overrides of the metadata", whole(number(told))),
+            ("parameters of the metadata", of(&metadata["parameters"])),
+            ("config.yaml", of(&config["workload"])),
+        ],
+    }
+}
+
+fn ranks(leaf: &Leaf) -> Said {
+    let argument = match leaf.kind {
+        LeafKind::Run => "num_accelerators",
+        _ => "num_processes",
+    };
+    let ran = matches!(leaf.kind, LeafKind::Run | LeafKind::Checkpoint);
+    Said {
+        what: "accelerators",
+        by: vec![
+            ("summary.json", whole(leaf.figure("num_accelerators"))),
+            (
+                "the metadata",
+                whole(number(leaf.argument(argument))).filter(|_| ran),
+            ),
+        ],
+    }
+}
+
+fn model(group: &Group, leaf: &Leaf) -> Said {
+    let named = leaf.model().map(|model| model.replace('_', "-"));
+    // Hydra's choice of a checkpoint workload is cut at its first `_`.
+    let named = named.filter(|named| {
+        group.category == Category::Training
+            || leaf.argument("model").is_string() && named.contains('-')
+    });
+    let folder = Some(group.model.replace('_', "-")).filter(|model| model != "unknown");
+    Said {
+        what: "model",
+        by: vec![("its files", named), ("its folder", folder)],
+    }
+}
+
+fn accelerator(group: &Group, leaf: &Leaf) -> Said {
+    let argument = leaf.argument("accelerator_type").as_str();
+    let chosen = leaf.accelerator_of_choice();
+    Said {
+        what: "accelerator",
+        by: vec![
+            ("the metadata", argument.map(str::to_ascii_lowercase)),
+            // The workload of a generation, `unet3d_datagen`, and those of models name none.
+            (
+                "the workload of the overrides",
+                chosen.filter(|_| {
+                    group.category == Category::Training && leaf.kind == LeafKind::Run
+                }),
+            ),
+        ],
+    }
+}
+
+/// A host's name without its domain; `None` for an address.
+fn short(host: &str) -> Option<String> {
+    let name = host.split(':').next().unwrap_or(host);
+    let is_address = name.split('.').all(|part| part.parse::<u8>().is_ok()) || host.matches(':').count() > 1;
+    let name = name.split('.').next().unwrap_or(name).to_ascii_lowercase();
+    (!is_address && !name.is_empty() && name != "localhost").then_some(name)
+}
+
+/// The host that wrote the summary is one of those that the command named. Addresses are not looked
+/// up, and a host may be reached by a longer name (`n1-ib0`).
+fn host(leaf: &Leaf) -> Option<String> {
+    let ran = leaf.summary.value()["hostname"].as_str()?;
+    let ran_short = short(ran)?;
+    let named = leaf.argument("hosts").as_array()?;
+    let named: Vec<&str> = named.iter().filter_map(Value::as_str).collect();
+    let names: Option<Vec<String>> = named.iter().map(|host| short(host)).collect();
+    let alike = |name: &String| name.starts_with(&ran_short) || ran_short.starts_with(name.as_str());
+    let differs = names.is_some_and(|names| !names.is_empty() && !names.iter().any(alike));
+    differs.then(|| {
+        format!(
+            "host: {ran} in summary.json, {} in the metadata",
+            named.join(", ")
+        )
+    })
+}
+
+/// The dataset lies below the folder that the command named.
+fn data_folder(leaf: &Leaf) -> Option<String> {
+    let named = leaf.argument("data_dir").as_str()?.trim_end_matches('/');
+    let used = leaf.set("dataset.data_folder")?;
+    let below = used.strip_prefix(named);
+    let fits = below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    // One of them may be named from where the command ran.
+    let comparable = named.starts_with('/') && used.starts_with('/');
+    (comparable && !fits)
+        .then(|| format!("dataset: data_dir {named} in the metadata, {used} in the overrides"))
+}
+
+/// Hydra writes the overrides twice.
+fn overrides(leaf: &Leaf) -> Option<String> {
+    let twice = leaf.hydra.value()["hydra"]["overrides"]["task"].as_array()?;
+    let once = leaf.overrides_file.value().as_array()?;
+    (once != twice).then(|| "overrides.yaml and hydra.yaml list different overrides".to_string())
+}
+
+/// Runs of a training result are of the same hosts, and read what the generation wrote.
+fn elsewhere(group: &Group) -> Vec<Outcome> {
+    if group.category == Category::Checkpointing {
+        // The host that reads may be another than the one that wrote.
+        return Vec::new();
+    }
+    let runs: Vec<&Leaf> = group.runs.iter().collect();
+    let with_datagen: Vec<&Leaf> = group.runs.iter().chain(&group.datagen).collect();
+    let argument = |leaf: &Leaf, key: &str| {
+        let value = leaf.argument(key);
+        (!value.is_null()).then(|| plain(value))
+    };
+    let mut faults = unlike(&runs, "hosts", |leaf| argument(leaf, "hosts"));
+    faults.extend(unlike(&runs, "hostname", |leaf| {
+        let name = leaf.summary.value()["hostname"].as_str()?;
+        Some(name.to_string())
+    }));
+    faults.extend(unlike(&with_datagen, "data_dir", |leaf| {
+        let folder = argument(leaf, "data_dir")?;
+        Some(folder.trim_end_matches('/').to_string())
+    }));
+    faults
+}
+
+/// Leaves that say something else of `what` than the first that says anything.
+fn unlike(
+    leaves: &[&Leaf],
+    what: &str,
+    fact: impl Fn(&Leaf) -> Option<String>,
+) -> Vec<Outcome> {
+    let told = leaves.iter().filter_map(|leaf| Some((*leaf, fact(leaf)?)));
+    let told: Vec<(&Leaf, String)> = told.collect();
+    let Some((first, usual)) = told.first() else {
+        return Vec::new();
+    };
+    let others = told.iter().filter(|(_, fact)| fact != usual);
+    let faults = others.map(|(leaf, fact)| {
+        Outcome::failed(
+            &leaf.path,
+            format!("{what}: {fact} here, {usual} in {}", first.name()),
+            "the runs of a result are the same run six times, on one dataset",
+        )
+    });
+    faults.collect()
+}
+
+/// What mlpstorage said of the runs itself.
+pub(super) fn verification(_: &Submission, group: &Group) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    for leaf in group.leaves().filter(|leaf| !leaf.is_of_stormlp()) {
+        let path = leaf.metadata.path().unwrap_or(&leaf.path);
+        let Some(said) = leaf.verification() else { continue };
+        let division = group.division.as_deref();
+        outcomes.extend(match (said.as_str(), division) {
+            ("invalid", _) => Some(Outcome::failed(
+                path,
+                "mlpstorage said INVALID of it",
+                "its log says why; mend that, and run again",
+            )),
+            ("open", Some("closed")) => Some(Outcome::failed(
+                path,
+                "mlpstorage said OPEN of it, and it lies in closed/",
+                "submit the result to open, or run again without what made it open",
+            )),
+            ("open", None) => {
+                Some(Outcome::passed(path, "mlpstorage said OPEN of it").open())
+            }
+            ("open" | "closed", _) => None,
+            (other, _) => Some(Outcome::unknown(
+                path,
+                format!("its verification is `{}`", other.to_ascii_uppercase()),
+                "take the metadata as mlpstorage wrote it",
+            )),
+        });
+    }
+    or_passed(outcomes, &group.path, || {
+        "mlpstorage said nothing against it".to_string()
+    })
+}
+
+/// All runs are of the edition that the tree is checked by.
+pub(super) fn editions(submission: &Submission) -> Vec<Outcome> {
+    let told = submission
+        .leaves()
+        .filter_map(|leaf| Some((leaf, leaf.edition()?)));
+    let others = told.filter(|(_, (edition, _))| *edition != submission.edition);
+    let faults = others.map(|(leaf, (edition, from))| {
+        Outcome::failed(
+            &leaf.path,
+            format!(
+                "it is of v{edition} ({from}), and the tree is checked by the rules of v{} ({})",
+                submission.edition, submission.edition_from
+            ),
+            "take it out: results of different editions are different submissions",
+        )
+    });
+    or_passed(faults.collect(), "", || {
+        format!("nothing in it is of another edition than v{}", submission.edition)
     })
 }
 
@@ -280,118 +360,4 @@ fn repeated(group: &Group) -> Vec<Outcome> {
         }
     }
     faults
-}
-
-/// `results.json` against the runs that it is of.
-pub(super) fn reported(submission: &Submission, group: &Group) -> Vec<Outcome> {
-    let path = join(&group.run_folder(), "results.json");
-    let file = submission.tree.part(&path, Form::Json);
-    let Some(entries) = file.value().as_array() else {
-        return Vec::new();
-    };
-    let mut faults = Vec::new();
-    for entry in entries {
-        let id = plain(&entry["run_id"]);
-        let Some(leaf) = group
-            .runs
-            .iter()
-            .find(|leaf| !leaf.name().is_empty() && id.contains(leaf.name()))
-        else {
-            continue;
-        };
-        let metrics = entry["metrics"].as_object();
-        for (key, value) in metrics.into_iter().flatten() {
-            if let (Some(stands), Some(follows)) = (number(value), leaf.metric(key))
-                && !same(stands, follows)
-            {
-                faults.push(Outcome::failed(
-                    &path,
-                    format!(
-                        "{key} of {} is {stands:.4}, in its summary {follows:.4}",
-                        leaf.name()
-                    ),
-                    "run `mlpstorage reports reportgen` again",
-                ));
-            }
-        }
-    }
-    or_passed(faults, &path, || {
-        "its figures are those of the runs".to_string()
-    })
-}
-
-/// 3.4.1 and 4.4.1: data and results go to different folders.
-pub(super) fn paths(_: &Submission, group: &Group) -> Vec<Outcome> {
-    let key = match group.category {
-        Category::Training => "data_dir",
-        Category::Checkpointing => "checkpoint_folder",
-    };
-    let outcomes = group.runs.iter().map(|leaf| {
-        let (data, results) = (leaf.argument(key), leaf.argument("results_dir"));
-        match (data.as_str(), results.as_str()) {
-            (Some(data), Some(results)) => Outcome::of(
-                data.trim_end_matches('/') != results.trim_end_matches('/'),
-                &leaf.path,
-                format!("{key} {data}, results_dir {results}"),
-                "put the results elsewhere, and run again",
-            ),
-            _ => Outcome::unknown(
-                &leaf.path,
-                format!("the metadata does not name both {key} and results_dir"),
-                "take the metadata as the tool wrote it",
-            ),
-        }
-    });
-    outcomes.collect()
-}
-
-/// 3.4.2 and 4.4.2: and on different file systems.
-pub(super) fn file_systems(_: &Submission, group: &Group) -> Vec<Outcome> {
-    let outcomes = group.runs.iter().map(|leaf| {
-        let told = &leaf.separation.value()["same_filesystem"];
-        match told.as_bool() {
-            Some(same) => Outcome::of(
-                !same,
-                &leaf.path,
-                format!("fs_separation.json: same_filesystem is {same}"),
-                "put the results on another file system, and run again",
-            ),
-            None => Outcome::unknown(
-                &leaf.path,
-                "no fs_separation.json tells; a table of df in the log is not read",
-                "take fs_separation.json as mlpstorage wrote it",
-            ),
-        }
-    });
-    outcomes.collect()
-}
-
-/// PROV-01: a stamp is there where one was promised, and names the image of its run.
-pub(super) fn provenance(_: &Submission, group: &Group) -> Vec<Outcome> {
-    let mut faults = Vec::new();
-    for leaf in group.leaves() {
-        let promised = leaf.metadata.value()["provenance_file"].as_str();
-        if let Some(name) = promised.filter(|_| !leaf.provenance.is_found()) {
-            faults.push(Outcome::failed(
-                &join(&leaf.path, last(name)),
-                "the metadata names it, and it is not there",
-                "copy it from the results folder that mlpstorage wrote",
-            ));
-        }
-        let stamp = leaf.provenance.value();
-        if leaf.provenance.is_found() && stamp["schema"] != "mlps-run-provenance/1" {
-            let schema = plain(&stamp["schema"]);
-            let is_ours = leaf.is_of_stormlp().is_some();
-            if !is_ours {
-                faults.push(Outcome::failed(
-                    leaf.provenance.path().unwrap_or(&leaf.path),
-                    format!("its schema is {schema}"),
-                    "take it as mlpstorage wrote it",
-                ));
-            }
-        }
-    }
-    or_passed(faults, &group.path, || {
-        "stamps are there where one was promised".to_string()
-    })
 }

@@ -6,7 +6,10 @@ use super::rule::Check::{Any, Checkpointing, Training, Tree as OfTree};
 use super::rule::Official::{Same, Silent, Stricter};
 use super::rule::{Finding, Outcome, Rule, RuleResult};
 use super::survey::{Category, Edition, Shape, Submission};
-use super::{agreement, checkpointing, files, structure, training};
+use super::{
+    agreement, checkpointing, files, paths, provenance, report_file, scored, strays, structure, sums,
+    training,
+};
 
 /// What the rules say of a tree as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -14,9 +17,11 @@ use super::{agreement, checkpointing, files, structure, training};
 pub enum Verdict {
     /// A rule is broken.
     Invalid,
-    /// No rule is broken, and something is free in the open division alone.
+    /// No rule is broken that can be checked, and one cannot that the verdict rests on.
+    Incomplete,
+    /// Every rule that the verdict rests on is kept, and something is free in the open division alone.
     Open,
-    /// No rule is broken.
+    /// Every rule that the verdict rests on is kept.
     Closed,
     /// No rule is broken that a rehearsal can keep. It is no submission.
     Rehearsal,
@@ -35,6 +40,8 @@ pub struct CheckReport {
     pub shape: Shape,
     /// How it is known that stormlp made it; `null` for other trees.
     pub rehearsal: Option<String>,
+    /// The rules that cannot be checked and that a verdict rests on.
+    pub held_up_by: Vec<String>,
     /// The results that were found, `training unet3d`.
     pub results: Vec<String>,
     /// Each rule at each place, in the order of the rules.
@@ -139,7 +146,7 @@ const RULES: &[Rule] = &[
     rule!(
         "datagenFiles",
         Some(("11.1", Silent)),
-        Some(("2.1.14", Same)),
+        Some(("2.1.14", Stricter)),
         Training(files::datagen_files)
     ),
     rule!(
@@ -272,13 +279,13 @@ const RULES: &[Rule] = &[
         "trainingMlpstoragePathArgs",
         None,
         Some(("3.4.1", Same)),
-        Training(agreement::paths)
+        Training(paths::paths)
     ),
     rule!(
         "trainingMlpstorageFilesystemCheck",
         None,
-        Some(("3.4.2", Stricter)),
-        Training(agreement::file_systems)
+        Some(("3.4.2", Same)),
+        Training(paths::file_systems)
     ),
     rule!(
         "trainingClosedSubmissionParameters",
@@ -326,13 +333,13 @@ const RULES: &[Rule] = &[
         "checkpointPathArgs",
         None,
         Some(("4.4.1", Same)),
-        Checkpointing(agreement::paths)
+        Checkpointing(paths::paths)
     ),
     rule!(
         "checkpointFilesystemCheck",
         None,
-        Some(("4.4.2", Stricter)),
-        Checkpointing(agreement::file_systems)
+        Some(("4.4.2", Same)),
+        Checkpointing(paths::file_systems)
     ),
     rule!(
         "checkpointClosedMpiProcesses",
@@ -353,10 +360,22 @@ const RULES: &[Rule] = &[
         Checkpointing(checkpointing::parameters)
     ),
     rule!(
+        "checkpointOpenSubmissionScaling",
+        Some(("2.2.5", Silent)),
+        Some(("4.6.4", Silent)),
+        Checkpointing(checkpointing::open_rank_count)
+    ),
+    rule!(
         "checkpointCacheFlushValidation",
         Some(("2.2.5", Silent)),
         Some(("4.7.1", Same)),
         Checkpointing(checkpointing::order)
+    ),
+    rule!(
+        "checkpointTotalTestDuration",
+        None,
+        Some(("4.7.2", Same)),
+        Checkpointing(checkpointing::duration)
     ),
     rule!(
         "otherBenchmarks",
@@ -368,7 +387,19 @@ const RULES: &[Rule] = &[
         "leafProvenance",
         None,
         Some(("PROV-01", Same)),
-        Any(agreement::provenance)
+        Any(provenance::stamps)
+    ),
+    rule!(
+        "submissionManifest",
+        None,
+        Some(("PROV-02", Same)),
+        OfTree(provenance::manifest)
+    ),
+    rule!(
+        "scoredFiguresAreThere",
+        Some(("stormlp.scored", Silent)),
+        Some(("stormlp.scored", Silent)),
+        Any(scored::complete)
     ),
     rule!(
         "filesCanBeRead",
@@ -383,6 +414,18 @@ const RULES: &[Rule] = &[
         OfTree(agreement::placed)
     ),
     rule!(
+        "runsAreOfOneEdition",
+        Some(("stormlp.edition", Silent)),
+        Some(("stormlp.edition", Silent)),
+        OfTree(agreement::editions)
+    ),
+    rule!(
+        "verificationFitsDivision",
+        Some(("stormlp.verification", Silent)),
+        Some(("stormlp.verification", Silent)),
+        Any(agreement::verification)
+    ),
+    rule!(
         "filesSayTheSame",
         Some(("stormlp.agreement", Silent)),
         Some(("stormlp.agreement", Silent)),
@@ -392,19 +435,26 @@ const RULES: &[Rule] = &[
         "sumsAgree",
         Some(("stormlp.sums", Silent)),
         Some(("stormlp.sums", Silent)),
-        Any(agreement::sums)
+        Any(sums::sums)
     ),
     rule!(
         "reportIsOfTheRuns",
         Some(("stormlp.report", Silent)),
         Some(("stormlp.report", Silent)),
-        Any(agreement::reported)
+        Any(report_file::reported)
+    ),
+    rule!(
+        "noOtherFiles",
+        Some(("stormlp.strays", Silent)),
+        Some(("stormlp.strays", Silent)),
+        OfTree(strays::strays)
     ),
 ];
 
 /// Holds a tree against the rules of its edition.
 pub fn check(submission: &Submission) -> CheckReport {
     let mut rules = Vec::new();
+    let mut held_up_by: Vec<String> = Vec::new();
     let mut is_open = false;
     for rule in RULES {
         let Some((id, official)) = rule.of(submission.edition) else {
@@ -412,6 +462,9 @@ pub fn check(submission: &Submission) -> CheckReport {
         };
         for outcome in outcomes(rule, submission) {
             is_open |= outcome.open;
+            if outcome.holds_up && !held_up_by.iter().any(|known| known == id) {
+                held_up_by.push(id.to_string());
+            }
             rules.push(Finding {
                 id: id.to_string(),
                 name: rule.name,
@@ -432,6 +485,7 @@ pub fn check(submission: &Submission) -> CheckReport {
     let verdict = match (failed, &rehearsal) {
         (true, _) => Verdict::Invalid,
         (false, Some(_)) => Verdict::Rehearsal,
+        (false, None) if !held_up_by.is_empty() => Verdict::Incomplete,
         (false, None) if is_open || in_open => Verdict::Open,
         (false, None) => Verdict::Closed,
     };
@@ -448,6 +502,7 @@ pub fn check(submission: &Submission) -> CheckReport {
         edition_from: submission.edition_from.clone(),
         shape: submission.shape,
         rehearsal,
+        held_up_by,
         results: results.collect(),
         rules,
     }

@@ -1,15 +1,20 @@
 //! Files and moments of runs: the rules from 2.1.13 to 2.1.26.
 
+use std::collections::BTreeSet;
+
 use super::leaf::Leaf;
 use super::moment;
 use super::rule::{Official, Outcome, or_passed};
 use super::survey::{Category, Edition, Group, Shape, Submission};
-use super::tree::{Entry, join};
+use super::tree::{Entry, join, rank_of};
 use crate::training::rules::CLOSED_RUNS;
 use crate::units::{counted, format_duration};
 
 /// Files of a configuration folder.
 const CONFIGS: [&str; 3] = ["config.yaml", "hydra.yaml", "overrides.yaml"];
+
+/// No run has more.
+const MOST_RANKS: u64 = 1 << 20;
 
 /// Moments of files are taken by different clocks and rounded.
 const CLOCK_SECONDS: f64 = 1.0;
@@ -23,7 +28,7 @@ pub(super) fn one_datagen(submission: &Submission, group: &Group) -> Vec<Outcome
             Shape::Package => {
                 Outcome::failed(&folder, why, "add what `mlpstorage … datagen` wrote")
             }
-            Shape::Results => Outcome::unknown(&folder, why, "add it to the package"),
+            Shape::Results => Outcome::noted(&folder, why, "add it to the package"),
         }];
     }
     let mut faults = misnamed(&group.datagen);
@@ -69,41 +74,75 @@ pub(super) fn run_files(submission: &Submission, group: &Group) -> Vec<Outcome> 
 }
 
 fn files_of(submission: &Submission, leaves: &[Leaf], stem: &str, path: &str) -> Vec<Outcome> {
-    let is_datagen = stem.ends_with("datagen");
     let mut faults = Vec::new();
     for leaf in leaves {
         let files = submission.tree.files(&leaf.path);
-        let mut missing = |name: &str, ends: &[&str]| {
-            let fits = |file: &&str| ends.iter().any(|end| file.ends_with(end));
-            if files.iter().any(fits) {
-                return;
-            }
-            let place = join(&leaf.path, name);
-            // Only this tool's own logs say who ran what.
-            faults.push(match leaf.is_of_stormlp() {
-                Some(_) if name.ends_with(".log") => {
-                    Outcome::unknown(&place, "a rehearsal has no log of DLIO's", "")
-                }
-                _ => missing_file(&files, &place, name),
-            });
-        };
-        missing(
-            &format!("{stem}.stdout.log"),
-            &[&format!("{stem}.stdout.log")],
-        );
-        missing(
-            &format!("{stem}.stderr.log"),
-            &[&format!("{stem}.stderr.log")],
-        );
-        missing("dlio.log", &["dlio.log"]);
-        if !is_datagen {
-            missing("summary.json", &["summary.json"]);
-            missing("0_output.json", &["output.json"]);
-            missing("0_per_epoch_stats.json", &["per_epoch_stats.json"]);
+        let mut needed = vec![
+            format!("{stem}.stdout.log"),
+            format!("{stem}.stderr.log"),
+            "dlio.log".to_string(),
+        ];
+        // DLIO writes none when it only generates.
+        if !stem.ends_with("datagen") {
+            needed.push("summary.json".to_string());
+            faults.extend(files_of_ranks(leaf, &files));
         }
-        missing("metadata.json", &["metadata.json"]);
+        for name in needed.iter().filter(|name| !files.contains(&name.as_str())) {
+            let place = join(&leaf.path, name);
+            faults.push(match leaf.is_of_stormlp() && name.ends_with(".log") {
+                true => Outcome::noted(&place, "a rehearsal has no log of DLIO's", ""),
+                false => missing_file(&files, &place, name),
+            });
+        }
+        if leaf.metadata_names.is_empty() {
+            let name = "metadata.json";
+            let fault = missing_file(&files, &join(&leaf.path, name), name);
+            faults.push(fault.officially(Official::Silent));
+        }
     }
     or_passed(faults, path, || counted(leaves.len() as u64, "folder"))
+}
+
+/// Each rank writes two files. The official checker asks for one of each kind, of any rank.
+fn files_of_ranks(leaf: &Leaf, files: &[&str]) -> Vec<Outcome> {
+    let ranks = leaf.figure("num_accelerators").unwrap_or(1.0).max(1.0) as u64;
+    let mut faults = Vec::new();
+    for end in ["_output.json", "_per_epoch_stats.json"] {
+        let known: BTreeSet<u64> = files.iter().filter_map(|name| rank_of(name, end)).collect();
+        let first = format!("0{end}");
+        if known.is_empty() {
+            faults.push(missing_file(files, &join(&leaf.path, &first), &first));
+            continue;
+        }
+        let missing: Vec<u64> = (0..ranks.min(MOST_RANKS))
+            .filter(|rank| !known.contains(rank))
+            .collect();
+        if let Some(rank) = missing.first() {
+            faults.push(
+                Outcome::failed(
+                    &join(&leaf.path, &format!("{rank}{end}")),
+                    format!(
+                        "{} of {ranks} ranks have no such file, rank {rank} first",
+                        missing.len()
+                    ),
+                    "add the files of every rank, from the host that it ran on",
+                )
+                .officially(Official::Silent),
+            );
+        }
+        let beyond = known.iter().find(|rank| **rank >= ranks);
+        if let Some(rank) = beyond.filter(|_| leaf.figure("num_accelerators").is_some()) {
+            faults.push(
+                Outcome::failed(
+                    &join(&leaf.path, &format!("{rank}{end}")),
+                    format!("the run had {}", counted(ranks, "rank")),
+                    "take all files of the run as they were written, from one run",
+                )
+                .officially(Official::Silent),
+            );
+        }
+    }
+    faults
 }
 
 /// What to say of a file that is not there: a similar name may be the same file.
@@ -177,7 +216,7 @@ pub(super) fn results_json(submission: &Submission, group: &Group) -> Vec<Outcom
         Some(Entry::File { .. }) => Outcome::passed(&path, "it is there"),
         Some(_) => Outcome::failed(&path, "it is no regular file", command),
         None if submission.shape == Shape::Results => {
-            Outcome::unknown(&path, "a folder of results, no package", command)
+            Outcome::noted(&path, "a folder of results, no package", command)
         }
         None => Outcome::failed(&path, "it is not there", command),
     }]

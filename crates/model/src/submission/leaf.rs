@@ -2,9 +2,11 @@
 
 use serde_json::Value;
 
-use super::figures::{RankFigures, number};
-use super::moment;
+use super::figures::{EpochStats, RankFigures, number};
+use super::survey::Edition;
 use super::tree::{Content, Entry, Form, Part, Tree, join, last, parent};
+use super::{marks, moment};
+use crate::training::profile::Profile;
 
 /// The folder of a run, a generation or a sizing.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +19,8 @@ pub struct Leaf {
     pub summary: Part,
     /// mlpstorage's metadata.
     pub metadata: Part,
+    /// The names of all files that are metadata; one is.
+    pub metadata_names: Vec<String>,
     /// `provenance.json`.
     pub provenance: Part,
     /// `fs_separation.json`.
@@ -27,8 +31,14 @@ pub struct Leaf {
     pub overrides_file: Part,
     /// `config.yaml`.
     pub config: Part,
+    /// `hydra.yaml`.
+    pub hydra: Part,
     /// `N_output.json` of each rank that has one, by path.
     pub ranks: Vec<(String, RankFigures)>,
+    /// `N_per_epoch_stats.json` of each rank that has one, by path.
+    pub stats: Vec<(String, EpochStats)>,
+    /// How it is known that stormlp made it.
+    pub mark: Option<String>,
     /// Files that cannot be used, and why.
     pub unusable: Vec<(String, String)>,
 }
@@ -60,23 +70,26 @@ impl Leaf {
                 found => found,
             }
         };
-        let metadata = tree
-            .files(path)
-            .into_iter()
-            .find(|name| is_metadata(name))
-            .map_or(Part::Absent, json);
+        let files = tree.files(path).into_iter();
+        let metadata_names: Vec<&str> = files.filter(|name| is_metadata(name)).collect();
         let overrides_file = config("overrides");
         let mut leaf = Self {
             path: path.to_string(),
             kind: LeafKind::Unknown,
             summary: json("summary.json"),
-            metadata,
+            metadata: metadata_names
+                .first()
+                .map_or(Part::Absent, |name| json(name)),
+            metadata_names: metadata_names.iter().map(ToString::to_string).collect(),
             provenance: json("provenance.json"),
             separation: json("fs_separation.json"),
             overrides: Vec::new(),
             overrides_file,
             config: config("config"),
+            hydra: config("hydra"),
             ranks: Vec::new(),
+            stats: Vec::new(),
+            mark: marks::in_folder(tree, path),
             unusable: Vec::new(),
         };
         leaf.overrides = leaf.keys_that_were_set();
@@ -95,6 +108,10 @@ impl Leaf {
                     ..
                 }) => self.ranks.push((place, figures.clone())),
                 Some(Entry::File {
+                    content: Content::Stats(stats),
+                    ..
+                }) => self.stats.push((place, stats.clone())),
+                Some(Entry::File {
                     content: Content::Unreadable(why),
                     ..
                 }) => self.unusable.push((place, why.clone())),
@@ -111,6 +128,7 @@ impl Leaf {
             &self.separation,
             &self.overrides_file,
             &self.config,
+            &self.hydra,
         ];
         for part in parts {
             let fault = match part {
@@ -244,34 +262,20 @@ impl Leaf {
         Some(verdict.to_ascii_lowercase())
     }
 
-    /// How it is known that stormlp made it.
-    pub fn is_of_stormlp(&self) -> Option<String> {
-        let metadata = self.metadata.value();
-        let marks = [
-            (
-                metadata["generator"] == "stormlp",
-                &self.metadata,
-                "generator is stormlp",
-            ),
-            (
-                self.verification().as_deref() == Some("rehearsal"),
-                &self.metadata,
-                "verification is REHEARSAL",
-            ),
-            (
-                self.summary.value()["stormlp"].is_object(),
-                &self.summary,
-                "it has stormlp's entry",
-            ),
-            (
-                self.provenance.value()["tool"]["name"] == "stormlp",
-                &self.provenance,
-                "its tool is stormlp",
-            ),
-        ];
-        let mut marks = marks.into_iter().filter(|(is, ..)| *is);
-        let (_, part, what) = marks.next()?;
-        Some(format!("{}: {what}", part.path().map_or("", last)))
+    /// Whether stormlp made it, which never wrote some files of the official tool's.
+    pub fn is_of_stormlp(&self) -> bool {
+        self.mark.is_some()
+    }
+
+    /// The edition that it says or shows it is of, and what tells.
+    pub fn edition(&self) -> Option<(Edition, String)> {
+        let stamp = self.provenance.value()["rules_edition"].as_str();
+        if let Some(edition) = stamp.and_then(|edition| edition.parse().ok()) {
+            return Some((edition, "provenance.json names it".to_string()));
+        }
+        let accelerator = self.accelerator()?;
+        let edition = Profile::of_accelerator(&accelerator).and_then(Edition::of_profile)?;
+        Some((edition, format!("accelerator {accelerator}")))
     }
 
     /// The model by metadata, else by Hydra's choice of workload.
@@ -279,9 +283,7 @@ impl Leaf {
         if let Some(model) = self.argument("model").as_str() {
             return Some(model.to_ascii_lowercase());
         }
-        let lines = self.overrides_file.value().as_array()?.iter();
-        let mut choices = lines.filter_map(|line| line.as_str()?.strip_prefix("workload="));
-        let choice = choices.next()?;
+        let choice = self.choice()?;
         Some(
             choice
                 .split_once('_')
@@ -292,12 +294,21 @@ impl Leaf {
 
     /// The accelerator that was emulated.
     pub fn accelerator(&self) -> Option<String> {
-        if let Some(accelerator) = self.argument("accelerator_type").as_str() {
-            return Some(accelerator.to_ascii_lowercase());
-        }
-        let lines = self.overrides_file.value().as_array()?.iter();
-        let mut choices = lines.filter_map(|line| line.as_str()?.strip_prefix("workload="));
-        Some(choices.next()?.rsplit_once('_')?.1.to_ascii_lowercase())
+        let argument = self.argument("accelerator_type").as_str();
+        let argument = argument.map(str::to_ascii_lowercase);
+        argument.or_else(|| self.accelerator_of_choice())
+    }
+
+    /// The accelerator in Hydra's choice of workload: `h100` of `unet3d_h100`.
+    pub fn accelerator_of_choice(&self) -> Option<String> {
+        let (_, accelerator) = self.choice()?.rsplit_once('_')?;
+        Some(accelerator.to_ascii_lowercase())
+    }
+
+    /// Hydra's choice of workload.
+    fn choice(&self) -> Option<&str> {
+        let mut lines = self.overrides_file.value().as_array()?.iter();
+        lines.find_map(|line| line.as_str()?.strip_prefix("workload="))
     }
 }
 

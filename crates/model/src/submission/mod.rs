@@ -8,20 +8,28 @@
 mod agreement;
 mod check;
 mod checkpointing;
+mod effective;
 mod figures;
 mod files;
 mod leaf;
+mod marks;
 mod moment;
+mod paths;
 pub mod plan;
+mod provenance;
+mod report_file;
 mod rule;
+mod scored;
+mod strays;
 mod structure;
+mod sums;
 mod survey;
 pub mod system_yaml;
 mod training;
 pub mod tree;
 
 pub use check::{CheckReport, Verdict, check};
-pub use figures::{EpochFigures, RankFigures};
+pub use figures::{CheckpointTimes, EpochFigures, EpochStats, EpochTimes, RankFigures};
 pub use rule::{Finding, Official, RuleResult};
 pub use survey::{Category, Edition, Group, Shape, Submission};
 

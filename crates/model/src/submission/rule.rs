@@ -58,6 +58,8 @@ pub(super) struct Outcome {
     pub(super) official: Option<Official>,
     /// It is kept, and makes the result one of the open division.
     pub(super) open: bool,
+    /// It cannot be checked, and no verdict can be given without it.
+    pub(super) holds_up: bool,
 }
 
 impl Outcome {
@@ -73,17 +75,42 @@ impl Outcome {
         Self::new(RuleResult::Failed, path, evidence.into(), remedy.into())
     }
 
+    /// What the tree does not tell. Without it there is no verdict.
     pub(super) fn unknown(
         path: &str,
         evidence: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        Self::new(
-            RuleResult::NotCheckable,
-            path,
-            evidence.into(),
-            remedy.into(),
-        )
+        let remedy = remedy.into();
+        let mut outcome = Self::new(RuleResult::NotCheckable, path, evidence.into(), remedy);
+        outcome.holds_up = true;
+        outcome
+    }
+
+    /// What the tree does not tell, and what no verdict waits for: advice, and what another rule or
+    /// the package around the results is asked for.
+    pub(super) fn noted(
+        path: &str,
+        evidence: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self {
+            holds_up: false,
+            ..Self::unknown(path, evidence, remedy)
+        }
+    }
+
+    /// What must be there and is not: a fault, but for files of stormlp's, which never wrote it.
+    pub(super) fn lacking(
+        is_rehearsal: bool,
+        path: &str,
+        evidence: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        match is_rehearsal {
+            true => Self::noted(path, evidence, "a rehearsal has none"),
+            false => Self::failed(path, evidence, remedy),
+        }
     }
 
     /// Kept or broken.
@@ -102,6 +129,7 @@ impl Outcome {
             remedy,
             official: None,
             open: false,
+            holds_up: false,
         }
     }
 

@@ -1,8 +1,8 @@
 //! Folders and names, above the runs: the rules from 2.1.1 to 2.1.12.
 
-use super::leaf::plain;
+use super::leaf::{Leaf, plain};
 use super::rule::{Outcome, or_passed};
-use super::survey::{Category, DIVISIONS, Edition, Group, Shape, Submission};
+use super::survey::{Category, DIVISIONS, Edition, Group, OTHER_BENCHMARKS, Shape, Submission};
 use super::system_yaml;
 use super::tree::{Entry, Form, Part, join, last};
 use crate::checkpoint::builtin;
@@ -15,7 +15,7 @@ fn of_package(
     check: impl FnOnce(&mut Vec<Outcome>) -> String,
 ) -> Vec<Outcome> {
     if submission.shape == Shape::Results {
-        return vec![Outcome::unknown(
+        return vec![Outcome::noted(
             "",
             "a folder of results without closed/ or open/ above it",
             "check the whole package once it is put together",
@@ -34,22 +34,11 @@ fn rename(what: &str) -> String {
 pub(super) fn made_by_the_tool(submission: &Submission) -> Vec<Outcome> {
     let marked = submission
         .leaves()
-        .filter_map(|leaf| Some((leaf, leaf.is_of_stormlp()?)));
+        .filter_map(|leaf| Some((leaf, leaf.mark.as_deref()?)));
     let marked: Vec<_> = marked.collect();
     let all = submission.leaves().count();
     if marked.is_empty() {
-        return match all {
-            0 => vec![Outcome::failed(
-                "",
-                "no folder of a run is there",
-                "name a folder that mlpstorage, DLIO or `stormlp submission rehearse` wrote",
-            )],
-            _ => vec![Outcome::unknown(
-                "",
-                "files of mlpstorage and DLIO bear no signature: who wrote them cannot be proven",
-                "",
-            )],
-        };
+        return unmarked(submission, all);
     }
     let contradicting = marked.iter().filter(|(leaf, _)| {
         let verification = leaf.verification();
@@ -79,11 +68,39 @@ pub(super) fn made_by_the_tool(submission: &Submission) -> Vec<Outcome> {
     if !faults.is_empty() {
         return faults;
     }
-    vec![Outcome::unknown(
+    vec![Outcome::noted(
         "",
         "a rehearsal: all of it was made by stormlp, and only mlpstorage makes submissions",
         "run the campaign with mlpstorage (`stormlp submission plan` has its command lines)",
     )]
+}
+
+/// The same of a tree none of whose runs is stormlp's.
+fn unmarked(submission: &Submission, leaves: usize) -> Vec<Outcome> {
+    if leaves == 0 {
+        return vec![Outcome::failed(
+            "",
+            "no folder of a run is there",
+            "name a folder that mlpstorage, DLIO or `stormlp submission rehearse` wrote",
+        )];
+    }
+    let marks = submission.marks_elsewhere();
+    let faults = marks.iter().map(|(path, mark)| {
+        Outcome::failed(
+            path,
+            format!("stormlp made it ({mark}), and the runs do not say so"),
+            "take it out: only what mlpstorage made of these runs may be submitted",
+        )
+    });
+    let faults: Vec<Outcome> = faults.collect();
+    match faults.is_empty() {
+        true => vec![Outcome::noted(
+            "",
+            "files of mlpstorage and DLIO bear no signature: who wrote them cannot be proven",
+            "",
+        )],
+        false => faults,
+    }
 }
 
 /// 2.1.1: names of organisations.
@@ -189,7 +206,7 @@ pub(super) fn subdirectories(submission: &Submission) -> Vec<Outcome> {
 /// 2.1.6: the source that ran. Its digest is not computed again.
 pub(super) fn code(submission: &Submission) -> Vec<Outcome> {
     if submission.rehearsal().is_some() {
-        return vec![Outcome::unknown(
+        return vec![Outcome::noted(
             "",
             "a rehearsal has no image of mlpstorage's source, and the official checker fails it \
              for that",
@@ -293,7 +310,7 @@ fn system_files(
     if tree.get(&pdf).is_none() {
         let (what, remedy) = ("it is not there", "write it: cover page and power table");
         match is_rehearsal {
-            true => unknown.push(Outcome::unknown(&pdf, "a rehearsal has none", remedy)),
+            true => unknown.push(Outcome::noted(&pdf, "a rehearsal has none", remedy)),
             false => faults.push(Outcome::failed(&pdf, what, remedy)),
         }
     }
@@ -312,7 +329,7 @@ fn system_files(
                 "{} not filled in yet, as {first}",
                 counted(blank.len() as u64, "field")
             );
-            unknown.push(Outcome::unknown(&yaml, what, check));
+            unknown.push(Outcome::noted(&yaml, what, check));
         }
         faults.extend(
             wrong
@@ -364,37 +381,60 @@ pub(super) fn identical(submission: &Submission) -> Vec<Outcome> {
     outcomes
 }
 
+/// The kernel takes a little memory for itself, a different amount at each start.
+const SAME_MEMORY: f64 = 0.01;
+
 /// Runs whose hosts are not those of the first run.
 fn differing(groups: &[&Group]) -> Vec<Outcome> {
+    let runs: Vec<&Leaf> = groups.iter().flat_map(|group| &group.runs).collect();
     let mut faults = Vec::new();
-    let keys = ["host_processor_name", "host_cpu_count"];
-    let mut first: Vec<Option<(String, String)>> = vec![None; keys.len() + 1];
-    for leaf in groups.iter().flat_map(|group| &group.runs) {
-        let summary = leaf.summary.value();
-        let one = |value: &serde_json::Value| plain(value.get(0).unwrap_or(value));
-        let mut facts: Vec<(&str, Option<String>)> = keys
-            .iter()
-            .map(|key| (*key, summary.get(*key).map(one)))
-            .collect();
-        let each = leaf.memory_gib().zip(leaf.figure("num_hosts"));
-        let each = each.filter(|(_, hosts)| *hosts > 0.0);
-        // The kernel takes a little of it for itself, a different amount at each start.
-        let rounded = each.map(|(gib, hosts)| format!("{:.0} GiB", gib / hosts));
-        facts.push(("memory of a host", rounded));
-        for (index, (what, fact)) in facts.into_iter().enumerate() {
-            let Some(fact) = fact else { continue };
-            match &first[index] {
-                None => first[index] = Some((fact, leaf.path.clone())),
-                Some((usual, place)) if *usual != fact => faults.push(Outcome::failed(
-                    &leaf.path,
-                    format!("{what} is {fact}; in {place} it is {usual}"),
-                    "give what was measured on another configuration a system name of its own",
-                )),
-                Some(_) => {}
-            }
-        }
+    for key in ["host_processor_name", "host_cpu_count"] {
+        let fact = |leaf: &Leaf| {
+            let value = leaf.summary.value().get(key)?;
+            Some(plain(value.get(0).unwrap_or(value)))
+        };
+        faults.extend(unlike_the_first(&runs, key, fact, |a, b| a == b));
     }
+    let memory = |leaf: &Leaf| {
+        let hosts = leaf.figure("num_hosts").filter(|hosts| *hosts > 0.0)?;
+        Some(Gib(leaf.memory_gib()? / hosts))
+    };
+    let alike = |a: &Gib, b: &Gib| (a.0 - b.0).abs() <= SAME_MEMORY * a.0.max(b.0);
+    let what = "memory of a host";
+    faults.extend(unlike_the_first(&runs, what, memory, alike));
     faults
+}
+
+/// A size in words.
+struct Gib(f64);
+
+impl std::fmt::Display for Gib {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(to, "{:.1} GiB", self.0)
+    }
+}
+
+/// Runs that say of `what` something else than the first that says anything.
+fn unlike_the_first<T: std::fmt::Display>(
+    runs: &[&Leaf],
+    what: &str,
+    fact: impl Fn(&Leaf) -> Option<T>,
+    alike: impl Fn(&T, &T) -> bool,
+) -> Vec<Outcome> {
+    let told = runs.iter().filter_map(|leaf| Some((*leaf, fact(leaf)?)));
+    let mut told = told.collect::<Vec<(&Leaf, T)>>().into_iter();
+    let Some((first, usual)) = told.next() else {
+        return Vec::new();
+    };
+    let others = told.filter(|(_, fact)| !alike(fact, &usual));
+    let faults = others.map(|(leaf, fact)| {
+        Outcome::failed(
+            &leaf.path,
+            format!("{what} is {fact}; in {} it is {usual}", first.path),
+            "give what was measured on another configuration a system name of its own",
+        )
+    });
+    faults.collect()
 }
 
 /// 2.1.10: what a system has results of.
@@ -451,7 +491,7 @@ fn unexpected(path: &str, name: &str, known: &[&str]) -> Outcome {
 /// 2.1.12: the phases of a training workload.
 pub(super) fn phases(submission: &Submission, group: &Group) -> Vec<Outcome> {
     if submission.shape == Shape::Results {
-        return vec![Outcome::unknown(
+        return vec![Outcome::noted(
             &group.path,
             "a folder of results, no package",
             "",
@@ -483,7 +523,7 @@ pub(super) fn others(submission: &Submission) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     for (path, _) in submission.tree.iter() {
         let name = last(path);
-        if ["vector_database", "kv_cache"].contains(&name) && submission.tree.is_folder(path) {
+        if OTHER_BENCHMARKS.contains(&name) && submission.tree.is_folder(path) {
             outcomes.push(Outcome::unknown(
                 path,
                 format!("results of {name} are not looked into"),

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::leaf::{Leaf, LeafKind, is_metadata};
-use super::moment;
-use super::tree::{Tree, join, last, parent};
+use super::{marks, moment};
+use super::tree::{Tree, is_in_image, join, last, parent};
 use crate::names::Named;
 use crate::training::profile::Profile;
 
@@ -83,6 +83,15 @@ pub enum Category {
     Checkpointing,
 }
 
+/// What a result is submitted to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Division {
+    /// Nothing but a few parameters was chosen.
+    Closed,
+    /// More is free.
+    Open,
+}
+
 /// Runs that make one result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
@@ -94,7 +103,7 @@ pub struct Group {
     pub model: String,
     /// The folder of their system, where the tree is a package.
     pub system: Option<String>,
-    /// `closed` or `open`, where the tree is a package.
+    /// `closed` or `open`, in lower case, where the tree is a package.
     pub division: Option<String>,
     /// Sizings.
     pub datasize: Vec<Leaf>,
@@ -132,7 +141,11 @@ impl Submission {
         let is_package = divisions
             .clone()
             .any(|name| DIVISIONS.contains(&name.to_ascii_lowercase().as_str()));
-        let leaves = leaves(&tree);
+        let shape = match is_package {
+            true => Shape::Package,
+            false => Shape::Results,
+        };
+        let leaves = leaves(&tree, shape);
         let (edition, edition_from) = match edition {
             Some(asked) => (asked, "--edition".to_string()),
             None => edition_of(&leaves),
@@ -141,11 +154,7 @@ impl Submission {
             tree,
             edition,
             edition_from,
-            shape: if is_package {
-                Shape::Package
-            } else {
-                Shape::Results
-            },
+            shape,
             groups: Vec::new(),
             others: Vec::new(),
         };
@@ -156,7 +165,7 @@ impl Submission {
     fn group(&mut self, leaves: Vec<Leaf>) {
         let mut groups: BTreeMap<(String, Category), Group> = BTreeMap::new();
         for leaf in leaves {
-            let Some((path, category, model)) = home(&leaf) else {
+            let Some((path, category, model)) = home(&leaf, self.shape) else {
                 self.others.push(leaf);
                 continue;
             };
@@ -165,7 +174,7 @@ impl Submission {
                 let packaged = self.shape == Shape::Package && parts.len() > 3;
                 Group {
                     system: packaged.then(|| parts[..4.min(parts.len())].join("/")),
-                    division: packaged.then(|| parts[0].to_string()),
+                    division: packaged.then(|| parts[0].to_ascii_lowercase()),
                     path,
                     category,
                     model,
@@ -198,16 +207,23 @@ impl Submission {
     /// How it is known that stormlp made one of the leaves.
     pub fn rehearsal(&self) -> Option<String> {
         let mut marks = self.leaves().filter_map(|leaf| {
-            let mark = leaf.is_of_stormlp()?;
+            let mark = leaf.mark.as_deref()?;
             Some(format!("{}: {mark}", leaf.path))
         });
         marks.next()
     }
 
-    /// The folders of organisations: `closed/acme`.
+    /// What bears a mark of stormlp's outside of the folders of runs: where, and which.
+    pub(super) fn marks_elsewhere(&self) -> Vec<(String, &'static str)> {
+        let leaves: BTreeSet<&str> = self.leaves().map(|leaf| leaf.path.as_str()).collect();
+        marks::elsewhere(&self.tree, |path| leaves.contains(parent(path)))
+    }
+
+    /// The folders of organisations: `closed/acme`; the guidelines of v2.0 write `Closed/acme`.
     pub fn organisations(&self) -> Vec<String> {
-        let divisions = DIVISIONS.iter().filter(|name| self.tree.is_folder(name));
-        let below = |division: &&str| {
+        let is_division = |name: &&str| DIVISIONS.contains(&name.to_ascii_lowercase().as_str());
+        let divisions = self.tree.folders("").into_iter().filter(is_division);
+        let below = |division: &str| {
             let names = self.tree.folders(division).into_iter();
             names
                 .map(|name| join(division, name))
@@ -221,6 +237,18 @@ impl Group {
     /// Every leaf of it.
     pub fn leaves(&self) -> impl Iterator<Item = &Leaf> {
         self.datasize.iter().chain(&self.datagen).chain(&self.runs)
+    }
+
+    /// What one of its runs is submitted to: by the folder of the division, else by what mlpstorage
+    /// said of it.
+    pub fn division_of(&self, leaf: &Leaf) -> Option<Division> {
+        let said = || leaf.verification();
+        let name = self.division.clone().or_else(said)?;
+        match name.as_str() {
+            "closed" => Some(Division::Closed),
+            "open" => Some(Division::Open),
+            _ => None,
+        }
     }
 
     /// The folder that its runs lie in.
@@ -240,10 +268,19 @@ fn began(leaf: &Leaf) -> f64 {
         .unwrap_or(f64::MAX)
 }
 
+/// Benchmarks whose results are not looked into.
+pub(super) const OTHER_BENCHMARKS: [&str; 2] = ["vector_database", "kv_cache"];
+
+/// Whether `path` is of another benchmark, or of source code: neither has runs of these.
+fn is_elsewhere(path: &str) -> bool {
+    let mut parts = path.split('/');
+    parts.any(|part| OTHER_BENCHMARKS.contains(&part)) || is_in_image(path)
+}
+
 /// The folders that hold files of a run.
-fn leaves(tree: &Tree) -> Vec<Leaf> {
+fn leaves(tree: &Tree, shape: Shape) -> Vec<Leaf> {
     let mut folders: BTreeSet<String> = BTreeSet::new();
-    for (path, _) in tree.iter() {
+    for (path, _) in tree.iter().filter(|(path, _)| !is_elsewhere(path)) {
         let (name, folder) = (last(path), parent(path));
         let marks = name == "summary.json"
             || name == "dlio_config"
@@ -263,16 +300,15 @@ fn leaves(tree: &Tree) -> Vec<Leaf> {
     }
     let kind = |path: &str| {
         let parts: Vec<&str> = path.split('/').collect();
-        let after = |name: &str| parts.iter().position(|part| *part == name);
-        if let Some(at) = after("training") {
-            return match parts.get(at + 2).copied() {
+        match category(&parts, shape)? {
+            (_, Category::Checkpointing) => Some(LeafKind::Checkpoint),
+            (at, Category::Training) => match parts.get(at + 2).copied() {
                 Some("datasize") => Some(LeafKind::Datasize),
                 Some("datagen") => Some(LeafKind::Datagen),
                 Some("run") => Some(LeafKind::Run),
                 _ => None,
-            };
+            },
         }
-        after("checkpointing").map(|_| LeafKind::Checkpoint)
     };
     folders
         .iter()
@@ -280,20 +316,33 @@ fn leaves(tree: &Tree) -> Vec<Leaf> {
         .collect()
 }
 
+/// Which of the folders above a leaf is that of its category. Systems and organisations may bear such
+/// names, too: where it lies in a package, and what follows it, tells them apart.
+fn category(parts: &[&str], shape: Shape) -> Option<(usize, Category)> {
+    let named = |at: usize| match parts.get(at).copied() {
+        Some("training") => Some((at, Category::Training)),
+        Some("checkpointing") => Some((at, Category::Checkpointing)),
+        _ => None,
+    };
+    // closed/ORGANISATION/results/SYSTEM/training
+    let in_package = (shape == Shape::Package).then(|| named(4)).flatten();
+    let all = || (0..parts.len().saturating_sub(2)).filter_map(named);
+    let fits = |(at, category): &(usize, Category)| match category {
+        Category::Training => PHASES.contains(&parts[at + 2]),
+        Category::Checkpointing => parts.len() == at + 3,
+    };
+    let in_package = in_package.filter(|(at, _)| parts.len() > at + 2);
+    in_package
+        .or_else(|| all().find(fits))
+        .or_else(|| all().next())
+}
+
 /// The group that a leaf belongs to, and its model.
-fn home(leaf: &Leaf) -> Option<(String, Category, String)> {
+fn home(leaf: &Leaf, shape: Shape) -> Option<(String, Category, String)> {
     let parts: Vec<&str> = leaf.path.split('/').collect();
-    for (folder, category) in [
-        ("training", Category::Training),
-        ("checkpointing", Category::Checkpointing),
-    ] {
-        if let Some(at) = parts.iter().position(|part| *part == folder)
-            && let Some(model) = parts.get(at + 1)
-            && parts.len() > at + 2
-        {
-            let path = parts[..=at + 1].join("/");
-            return Some((path, category, (*model).to_string()));
-        }
+    if let Some((at, category)) = category(&parts, shape) {
+        let path = parts[..=at + 1].join("/");
+        return Some((path, category, parts[at + 1].to_string()));
     }
     let category = match leaf.kind {
         LeafKind::Run | LeafKind::Datagen | LeafKind::Datasize => Category::Training,
@@ -306,20 +355,18 @@ fn home(leaf: &Leaf) -> Option<(String, Category, String)> {
 
 /// The edition that the leaves belong to, and how it is known.
 fn edition_of(leaves: &[Leaf]) -> (Edition, String) {
-    for leaf in leaves {
-        if let Some(edition) = leaf.provenance.value()["rules_edition"].as_str()
-            && let Ok(edition) = edition.parse()
-        {
-            return (edition, format!("{}/provenance.json names it", leaf.path));
-        }
-    }
-    for leaf in leaves {
-        let accelerator = leaf.accelerator();
-        let known = accelerator.as_deref().and_then(Profile::of_accelerator);
-        if let Some(edition) = known.and_then(Edition::of_profile) {
-            let accelerator = accelerator.unwrap_or_default();
-            return (edition, format!("{}: accelerator {accelerator}", leaf.path));
-        }
+    // Most of them: one that is of another edition is told, not followed.
+    let told: Vec<(&Leaf, Edition, String)> = leaves
+        .iter()
+        .filter_map(|leaf| leaf.edition().map(|(edition, from)| (leaf, edition, from)))
+        .collect();
+    let of = |wanted: Edition| told.iter().filter(move |(_, edition, _)| *edition == wanted);
+    let most = match of(Edition::V2).count() > of(Edition::V3).count() {
+        true => Edition::V2,
+        false => Edition::V3,
+    };
+    if let Some((leaf, edition, from)) = of(most).next() {
+        return (*edition, format!("{}: {from}", leaf.path));
     }
     let mut v3 = leaves.iter().filter(|leaf| {
         leaf.metadata.value()["override_parameters"].is_object() || leaf.separation.is_found()

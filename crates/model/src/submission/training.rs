@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
+use super::effective;
 use super::figures::number;
-use super::leaf::Leaf;
+use super::leaf::{Leaf, LeafKind};
 use super::rule::{Official, Outcome, or_passed};
-use super::survey::{Edition, Group, Submission};
+use super::survey::{Division, Edition, Group, Submission};
 use crate::training::catalog;
 use crate::training::datasize::{MEMORY_MULTIPLE, MIN_STEPS, SizeRequest, datasize};
 use crate::training::rules::{Freedom, freedom, prefetch_fault};
@@ -51,7 +52,8 @@ pub(super) fn sized(_: &Submission, group: &Group) -> Vec<Outcome> {
         true => "no sizing is there; the runs name the size of their dataset",
         false => "no sizing is there",
     };
-    vec![Outcome::unknown(
+    // Where a package must have one, the folder that is missing is told.
+    vec![Outcome::noted(
         &group.path,
         why,
         "add what `mlpstorage … datasize` wrote",
@@ -112,16 +114,20 @@ fn size_needed(submission: &Submission, group: &Group, leaf: &Leaf) -> Result<Ou
 
 /// 3.2.1: the generation wrote at least what the sizing asked for.
 pub(super) fn generated(_: &Submission, group: &Group) -> Vec<Outcome> {
-    let Some(made) = group.datagen.first().and_then(files_of) else {
+    let Some(generation) = group.datagen.first() else {
+        let remedy = "add what `mlpstorage … datagen` wrote";
+        return vec![Outcome::noted(&group.path, "no generation is there", remedy)];
+    };
+    let Some(made) = files_of(generation) else {
         return vec![Outcome::unknown(
-            &group.path,
-            "no generation tells how many files it wrote",
-            "add what `mlpstorage … datagen` wrote",
+            &generation.path,
+            "it does not tell how many files it wrote",
+            "take metadata and overrides.yaml as the tool wrote them",
         )];
     };
     let asked = group.datasize.first().and_then(files_of);
     let asked = asked.or_else(|| group.runs.first().and_then(files_of));
-    let path = &group.datagen[0].path;
+    let path = &generation.path;
     vec![match asked {
         Some(asked) => Outcome::of(
             made >= asked,
@@ -163,9 +169,9 @@ pub(super) fn used(_: &Submission, group: &Group) -> Vec<Outcome> {
         }
     }
     if sized.is_none() && made.is_none() {
-        faults.push(Outcome::unknown(
+        faults.push(Outcome::noted(
             &group.path,
-            "neither sizing nor generation is there",
+            "neither sizing nor generation is there, or they name no number of files",
             "",
         ));
     }
@@ -231,7 +237,7 @@ pub(super) fn single_host_load(_: &Submission, group: &Group) -> Vec<Outcome> {
                 .is_some_and(|count| count < 4.0)
     });
     match few {
-        Some(leaf) => vec![Outcome::unknown(
+        Some(leaf) => vec![Outcome::noted(
             &leaf.path,
             format!(
                 "{} on one host: whether more would have passed cannot be told from here",
@@ -253,7 +259,9 @@ pub(super) fn single_host_load(_: &Submission, group: &Group) -> Vec<Outcome> {
 pub(super) fn hosts(_: &Submission, group: &Group) -> Vec<Outcome> {
     let outcomes = group.runs.iter().filter_map(|leaf| {
         let ran = leaf.figure("num_hosts")?;
-        let named = leaf.argument("hosts").as_array()?.len() as f64;
+        let named = leaf.argument("hosts").as_array();
+        // A run on one host need not name it.
+        let named = named.map_or((ran == 1.0).then_some(1.0), |list| Some(list.len() as f64))?;
         let evidence = format!("{ran} in summary.json, {named} in the command");
         let remedy = "files of different runs were mixed: take all of one run";
         Some(Outcome::of(ran == named, &leaf.path, evidence, remedy))
@@ -263,7 +271,7 @@ pub(super) fn hosts(_: &Submission, group: &Group) -> Vec<Outcome> {
         true => vec![Outcome::unknown(
             &group.path,
             "no list of hosts is there",
-            "",
+            "take the metadata as mlpstorage wrote it",
         )],
         false => outcomes,
     }
@@ -305,7 +313,7 @@ pub(super) fn alike(_: &Submission, group: &Group) -> Vec<Outcome> {
         }
         let cores = spread(&leaf.summary.value()["host_cpu_count"]);
         if cores.is_some_and(|factor| factor > 1.1) {
-            faults.push(Outcome::unknown(
+            faults.push(Outcome::noted(
                 &leaf.path,
                 "the hosts differ by more than 10 % in their processors: the slowest sets the pace",
                 "a warning, no fault",
@@ -319,10 +327,10 @@ pub(super) fn alike(_: &Submission, group: &Group) -> Vec<Outcome> {
 
 /// 3.6.2 and 3.6.3: what may be set.
 pub(super) fn parameters(submission: &Submission, group: &Group) -> Vec<Outcome> {
-    let claims_closed = group.division.as_deref() == Some("closed");
     let mut outcomes = Vec::new();
     for leaf in group.runs.iter().chain(&group.datagen) {
         let before = outcomes.len();
+        let claims_closed = group.division_of(leaf) == Some(Division::Closed);
         for (key, value) in &leaf.overrides {
             outcomes.extend(parameter(
                 submission,
@@ -332,9 +340,12 @@ pub(super) fn parameters(submission: &Submission, group: &Group) -> Vec<Outcome>
                 claims_closed,
             ));
         }
+        if leaf.kind == LeafKind::Run {
+            outcomes.extend(as_it_ran(submission, group, leaf, claims_closed));
+        }
         if outcomes.len() == before {
             let evidence = format!(
-                "{} set, all of them free",
+                "{} set, all of them free; the rest is the workload's",
                 counted(leaf.overrides.len() as u64, "key")
             );
             outcomes.push(
@@ -348,6 +359,32 @@ pub(super) fn parameters(submission: &Submission, group: &Group) -> Vec<Outcome>
         }
     }
     outcomes
+}
+
+/// The same of what the run had and no override tells.
+fn as_it_ran(
+    submission: &Submission,
+    group: &Group,
+    leaf: &Leaf,
+    claims_closed: bool,
+) -> Vec<Outcome> {
+    let found = effective::parameters(leaf).into_iter();
+    let changed = found.filter(|found| {
+        let is_told = leaf
+            .set(&found.key)
+            .is_some_and(|value| effective::alike(value, &found.value));
+        // What the workload cannot have, or what changes nothing, has no part in it.
+        !is_told
+            && with(group, leaf, &found.key, &found.value)
+                .is_some_and(|(set, base)| !set.differing_keys(&base).is_empty())
+    });
+    let outcomes = changed.filter_map(|found| {
+        let pair = (found.key.as_str(), found.value.as_str());
+        let mut outcome = parameter(submission, group, leaf, pair, claims_closed)?;
+        outcome.evidence = format!("{} by {}", outcome.evidence, found.from);
+        Some(outcome)
+    });
+    outcomes.collect()
 }
 
 /// What is to be said of a key that was set.
@@ -395,15 +432,17 @@ fn parameter(
 
 /// Whether the workload has `key` at `value` anyway.
 fn is_usual(group: &Group, leaf: &Leaf, key: &str, value: &str) -> bool {
-    let accelerator = leaf.accelerator();
-    let entry = catalog::find(&group.model, accelerator.as_deref()).ok();
-    let both = entry.and_then(|entry| {
-        let set = entry.workload(&[format!("{key}={value}")]).ok()?;
-        Some((set, entry.workload(&[]).ok()?))
-    });
-    both.is_some_and(|(set, base)| {
+    with(group, leaf, key, value).is_some_and(|(set, base)| {
         set.differing_keys(&base).is_empty() && set.without_effect == base.without_effect
     })
+}
+
+/// The workload with `key` at `value`, and without; `None` where it cannot have it.
+fn with(group: &Group, leaf: &Leaf, key: &str, value: &str) -> Option<(Workload, Workload)> {
+    let accelerator = leaf.accelerator();
+    let entry = catalog::find(&group.model, accelerator.as_deref()).ok()?;
+    let set = entry.workload(&[format!("{key}={value}")]).ok()?;
+    Some((set, entry.workload(&[]).ok()?))
 }
 
 /// v2.0: unet3d writes checkpoints in its runs.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::figures::RankFigures;
+use super::figures::{EpochStats, RankFigures};
 use crate::python_json;
 
 /// What lies below a folder, by its path from there (`closed/org/systems`); the folder itself is
@@ -37,8 +37,12 @@ pub enum Content {
     NotRead,
     /// All of it.
     Text(String),
+    /// Its beginning, of a log or a table.
+    Head(String),
     /// What `N_output.json` comes to, which is too long to keep.
     Rank(RankFigures),
+    /// What `N_per_epoch_stats.json` comes to.
+    Stats(EpochStats),
     /// It could not be read, or is not what its name says.
     Unreadable(String),
 }
@@ -71,6 +75,78 @@ pub enum Form {
     Json,
     /// YAML.
     Yaml,
+}
+
+/// How much of a file is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// Nothing but that it is there.
+    Nothing,
+    /// So many bytes from its beginning.
+    Head(u64),
+    /// All of it.
+    All,
+    /// All of it, and what it comes to: `N_output.json`, which grows with the steps of a run.
+    Figures,
+}
+
+/// The files of each rank, and what their names end with.
+const OUTPUT: &str = "_output.json";
+const STATS: &str = "per_epoch_stats.json";
+/// Logs and tables say in their first lines who wrote them.
+const HEAD_BYTES: u64 = 1 << 10;
+/// Where `df` may have been run, tables stand between the first lines.
+const LOG_BYTES: u64 = 1 << 20;
+
+/// How much of the file at `path` the rules ask for.
+pub fn wanted(path: &str) -> Wanted {
+    let name = last(path);
+    if is_in_image(path) && name != ".code-hash.json" {
+        return Wanted::Nothing;
+    }
+    let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
+    if rank_of(name, OUTPUT).is_some() || name.ends_with(STATS) {
+        Wanted::Figures
+    } else if ends(&["_run.stdout.log"]) {
+        Wanted::Head(LOG_BYTES)
+    } else if ends(&[".log", ".csv", ".mlps-code-image"]) {
+        Wanted::Head(HEAD_BYTES)
+    } else if ends(&["timeseries.json"]) || !ends(&[".json", ".yaml", ".yml"]) {
+        Wanted::Nothing
+    } else {
+        Wanted::All
+    }
+}
+
+/// The rank in a name like `3_output.json`.
+pub(super) fn rank_of(name: &str, end: &str) -> Option<u64> {
+    name.strip_suffix(end)?.parse().ok()
+}
+
+/// Whether `path` lies in an image of source code, where files of every name are.
+pub(super) fn is_in_image(path: &str) -> bool {
+    let folders = parent(path).split('/');
+    // Systems may bear any name, and their folders lie below results/.
+    let mut above = folders.enumerate().take_while(|(_, name)| *name != "results");
+    above.any(|(depth, name)| match name.strip_prefix("code-") {
+        Some("images") => depth == 0,
+        Some(hash) => hash.len() == 8 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        None => name == "code" && depth <= 2,
+    })
+}
+
+impl Content {
+    /// What is kept of `text`, which was read of the file at `path`.
+    pub fn of(path: &str, text: String) -> Self {
+        let kept = match wanted(path) {
+            Wanted::Nothing => Ok(Self::NotRead),
+            Wanted::Head(_) => Ok(Self::Head(text)),
+            Wanted::All => Ok(Self::Text(text)),
+            Wanted::Figures if path.ends_with(STATS) => EpochStats::parse(&text).map(Self::Stats),
+            Wanted::Figures => RankFigures::parse(&text).map(Self::Rank),
+        };
+        kept.unwrap_or_else(Self::Unreadable)
+    }
 }
 
 impl Tree {
@@ -142,7 +218,7 @@ impl Tree {
             Some(Entry::File { content, .. }) => match content {
                 Content::Text(text) => text,
                 Content::Unreadable(why) => return broken(why),
-                Content::NotRead | Content::Rank(_) => return broken("it was not read"),
+                _ => return broken("it was not read"),
             },
         };
         let value = match form {
@@ -203,6 +279,25 @@ pub fn parent(path: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn images_are_told_from_systems_by_where_they_lie() {
+        for inside in [
+            "code-images/code-01234567/a.json",
+            "closed/acme/code/x.json",
+            "acme/code-01234567/results/x.json",
+        ] {
+            assert!(is_in_image(inside), "{inside}");
+        }
+        for outside in [
+            "closed/acme/results/code-fast/training/unet3d/run/summary.json",
+            "code-fast/training/unet3d/run/20260601_100000/summary.json",
+            "closed/acme/results/code/training/x.json",
+            "code-images.json",
+        ] {
+            assert!(!is_in_image(outside), "{outside}");
+        }
+    }
 
     #[test]
     fn names_are_those_of_one_level() {

@@ -78,6 +78,11 @@ fn headline(report: &CheckReport, tree: &str) -> String {
             report.edition,
             ids.join(", ")
         ),
+        Verdict::Incomplete => format!(
+            "{tree}: INCOMPLETE: it does not tell whether it keeps {} of v{}",
+            report.held_up_by.join(", "),
+            report.edition
+        ),
         Verdict::Open => format!("{tree}: no rule is broken that can be checked; open division"),
         Verdict::Closed => {
             format!("{tree}: no rule is broken that can be checked; closed division")

@@ -1,12 +1,48 @@
 //! Each rule broken once.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::fixtures::{Builder, SYSTEM, began, checkpoint_leaf, run_name};
 use crate::submission::tree::join;
 
 /// A way to break a package, and the rule that must tell it.
 pub(super) type Case = (&'static str, fn(&mut Builder));
+
+fn results() -> String {
+    format!("{SYSTEM}/training/unet3d/run/results.json")
+}
+
+fn report(b: &mut Builder, text: &str) {
+    b.put(&results(), text);
+}
+
+/// Takes a key out of a summary.
+fn lacks(b: &mut Builder, key: &str) {
+    b.edit(&join(&run_name(1), "summary.json"), |s| {
+        s.as_object_mut().unwrap().remove(key);
+    });
+}
+
+fn said(b: &mut Builder, verification: &str) {
+    b.edit(&join(&run_name(1), "training_x_metadata.json"), |m| {
+        m["verification"] = json!(verification);
+    });
+}
+
+/// Adds a manifest that lists all runs but one, and `change`s its list.
+fn manifest(b: &mut Builder, change: impl Fn(&mut Vec<Value>)) {
+    let below = "results/fast/training/unet3d";
+    let mut leaves = vec![
+        json!({"leaf": format!("{below}/datasize/20260601_090000")}),
+        json!({"leaf": format!("{below}/datagen/20260601_090000")}),
+    ];
+    leaves.extend((0..5).map(|number| {
+        json!({"leaf": format!("{below}/run/{}", began(number).0)})
+    }));
+    change(&mut leaves);
+    let manifest = json!({"schema": "mlps-submission-manifest/1", "runs": leaves});
+    b.json("closed/acme/submission.yaml", &manifest);
+}
 
 pub(super) const TRAINING: &[Case] = &[
     ("2.1.1", |b| {
@@ -183,6 +219,162 @@ pub(super) const TRAINING: &[Case] = &[
             s["metric"]["train_io_mean_MB_per_second"] = json!(99_999.0);
         });
     }),
+    // Renamed, and still ending with the same words.
+    ("2.1.19", |b| {
+        let summary = b.files[&join(&run_name(2), "summary.json")].clone();
+        b.remove(&join(&run_name(2), "summary.json"));
+        b.put(&join(&run_name(2), "old_summary.json"), summary);
+    }),
+    ("2.1.19", |b| {
+        b.remove(&join(&run_name(2), "5_per_epoch_stats.json"));
+    }),
+    ("2.1.19", |b| {
+        b.remove(&join(&run_name(2), "0_output.json"));
+    }),
+    ("stormlp.scored", |b| {
+        b.remove(&join(&run_name(2), "summary.json"));
+    }),
+    ("stormlp.scored", |b| lacks(b, "start")),
+    ("stormlp.scored", |b| lacks(b, "end")),
+    ("stormlp.scored", |b| lacks(b, "host_memory_GB")),
+    ("stormlp.scored", |b| lacks(b, "num_hosts")),
+    ("stormlp.scored", |b| lacks(b, "num_accelerators")),
+    ("stormlp.scored", |b| lacks(b, "num_files_train")),
+    ("stormlp.scored", |b| lacks(b, "metric")),
+    ("stormlp.scored", |b| {
+        b.edit(&join(&run_name(1), "summary.json"), |s| {
+            s["metric"]["train_au_meet_expectation"] = json!(null);
+        });
+    }),
+    ("stormlp.scored", |b| {
+        b.edit(&join(&run_name(1), "summary.json"), |s| {
+            s["metric"]["train_io_mean_MB_per_second"] = json!(null);
+        });
+    }),
+    ("3.4.1", |b| {
+        b.edit(&join(&run_name(1), "training_x_metadata.json"), |m| {
+            m["args"]["results_dir"] = json!(null);
+        });
+    }),
+    ("3.4.2", |b| {
+        b.remove(&join(&run_name(1), "fs_separation.json"));
+    }),
+    ("3.4.2", |b| {
+        b.remove(&join(&run_name(1), "fs_separation.json"));
+        let df = "Filesystem 1K-blocks Used Available Use% Mounted on\n/dev/a 9 1 8 10% /\n\n";
+        b.put(&join(&run_name(1), "training_run.stdout.log"), df);
+    }),
+    // Not as the workload has it, and no override tells.
+    ("3.6.2", |b| {
+        let config = "workload: {train: {computation_time: 0.5}}\n";
+        b.put(&join(&run_name(1), "dlio_config/config.yaml"), config);
+    }),
+    ("3.6.2", |b| {
+        b.edit(&join(&run_name(1), "training_x_metadata.json"), |m| {
+            m["parameters"]["reader"]["batch_size"] = json!(3);
+        });
+    }),
+    ("stormlp.verification", |b| said(b, "INVALID")),
+    ("stormlp.verification", |b| said(b, "OPEN")),
+    ("stormlp.edition", |b| {
+        b.edit(&join(&run_name(1), "training_x_metadata.json"), |m| {
+            m["args"]["accelerator_type"] = json!("h100");
+        });
+    }),
+    ("stormlp.agreement", |b| {
+        b.edit(&join(&run_name(0), "training_x_metadata.json"), |m| {
+            m["args"]["accelerator_type"] = json!("mi355");
+        });
+    }),
+    ("stormlp.agreement", |b| {
+        b.edit(&join(&run_name(1), "training_x_metadata.json"), |m| {
+            m["args"]["data_dir"] = json!("/other");
+        });
+    }),
+    ("stormlp.agreement", |b| {
+        b.edit(&join(&run_name(1), "training_x_metadata.json"), |m| {
+            m["args"]["hosts"] = json!(["other"]);
+        });
+    }),
+    ("stormlp.agreement", |b| {
+        b.edit(&join(&run_name(1), "summary.json"), |s| {
+            s["hostname"] = json!("other")
+        });
+    }),
+    ("stormlp.agreement", |b| {
+        let metadata = b.files[&join(&run_name(1), "training_x_metadata.json")].clone();
+        b.put(&join(&run_name(1), "training_y_metadata.json"), metadata);
+    }),
+    ("stormlp.agreement", |b| {
+        let config = "workload: {dataset: {num_files_train: 29000}}\n";
+        b.put(&join(&run_name(1), "dlio_config/config.yaml"), config);
+    }),
+    ("stormlp.agreement", |b| {
+        let hydra = "hydra: {overrides: {task: [workload=unet3d_b200]}}\n";
+        b.put(&join(&run_name(1), "dlio_config/hydra.yaml"), hydra);
+    }),
+    ("stormlp.files", |b| {
+        b.put(&join(&run_name(1), "dlio_config/hydra.yaml"), "a: [");
+    }),
+    ("stormlp.files", |b| {
+        b.put(&join(&run_name(1), "3_per_epoch_stats.json"), "{}");
+    }),
+    ("stormlp.sums", |b| {
+        let stats = b.files[&join(&run_name(2), "0_per_epoch_stats.json")].clone();
+        b.put(&join(&run_name(1), "0_per_epoch_stats.json"), stats);
+    }),
+    ("stormlp.sums", |b| {
+        b.edit(&join(&run_name(1), "0_per_epoch_stats.json"), |s| {
+            s["1"]["duration"] = json!("20.00");
+        });
+    }),
+    ("stormlp.sums", |b| {
+        b.edit(&join(&run_name(1), "1_per_epoch_stats.json"), |s| {
+            s["2"] = json!(null);
+            s.as_object_mut().unwrap().remove("2");
+        });
+    }),
+    ("1.1", |b| {
+        let place = format!("{SYSTEM}/training/unet3d/run/results.csv");
+        b.put(&place, "Public ID,Organization\nREHEARSAL,acme\n");
+    }),
+    ("1.1", |b| {
+        let log = "REHEARSAL by stormlp 1.0.0: no output of DLIO.\n";
+        b.put(&join(&run_name(3), "dlio.log"), log);
+    }),
+    ("PROV-01", |b| {
+        let stamp = json!({"schema": "mlps-run-provenance/1",
+            "tool": {"code_image": "md5-tree-v2:89abcdef89abcdef89abcdef89abcdef"}});
+        b.json(&join(&run_name(1), "provenance.json"), &stamp);
+        b.put(&join(&run_name(1), ".mlps-code-image"), "code-01234567\n");
+    }),
+    ("PROV-02", |b| manifest(b, |_| {})),
+    ("PROV-02", |b| {
+        manifest(b, |leaves| {
+            let other = "results/fast/training/unet3d/run/20260601_230000";
+            leaves.push(json!({ "leaf": other }));
+        });
+    }),
+    ("stormlp.report", |b| report(b, "{")),
+    ("stormlp.report", |b| report(b, "{}")),
+    ("stormlp.report", |b| report(b, "[]")),
+    ("stormlp.report", |b| {
+        report(b, r#"[{"run_id": "run_20250101_000000", "metrics": {"a": 1}}]"#);
+    }),
+    ("stormlp.report", |b| {
+        b.edit(&results(), |list| {
+            list.as_array_mut().unwrap().pop();
+        });
+    }),
+    ("stormlp.report", |b| {
+        let row = r#"[{"Benchmark Type": "training", "Model": "RetinaNet"}]"#;
+        report(b, row);
+    }),
+    ("stormlp.report", |b| {
+        let row = json!([{"Benchmark Type": "training", "Model": "Unet3D",
+            "Training - Read B/W (GiB/s)": 99.0}]);
+        report(b, &row.to_string());
+    }),
     ("stormlp.report", |b| {
         let entry = json!([{"run_id": began(1).0, "metrics": {"train_au_mean_percentage": 99.0}}]);
         b.json(
@@ -192,15 +384,76 @@ pub(super) const TRAINING: &[Case] = &[
     }),
 ];
 
+fn checkpoint_metadata(b: &mut Builder, change: impl FnOnce(&mut Value)) {
+    b.edit(
+        &join(&checkpoint_leaf(0), "checkpointing_x_metadata.json"),
+        change,
+    );
+}
+
+fn checkpoint_summary(b: &mut Builder, change: impl FnOnce(&mut Value)) {
+    b.edit(&join(&checkpoint_leaf(0), "summary.json"), change);
+}
+
 pub(super) const CHECKPOINTING: &[Case] = &[
+    ("stormlp.scored", |b| {
+        checkpoint_metadata(b, |m| m["parameters"] = json!({}));
+    }),
+    ("stormlp.scored", |b| {
+        checkpoint_metadata(b, |m| m["args"]["num_checkpoints_write"] = json!(null));
+    }),
+    ("stormlp.scored", |b| {
+        checkpoint_summary(b, |s| s["metric"]["checkpoint_size_GB"] = json!(null));
+    }),
+    ("stormlp.scored", |b| {
+        let key = "save_checkpoint_duration_mean_seconds";
+        checkpoint_summary(b, |s| s["metric"][key] = json!(null));
+    }),
+    ("stormlp.sums", |b| {
+        let key = "save_checkpoint_io_mean_GB_per_second";
+        checkpoint_summary(b, |s| s["metric"][key] = json!(9.0));
+    }),
+    ("stormlp.sums", |b| {
+        checkpoint_summary(b, |s| {
+            s["metric"]["save_checkpoint_io_mean_GB_per_second"] = json!(10.0);
+            s["metric"]["save_checkpoint_duration_mean_seconds"] = json!(10.47);
+        });
+    }),
+    ("stormlp.sums", |b| {
+        let leaf = join(&checkpoint_leaf(0), "4_per_epoch_stats.json");
+        b.edit(&leaf, |s| {
+            s["1"].as_object_mut().unwrap().remove("save_ckpt7");
+        });
+    }),
+    ("2.1.25", |b| {
+        b.remove(&join(&checkpoint_leaf(0), "7_per_epoch_stats.json"));
+    }),
+    ("4.4.2", |b| {
+        b.remove(&join(&checkpoint_leaf(0), "fs_separation.json"));
+    }),
+    ("4.6.3", |b| {
+        let config = "workload: {checkpoint: {time_between_checkpoints: 60}}\n";
+        b.put(&join(&checkpoint_leaf(0), "dlio_config/config.yaml"), config);
+    }),
+    ("4.6.3", |b| {
+        checkpoint_metadata(b, |m| m["parameters"]["model"] = json!({"num_layers": 4}));
+    }),
+    ("stormlp.report", |b| {
+        let place = format!("{SYSTEM}/checkpointing/llama3-8b/results.json");
+        let row = r#"[{"Benchmark Type": "checkpointing", "Model": "8B"}]"#;
+        b.put(&place, row);
+    }),
     ("2.1.22", |b| {
         b.remove(&format!("{SYSTEM}/checkpointing/llama3-8b/results.json"));
     }),
     ("2.1.24", |b| {
-        b.edit(&join(&checkpoint_leaf(1), "summary.json"), |s| {
-            s["start"] = json!("2026-06-01T10:40:00");
-            s["end"] = json!("2026-06-01T10:50:00");
-        });
+        b.edit(
+            &join(&checkpoint_leaf(1), "checkpointing_x_metadata.json"),
+            |m| {
+                m["invocation_start_time"] = json!("2026-06-01T10:40:00Z");
+                m["invocation_end_time"] = json!("2026-06-01T10:51:00Z");
+            },
+        );
     }),
     ("2.1.25", |b| {
         b.remove(&join(&checkpoint_leaf(1), "dlio.log"));

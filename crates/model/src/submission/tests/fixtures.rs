@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::submission::tree::{Content, Entry, Tree, join};
-use crate::submission::{CheckReport, RankFigures, Submission, check, system_yaml};
+use crate::submission::{CheckReport, Submission, check, system_yaml};
 
 /// A tree that is made file by file.
 #[derive(Default)]
@@ -46,10 +46,7 @@ impl Builder {
                 tree.add(folder, Entry::Folder);
                 folder = crate::submission::tree::parent(folder);
             }
-            let content = match path.ends_with("_output.json") {
-                true => Content::Rank(RankFigures::parse(text).unwrap()),
-                false => Content::Text(text.clone()),
-            };
+            let content = Content::of(path, text.clone());
             tree.add(
                 path.clone(),
                 Entry::File {
@@ -66,10 +63,14 @@ impl Builder {
     }
 }
 
+/// So many minutes after ten.
+fn clock(minute: usize) -> String {
+    format!("{:02}:{:02}:00", 10 + minute / 60, minute % 60)
+}
+
 /// When the run of this number began: each takes ten minutes, one minute lies between.
 pub(super) fn began(number: usize) -> (String, String, String) {
-    let at = |minute: usize| format!("{:02}:{:02}:00", 10 + minute / 60, minute % 60);
-    let (start, end) = (at(number * 11), at(number * 11 + 10));
+    let (start, end) = (clock(number * 11), clock(number * 11 + 10));
     let name = format!("20260601_{}", start.replace(':', ""));
     (
         name,
@@ -126,6 +127,21 @@ pub(super) fn summary(number: usize) -> Value {
     })
 }
 
+/// What the report of v2.0's tool says of a run.
+fn entry(number: usize, metrics: &Value) -> Value {
+    json!({"run_id": format!("run_{}", began(number).0), "metrics": metrics})
+}
+
+/// Two epochs of five minutes.
+pub(super) fn epochs_of(number: usize) -> Value {
+    let (_, start, end) = began(number);
+    let half = format!("2026-06-01T{}", clock(number * 11 + 5));
+    json!({
+        "1": {"start": start, "end": half, "duration": "300.00"},
+        "2": {"start": half, "end": end, "duration": "300.00"},
+    })
+}
+
 /// A package with a result of unet3d that breaks no rule.
 pub(super) fn package() -> Builder {
     let mut builder = Builder::default();
@@ -144,12 +160,16 @@ pub(super) fn package() -> Builder {
             let epoch = |au: f64| json!({"au": block(au), "throughput": block(40.0)});
             let output = json!({"1": epoch(95.0), "2": epoch(97.0)});
             builder.json(&join(&leaf, &format!("{rank}_output.json")), &output);
-            builder.put(&join(&leaf, &format!("{rank}_per_epoch_stats.json")), "{}");
+            let stats = epochs_of(number);
+            builder.json(&join(&leaf, &format!("{rank}_per_epoch_stats.json")), &stats);
         }
         let separation = json!({"version": 1, "same_filesystem": false});
         builder.json(&join(&leaf, "fs_separation.json"), &separation);
     }
-    builder.put(&format!("{SYSTEM}/training/unet3d/run/results.json"), "[]");
+    let listed = (0..6).map(|number| entry(number, &summary(number)["metric"]));
+    let listed: Vec<Value> = listed.collect();
+    let place = format!("{SYSTEM}/training/unet3d/run/results.json");
+    builder.json(&place, &listed.into());
     for phase in ["datasize", "datagen"] {
         let leaf = format!("{SYSTEM}/training/unet3d/{phase}/20260601_090000");
         if phase == "datagen" {
@@ -172,17 +192,28 @@ pub(super) fn package() -> Builder {
 pub(super) fn checkpoints() -> Builder {
     let mut builder = package();
     builder.remove(&format!("{SYSTEM}/training"));
+    let mut listed = Vec::new();
     for (number, writes) in [(0, 10), (1, 0)] {
         let leaf = format!("{SYSTEM}/checkpointing/llama3-8b/{}", began(number).0);
         leaf_files(&mut builder, &leaf, "checkpointing_run");
         let overrides = "- workload=llama3_8b\n- ++workload.checkpoint.checkpoint_folder=/c\n";
         builder.put(&join(&leaf, "dlio_config/overrides.yaml"), overrides);
-        builder.put(&join(&leaf, "0_output.json"), "{}");
-        builder.put(&join(&leaf, "0_per_epoch_stats.json"), "{}");
         let (_, start, end) = began(number);
         let phase = if writes > 0 { "save" } else { "load" };
+        let mut stats = json!({"1": {"start": start, "end": end, "duration": "600.00"}});
+        for checkpoint in 1..=10 {
+            stats["1"][format!("{phase}_ckpt{checkpoint}")] =
+                json!({"start": start, "end": end, "duration": 20.94, "throughput": 5.0});
+        }
+        for rank in 0..8 {
+            builder.put(&join(&leaf, &format!("{rank}_output.json")), "{}");
+            builder.json(&join(&leaf, &format!("{rank}_per_epoch_stats.json")), &stats);
+        }
         let mut metric = json!({"checkpoint_size_GB": 104.7});
-        metric[format!("{phase}_checkpoint_io_mean_GB_per_second")] = json!(5.0);
+        for (what, value) in [("io_mean_GB_per_second", 5.0), ("duration_mean_seconds", 20.94)] {
+            metric[format!("{phase}_checkpoint_{what}")] = json!(value);
+        }
+        listed.push(entry(number, &metric));
         builder.json(
             &join(&leaf, "summary.json"),
             &json!({"start": start, "end": end, "num_accelerators": 8, "num_hosts": 1,
@@ -205,10 +236,8 @@ pub(super) fn checkpoints() -> Builder {
             &json!({"same_filesystem": false}),
         );
     }
-    builder.put(
-        &format!("{SYSTEM}/checkpointing/llama3-8b/results.json"),
-        "[]",
-    );
+    let place = format!("{SYSTEM}/checkpointing/llama3-8b/results.json");
+    builder.json(&place, &listed.into());
     builder
 }
 

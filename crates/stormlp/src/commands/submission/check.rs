@@ -17,7 +17,8 @@ Examples:
   stormlp submission check results/ --all      a results folder of mlpstorage or DLIO, passed rules too
   stormlp submission check rehearsal/ --json   keys: verdict, rules[].id, result, path, evidence, …
 
-Exit code 0 says that no rule is broken, 6 that one is. What the official checker does about each
+Exit code 0 says that every rule is kept that the verdict rests on, 6 that one is broken, or that it
+cannot be told (the verdict is invalid or incomplete). What the official checker does about each
 rule stands beside it: same, silent (it does not look), or stricter than this check.")]
 pub(crate) struct Args {
     /// The folder that holds closed/ or open/, or a folder of results
@@ -64,6 +65,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             "{} breaks rules of MLPerf Storage v{}",
             root.display(),
             report.edition
+        ))),
+        Verdict::Incomplete => Err(Failure::missed_target(format!(
+            "whether {} keeps the rules of MLPerf Storage v{} cannot be told: {}",
+            root.display(),
+            report.edition,
+            report.held_up_by.join(", ")
         ))),
         Verdict::Open | Verdict::Closed | Verdict::Rehearsal => Ok(()),
     }

@@ -4,8 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use stormlp_model::submission::RankFigures;
-use stormlp_model::submission::tree::{Content, Entry, Tree, join};
+use stormlp_model::submission::tree::{self, Content, Entry, Tree, Wanted, join};
 
 use crate::exit::Failure;
 
@@ -63,7 +62,7 @@ pub(super) fn tree(folder: &Path) -> Result<Tree, Failure> {
                 }
             } else if kind.is_file() {
                 let bytes = entry.metadata().map_or(0, |found| found.len());
-                let content = content(&entry.path(), &path, &name, bytes);
+                let content = content(&entry.path(), &path, bytes);
                 tree.add(path, Entry::File { bytes, content });
             } else {
                 tree.add(path, Entry::Other);
@@ -74,43 +73,28 @@ pub(super) fn tree(folder: &Path) -> Result<Tree, Failure> {
 }
 
 /// What is kept of a file.
-fn content(place: &Path, path: &str, name: &str, bytes: u64) -> Content {
-    // Images of source code hold files of every name.
-    let in_image = path
-        .split('/')
-        .any(|part| part.starts_with("code-") || part == "code");
-    if in_image && name != ".code-hash.json" {
-        return Content::NotRead;
-    }
-    let is_rank = name
-        .strip_suffix("_output.json")
-        .is_some_and(|rank| rank.bytes().all(|byte| byte.is_ascii_digit()));
-    let is_stats = name.ends_with("per_epoch_stats.json") || name.ends_with("timeseries.json");
-    let is_text = [".json", ".yaml", ".yml"]
-        .iter()
-        .any(|end| name.ends_with(end))
-        && !is_stats;
-    if !is_rank && !is_text {
-        return Content::NotRead;
-    }
-    let most = if is_rank {
-        MOST_RANK_BYTES
-    } else {
-        MOST_TEXT_BYTES
+fn content(place: &Path, path: &str, bytes: u64) -> Content {
+    let (most, is_part) = match tree::wanted(path) {
+        Wanted::Nothing => return Content::NotRead,
+        Wanted::Head(most) => (most, true),
+        Wanted::All => (MOST_TEXT_BYTES, false),
+        Wanted::Figures => (MOST_RANK_BYTES, false),
     };
-    if bytes > most {
+    if bytes > most && !is_part {
         return Content::Unreadable(format!(
             "it has {bytes} bytes; none of its kind has so many"
         ));
     }
-    let mut text = String::new();
-    let read = File::open(place).and_then(|file| file.take(most).read_to_string(&mut text));
-    match read {
-        Err(error) => Content::Unreadable(error.to_string()),
-        Ok(_) if is_rank => match RankFigures::parse(&text) {
-            Ok(figures) => Content::Rank(figures),
-            Err(why) => Content::Unreadable(why),
-        },
-        Ok(_) => Content::Text(text),
+    let mut read = Vec::new();
+    let taken = File::open(place).and_then(|file| file.take(most).read_to_end(&mut read));
+    match (taken, String::from_utf8(read)) {
+        (Err(error), _) => Content::Unreadable(error.to_string()),
+        (Ok(_), Ok(text)) => Content::of(path, text),
+        // Logs hold what programs print, and may be cut within a letter.
+        (Ok(_), Err(error)) if is_part => {
+            let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            Content::of(path, text)
+        }
+        (Ok(_), Err(error)) => Content::Unreadable(error.to_string()),
     }
 }
