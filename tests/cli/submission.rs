@@ -155,7 +155,10 @@ fn a_system_may_be_called_code_and_logs_tell_rehearsals() {
     // Not even text: programs print what they like.
     fs::write(&log, b"REHEARSAL by stormlp 1.0.0\n\xff\xfe").unwrap();
     let told = failed(&check(folder.path(), 6));
-    assert!(!told.is_empty() && told.iter().all(|id| id == "5"), "{told:?}");
+    assert!(
+        !told.is_empty() && told.iter().all(|id| id == "5"),
+        "{told:?}"
+    );
 }
 
 #[test]

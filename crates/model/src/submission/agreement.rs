@@ -61,9 +61,10 @@ pub(super) fn agree(_: &Submission, group: &Group) -> Vec<Outcome> {
                 leaf.metadata_names.join(", ")
             ));
         }
-        faults.extend(told.into_iter().map(|what| {
-            Outcome::failed(&leaf.path, what, ONE_RUN)
-        }));
+        faults.extend(
+            told.into_iter()
+                .map(|what| Outcome::failed(&leaf.path, what, ONE_RUN)),
+        );
     }
     faults.extend(accelerators(group));
     faults.extend(repeated(group));
@@ -88,14 +89,18 @@ impl Said {
         let known = known.filter_map(|(from, value)| Some((*from, value.as_ref()?)));
         let known: Vec<(&str, &String)> = known.collect();
         let values: BTreeSet<&String> = known.iter().map(|(_, value)| *value).collect();
-        let words = known.iter().map(|(from, value)| format!("{value} in {from}"));
+        let words = known
+            .iter()
+            .map(|(from, value)| format!("{value} in {from}"));
         let words = words.collect::<Vec<String>>().join(", ");
         (values.len() > 1).then(|| format!("{}: {words}", self.what))
     }
 }
 
 fn whole(value: Option<f64>) -> Option<String> {
-    value.filter(|value| *value > 0.0).map(|value| value.to_string())
+    value
+        .filter(|value| *value > 0.0)
+        .map(|value| value.to_string())
 }
 
 fn files(leaf: &Leaf) -> Said {
@@ -109,7 +114,10 @@ fn files(leaf: &Leaf) -> Said {
         what: "files",
         by: vec![
             ("summary.json", whole(leaf.figure(key))),
-            ("the overrides", whole(set.and_then(|value| value.parse().ok()))),
+            (
+                "the overrides",
+                whole(set.and_then(|value| value.parse().ok())),
+            ),
             ("overrides of the metadata", whole(number(told))),
             ("parameters of the metadata", of(&metadata["parameters"])),
             ("config.yaml", of(&config["workload"])),
@@ -159,9 +167,8 @@ fn accelerator(group: &Group, leaf: &Leaf) -> Said {
             // The workload of a generation, `unet3d_datagen`, and those of models name none.
             (
                 "the workload of the overrides",
-                chosen.filter(|_| {
-                    group.category == Category::Training && leaf.kind == LeafKind::Run
-                }),
+                chosen
+                    .filter(|_| group.category == Category::Training && leaf.kind == LeafKind::Run),
             ),
         ],
     }
@@ -170,7 +177,8 @@ fn accelerator(group: &Group, leaf: &Leaf) -> Said {
 /// A host's name without its domain; `None` for an address.
 fn short(host: &str) -> Option<String> {
     let name = host.split(':').next().unwrap_or(host);
-    let is_address = name.split('.').all(|part| part.parse::<u8>().is_ok()) || host.matches(':').count() > 1;
+    let is_address =
+        name.split('.').all(|part| part.parse::<u8>().is_ok()) || host.matches(':').count() > 1;
     let name = name.split('.').next().unwrap_or(name).to_ascii_lowercase();
     (!is_address && !name.is_empty() && name != "localhost").then_some(name)
 }
@@ -183,7 +191,8 @@ fn host(leaf: &Leaf) -> Option<String> {
     let named = leaf.argument("hosts").as_array()?;
     let named: Vec<&str> = named.iter().filter_map(Value::as_str).collect();
     let names: Option<Vec<String>> = named.iter().map(|host| short(host)).collect();
-    let alike = |name: &String| name.starts_with(&ran_short) || ran_short.starts_with(name.as_str());
+    let alike =
+        |name: &String| name.starts_with(&ran_short) || ran_short.starts_with(name.as_str());
     let differs = names.is_some_and(|names| !names.is_empty() && !names.iter().any(alike));
     differs.then(|| {
         format!(
@@ -237,11 +246,7 @@ fn elsewhere(group: &Group) -> Vec<Outcome> {
 }
 
 /// Leaves that say something else of `what` than the first that says anything.
-fn unlike(
-    leaves: &[&Leaf],
-    what: &str,
-    fact: impl Fn(&Leaf) -> Option<String>,
-) -> Vec<Outcome> {
+fn unlike(leaves: &[&Leaf], what: &str, fact: impl Fn(&Leaf) -> Option<String>) -> Vec<Outcome> {
     let told = leaves.iter().filter_map(|leaf| Some((*leaf, fact(leaf)?)));
     let told: Vec<(&Leaf, String)> = told.collect();
     let Some((first, usual)) = told.first() else {
@@ -263,7 +268,9 @@ pub(super) fn verification(_: &Submission, group: &Group) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     for leaf in group.leaves().filter(|leaf| !leaf.is_of_stormlp()) {
         let path = leaf.metadata.path().unwrap_or(&leaf.path);
-        let Some(said) = leaf.verification() else { continue };
+        let Some(said) = leaf.verification() else {
+            continue;
+        };
         let division = group.division.as_deref();
         outcomes.extend(match (said.as_str(), division) {
             ("invalid", _) => Some(Outcome::failed(
@@ -276,9 +283,7 @@ pub(super) fn verification(_: &Submission, group: &Group) -> Vec<Outcome> {
                 "mlpstorage said OPEN of it, and it lies in closed/",
                 "submit the result to open, or run again without what made it open",
             )),
-            ("open", None) => {
-                Some(Outcome::passed(path, "mlpstorage said OPEN of it").open())
-            }
+            ("open", None) => Some(Outcome::passed(path, "mlpstorage said OPEN of it").open()),
             ("open" | "closed", _) => None,
             (other, _) => Some(Outcome::unknown(
                 path,
@@ -309,7 +314,10 @@ pub(super) fn editions(submission: &Submission) -> Vec<Outcome> {
         )
     });
     or_passed(faults.collect(), "", || {
-        format!("nothing in it is of another edition than v{}", submission.edition)
+        format!(
+            "nothing in it is of another edition than v{}",
+            submission.edition
+        )
     })
 }
 

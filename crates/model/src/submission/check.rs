@@ -7,8 +7,8 @@ use super::rule::Official::{Same, Silent, Stricter};
 use super::rule::{Finding, Outcome, Rule, RuleResult};
 use super::survey::{Category, Edition, Shape, Submission};
 use super::{
-    agreement, checkpointing, files, paths, provenance, report_file, scored, strays, structure, sums,
-    training,
+    agreement, checkpointing, files, paths, provenance, report_file, scored, strays, structure,
+    sums, training,
 };
 
 /// What the rules say of a tree as a whole.

@@ -218,7 +218,10 @@ pub(super) fn open_rank_count(_: &Submission, group: &Group) -> Vec<Outcome> {
                 "take them as the tool wrote them",
             );
         };
-        let evidence = format!("{}; one copy of the model has {step}", counted(count, "rank"));
+        let evidence = format!(
+            "{}; one copy of the model has {step}",
+            counted(count, "rank")
+        );
         match count > 0 && count % step == 0 {
             true => Outcome::passed(&leaf.path, evidence).open(),
             false => {
@@ -274,9 +277,7 @@ pub(super) fn parameters(_: &Submission, group: &Group) -> Vec<Outcome> {
     let mut fault = |leaf: &Leaf, evidence: String| {
         let remedy = "leave it as the model has it, and run again";
         faults.push(match group.division_of(leaf) {
-            Some(Division::Open) => {
-                Outcome::passed(&leaf.path, format!("{evidence}: open")).open()
-            }
+            Some(Division::Open) => Outcome::passed(&leaf.path, format!("{evidence}: open")).open(),
             _ => Outcome::failed(
                 &leaf.path,
                 format!("{evidence}: only checkpoint.checkpoint_folder may be set"),
@@ -297,7 +298,10 @@ pub(super) fn parameters(_: &Submission, group: &Group) -> Vec<Outcome> {
             };
             if !is_free(&found.key) && !effective::alike(own, &found.value) {
                 let Parameter { key, value, from } = found;
-                fault(leaf, format!("{key} is {value} by {from}, {own} in the model"));
+                fault(
+                    leaf,
+                    format!("{key} is {value} by {from}, {own} in the model"),
+                );
             }
         }
     }
@@ -434,7 +438,9 @@ pub(super) fn gap(_: &Submission, group: &Group) -> Vec<Outcome> {
 /// 4.7.2: how long the test took, from the first write to the last read.
 pub(super) fn duration(_: &Submission, group: &Group) -> Vec<Outcome> {
     let told = match group.runs.as_slice() {
-        [one] => one.span().map(|span| (span, "start and end in summary.json")),
+        [one] => one
+            .span()
+            .map(|span| (span, "start and end in summary.json")),
         [first, second] => {
             spans(first, second).map(|([first, second], clock)| ((first.0, second.1), clock))
         }

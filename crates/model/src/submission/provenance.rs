@@ -70,7 +70,9 @@ pub(super) fn image_of(submission: &Submission, leaf: &Leaf) -> Option<String> {
 /// The hexadecimal digits of a hash in `md5-tree-v2:0123…` or `code-01234567`.
 fn digits(text: &str) -> Option<String> {
     let words = text.split(|c: char| !c.is_ascii_hexdigit());
-    let hash = words.filter(|word| word.len() >= 8).max_by_key(|word| word.len())?;
+    let hash = words
+        .filter(|word| word.len() >= 8)
+        .max_by_key(|word| word.len())?;
     Some(hash.to_ascii_lowercase())
 }
 

@@ -39,7 +39,9 @@ pub(super) fn reported(submission: &Submission, group: &Group) -> Vec<Outcome> {
     if entries.is_empty() {
         return vec![Outcome::failed(&path, "it lists no result", AGAIN)];
     }
-    let is_table = entries.iter().any(|entry| entry["Benchmark Type"].is_string());
+    let is_table = entries
+        .iter()
+        .any(|entry| entry["Benchmark Type"].is_string());
     let faults = match is_table {
         true => of_table(group, &entries, &path),
         false => of_list(group, &entries, &path),
@@ -67,7 +69,8 @@ fn of_list(group: &Group, entries: &[Value], path: &str) -> Vec<Outcome> {
     for leaf in &group.runs {
         let Some(entry) = found(leaf) else {
             // A warm-up is not scored, and need not be listed.
-            let is_warm_up = group.category == Category::Training && leaf.path == group.runs[0].path;
+            let is_warm_up =
+                group.category == Category::Training && leaf.path == group.runs[0].path;
             if !is_warm_up {
                 let evidence = format!("it has no entry of the run {}", leaf.name());
                 faults.push(Outcome::failed(path, evidence, AGAIN));

@@ -100,7 +100,10 @@ fn of_summary(category: Category, leaf: &Leaf) -> Vec<String> {
             for (phase, count) in [("save", writes), ("load", reads)] {
                 for what in ["io_mean_GB_per_second", "duration_mean_seconds"] {
                     let key = format!("{phase}_checkpoint_{what}");
-                    need(count <= 0 || leaf.metric(&key).is_some(), &format!("metric.{key}"));
+                    need(
+                        count <= 0 || leaf.metric(&key).is_some(),
+                        &format!("metric.{key}"),
+                    );
                 }
             }
         }

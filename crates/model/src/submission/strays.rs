@@ -63,7 +63,9 @@ pub(super) fn strays(submission: &Submission) -> Vec<Outcome> {
         let evidence = format!("{} more such files", found.len() - MOST_NAMED);
         notes.push(Outcome::noted("", evidence, "take them out of the package"));
     }
-    or_passed(notes, "", || "no file but those that tools write".to_string())
+    or_passed(notes, "", || {
+        "no file but those that tools write".to_string()
+    })
 }
 
 fn is_stray(shape: Shape, path: &str, leaves: &BTreeSet<&str>) -> bool {

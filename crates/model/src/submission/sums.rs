@@ -141,7 +141,6 @@ fn throughput(leaf: &Leaf, faults: &mut Vec<Outcome>) {
     }
 }
 
-
 /// GiB/s of checkpoints against their size and duration.
 fn rates(leaf: &Leaf, faults: &mut Vec<Outcome>) {
     if leaf.kind != LeafKind::Checkpoint {
@@ -202,7 +201,10 @@ fn checkpoints_of_ranks(leaf: &Leaf, faults: &mut Vec<Outcome>) {
         }
         let seconds = between(&ranks, |checkpoint| Some(checkpoint.seconds));
         let rate = between(&ranks, |checkpoint| checkpoint.gib_per_second);
-        for (what, bounds) in [("duration_mean_seconds", seconds), ("io_mean_GB_per_second", rate)] {
+        for (what, bounds) in [
+            ("duration_mean_seconds", seconds),
+            ("io_mean_GB_per_second", rate),
+        ] {
             let what = format!("{phase}_checkpoint_{what}");
             let (Some(stands), Some((least, most))) = (leaf.metric(&what), bounds) else {
                 continue;
@@ -267,9 +269,8 @@ fn epochs_of_ranks(leaf: &Leaf, faults: &mut Vec<Outcome>) {
         let is_first = last(path).starts_with("0_");
         if let Some((start, end)) = leaf.span().filter(|_| is_first) {
             let spans = || stats.epochs.iter().filter_map(|epoch| epoch.span);
-            let outside = spans().any(|(from, to)| {
-                from < start - CLOCK_SECONDS || to > end + CLOCK_SECONDS
-            });
+            let outside =
+                spans().any(|(from, to)| from < start - CLOCK_SECONDS || to > end + CLOCK_SECONDS);
             if outside {
                 differ("its epochs were not between start and end of summary.json".to_string());
             }

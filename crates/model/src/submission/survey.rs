@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::leaf::{Leaf, LeafKind, is_metadata};
-use super::{marks, moment};
 use super::tree::{Tree, is_in_image, join, last, parent};
+use super::{marks, moment};
 use crate::names::Named;
 use crate::training::profile::Profile;
 
@@ -360,7 +360,10 @@ fn edition_of(leaves: &[Leaf]) -> (Edition, String) {
         .iter()
         .filter_map(|leaf| leaf.edition().map(|(edition, from)| (leaf, edition, from)))
         .collect();
-    let of = |wanted: Edition| told.iter().filter(move |(_, edition, _)| *edition == wanted);
+    let of = |wanted: Edition| {
+        told.iter()
+            .filter(move |(_, edition, _)| *edition == wanted)
+    };
     let most = match of(Edition::V2).count() > of(Edition::V3).count() {
         true => Edition::V2,
         false => Edition::V3,

@@ -167,9 +167,10 @@ fn files_that_no_tool_writes_are_noted_and_break_nothing() {
     builder.put("closed/acme/results/fast/training/unet3d/copy.json", "{}");
     builder.put("closed/acme/results/fast/kv_cache/x/summary.json", "{}");
     let report = builder.check();
-    let noted = report.rules.iter().filter(|rule| {
-        rule.id == "stormlp.strays" && rule.result == RuleResult::NotCheckable
-    });
+    let noted = report
+        .rules
+        .iter()
+        .filter(|rule| rule.id == "stormlp.strays" && rule.result == RuleResult::NotCheckable);
     assert_eq!(noted.count(), 3, "{:#?}", report.rules);
     assert_eq!(failed(&report), []);
     // Other benchmarks are not looked into: nothing can be said of the whole.
@@ -231,7 +232,11 @@ fn an_open_result_may_have_any_multiple_of_the_ranks_of_a_model() {
         larger.put(&path.replace("8b", "70b"), text.replace("8b", "70b"));
     }
     let report = larger.check();
-    assert!(failed(&report).iter().any(|(id, _)| *id == "4.6.4"), "{:?}", failed(&report));
+    assert!(
+        failed(&report).iter().any(|(id, _)| *id == "4.6.4"),
+        "{:?}",
+        failed(&report)
+    );
 }
 
 #[test]

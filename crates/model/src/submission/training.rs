@@ -116,7 +116,11 @@ fn size_needed(submission: &Submission, group: &Group, leaf: &Leaf) -> Result<Ou
 pub(super) fn generated(_: &Submission, group: &Group) -> Vec<Outcome> {
     let Some(generation) = group.datagen.first() else {
         let remedy = "add what `mlpstorage … datagen` wrote";
-        return vec![Outcome::noted(&group.path, "no generation is there", remedy)];
+        return vec![Outcome::noted(
+            &group.path,
+            "no generation is there",
+            remedy,
+        )];
     };
     let Some(made) = files_of(generation) else {
         return vec![Outcome::unknown(

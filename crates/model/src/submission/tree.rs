@@ -127,7 +127,9 @@ pub(super) fn rank_of(name: &str, end: &str) -> Option<u64> {
 pub(super) fn is_in_image(path: &str) -> bool {
     let folders = parent(path).split('/');
     // Systems may bear any name, and their folders lie below results/.
-    let mut above = folders.enumerate().take_while(|(_, name)| *name != "results");
+    let mut above = folders
+        .enumerate()
+        .take_while(|(_, name)| *name != "results");
     above.any(|(depth, name)| match name.strip_prefix("code-") {
         Some("images") => depth == 0,
         Some(hash) => hash.len() == 8 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()),

@@ -36,9 +36,7 @@ fn manifest(b: &mut Builder, change: impl Fn(&mut Vec<Value>)) {
         json!({"leaf": format!("{below}/datasize/20260601_090000")}),
         json!({"leaf": format!("{below}/datagen/20260601_090000")}),
     ];
-    leaves.extend((0..5).map(|number| {
-        json!({"leaf": format!("{below}/run/{}", began(number).0)})
-    }));
+    leaves.extend((0..5).map(|number| json!({"leaf": format!("{below}/run/{}", began(number).0)})));
     change(&mut leaves);
     let manifest = json!({"schema": "mlps-submission-manifest/1", "runs": leaves});
     b.json("closed/acme/submission.yaml", &manifest);
@@ -359,7 +357,10 @@ pub(super) const TRAINING: &[Case] = &[
     ("stormlp.report", |b| report(b, "{}")),
     ("stormlp.report", |b| report(b, "[]")),
     ("stormlp.report", |b| {
-        report(b, r#"[{"run_id": "run_20250101_000000", "metrics": {"a": 1}}]"#);
+        report(
+            b,
+            r#"[{"run_id": "run_20250101_000000", "metrics": {"a": 1}}]"#,
+        );
     }),
     ("stormlp.report", |b| {
         b.edit(&results(), |list| {
@@ -433,7 +434,10 @@ pub(super) const CHECKPOINTING: &[Case] = &[
     }),
     ("4.6.3", |b| {
         let config = "workload: {checkpoint: {time_between_checkpoints: 60}}\n";
-        b.put(&join(&checkpoint_leaf(0), "dlio_config/config.yaml"), config);
+        b.put(
+            &join(&checkpoint_leaf(0), "dlio_config/config.yaml"),
+            config,
+        );
     }),
     ("4.6.3", |b| {
         checkpoint_metadata(b, |m| m["parameters"]["model"] = json!({"num_layers": 4}));

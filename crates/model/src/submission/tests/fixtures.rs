@@ -161,7 +161,10 @@ pub(super) fn package() -> Builder {
             let output = json!({"1": epoch(95.0), "2": epoch(97.0)});
             builder.json(&join(&leaf, &format!("{rank}_output.json")), &output);
             let stats = epochs_of(number);
-            builder.json(&join(&leaf, &format!("{rank}_per_epoch_stats.json")), &stats);
+            builder.json(
+                &join(&leaf, &format!("{rank}_per_epoch_stats.json")),
+                &stats,
+            );
         }
         let separation = json!({"version": 1, "same_filesystem": false});
         builder.json(&join(&leaf, "fs_separation.json"), &separation);
@@ -207,10 +210,16 @@ pub(super) fn checkpoints() -> Builder {
         }
         for rank in 0..8 {
             builder.put(&join(&leaf, &format!("{rank}_output.json")), "{}");
-            builder.json(&join(&leaf, &format!("{rank}_per_epoch_stats.json")), &stats);
+            builder.json(
+                &join(&leaf, &format!("{rank}_per_epoch_stats.json")),
+                &stats,
+            );
         }
         let mut metric = json!({"checkpoint_size_GB": 104.7});
-        for (what, value) in [("io_mean_GB_per_second", 5.0), ("duration_mean_seconds", 20.94)] {
+        for (what, value) in [
+            ("io_mean_GB_per_second", 5.0),
+            ("duration_mean_seconds", 20.94),
+        ] {
             metric[format!("{phase}_checkpoint_{what}")] = json!(value);
         }
         listed.push(entry(number, &metric));
