@@ -20,6 +20,7 @@ mod gdsio;
 mod hostile;
 mod impaired;
 mod limits;
+mod plan;
 mod report;
 mod schema;
 mod signals;

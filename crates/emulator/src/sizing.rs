@@ -15,10 +15,10 @@ use stormlp_model::stop::StopToken;
 
 use crate::training::{SimulateError, simulate};
 
-/// Steps of all accelerators together that are simulated of a run to judge it.
-const TRIAL: Extent = Extent::Steps(100_000);
-/// Runs of more steps than this are told of from a part of them.
-const MOST_STEPS: u64 = 25_000_000;
+/// What is simulated of a run to judge it.
+const TRIAL: Extent = Extent::Reads(500_000);
+/// What is simulated of a run to tell of it: all of a usual one.
+const FULL: Extent = Extent::Reads(5_000_000);
 /// Numbers of devices that the table shows, as multiples of what there is.
 const MULTIPLES: [u32; 4] = [1, 2, 4, 8];
 
@@ -57,7 +57,7 @@ pub fn answer(request: &SizingRequest, stop: &StopToken) -> Result<SizingAnswer,
         Some(asked) => study.needed(asked)?,
         None => (None, None),
     };
-    let over_devices = study.over_devices(needed_devices)?;
+    let over_devices = study.over_devices()?;
     let over_accelerators = study.over_accelerators(largest, accelerators, threshold_percent)?;
     let Whole { case, foretold } = whole;
     let mut told = assumptions::of(request, &case.plan);
@@ -133,8 +133,7 @@ impl Whole {
     fn of(study: &Study<'_>, accelerators: u32) -> Result<Self, SizingError> {
         let request = study.request;
         let hosts = request.hosts_of(accelerators);
-        let extent = Extent::Steps(MOST_STEPS);
-        let case = request.case(accelerators, hosts, &request.storage, extent)?;
+        let case = request.case(accelerators, hosts, &request.storage, FULL)?;
         let foretold = simulate(&case.plan, &case.scenario, study.stop)?;
         Ok(Self { case, foretold })
     }
@@ -302,16 +301,14 @@ impl Study<'_> {
     }
 
     /// The most accelerators of several numbers of devices.
-    fn over_devices(&mut self, needed: Option<u32>) -> Result<Vec<AtDevices>, SizingError> {
+    fn over_devices(&mut self) -> Result<Vec<AtDevices>, SizingError> {
         let storage = &self.request.storage;
         if storage.surface.is_some() {
             return Ok(Vec::new());
         }
         let multiples = MULTIPLES.map(|times| storage.devices.saturating_mul(times));
-        let mut devices: Vec<u32> = multiples.into_iter().chain(needed).collect();
+        let mut devices = multiples.to_vec();
         devices.retain(|count| *count <= MAX_DEVICES);
-        devices.sort_unstable();
-        devices.dedup();
         devices
             .into_iter()
             .map(|count| self.row_of_devices(count))
@@ -330,3 +327,8 @@ impl Study<'_> {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "sizing_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -305,7 +305,7 @@ fn typed(value: u64, units: &[(u64, &str)], last: &str) -> String {
     }
 }
 
-fn typed_rate(bytes: f64) -> String {
+pub(super) fn typed_rate(bytes: f64) -> String {
     const UNITS: [(u64, &str); 3] = [
         (1_000_000_000, "GB/s"),
         (1_000_000, "MB/s"),
@@ -314,7 +314,7 @@ fn typed_rate(bytes: f64) -> String {
     typed(bytes as u64, &UNITS, "/s")
 }
 
-fn typed_count(count: f64) -> String {
+pub(super) fn typed_count(count: f64) -> String {
     typed(count as u64, &[(1_000_000, "M"), (1_000, "K")], "")
 }
 

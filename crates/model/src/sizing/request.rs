@@ -66,14 +66,14 @@ pub struct Case {
 /// The part of a run that is simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// At most so many steps of all accelerators together, in as many epochs as the run has.
-    Steps(u64),
+    /// About so many reads of all accelerators together.
+    Reads(u64),
     /// All of it.
     Whole,
 }
 
-/// An epoch that is simulated has so many steps at least.
-const FEWEST_STEPS: u64 = 50;
+/// An epoch that is simulated has so many steps at least, beside those in which loaders fill up.
+const FEWEST_STEPS: u64 = 16;
 
 impl SizingRequest {
     /// Hosts that so many accelerators are on.
@@ -112,10 +112,10 @@ impl SizingRequest {
             direct: self.path.wants_direct(),
             storage: storage.clone(),
         };
-        let in_all = u64::from(accelerators) * whole.steps_per_epoch * u64::from(whole.epochs);
+        let in_all = whole.reads_of_epoch() * f64::from(whole.epochs);
         let room = match extent {
-            Extent::Steps(room) if room < in_all => room,
-            Extent::Steps(_) | Extent::Whole => {
+            Extent::Reads(room) if (room as f64) < in_all => room as f64,
+            Extent::Reads(_) | Extent::Whole => {
                 return Ok(Case {
                     plan: whole,
                     scenario,
@@ -128,26 +128,27 @@ impl SizingRequest {
     }
 
     /// A part of the run: fewer epochs, since all of them are alike once a page cache is warm, and
-    /// fewer steps of each, over as much less data.
+    /// fewer steps of each, over as much less data. What loaders read before the first step counts
+    /// for little in a whole epoch, so AU leaves out the steps that it lasts for.
     fn part(
         &self,
         whole: &TrainPlan,
         mut scenario: Scenario,
         size: DataSize,
-        room: u64,
+        room: f64,
     ) -> Result<Case, Problems> {
         let epochs = match scenario.storage.cache_bytes {
             Some(_) => whole.epochs,
             None => 1,
         };
-        let each = room / u64::from(whole.accelerators) / u64::from(epochs);
-        let steps = each.clamp(
-            FEWEST_STEPS.min(whole.steps_per_epoch),
-            whole.steps_per_epoch,
-        );
-        let share = steps as f64 / whole.steps_per_epoch as f64;
+        let most = whole.steps_per_epoch;
+        let of_step = whole.reads_of_epoch() / most as f64;
+        let ahead = whole.batches_ahead() + whole.metric.exclude_start_steps;
+        let steps = (room / of_step / f64::from(epochs)) as u64;
+        let steps = steps.clamp((ahead + FEWEST_STEPS).min(most), most);
+        let share = steps as f64 / most as f64;
         // Files for one step more: loaders that deal whole files lose some.
-        let files = (size.files as f64 * (steps + 1) as f64 / whole.steps_per_epoch as f64).ceil();
+        let files = (size.files as f64 * (steps + 1) as f64 / most as f64).ceil();
         let files = (files as u64)
             .next_multiple_of(u64::from(whole.accelerators))
             .clamp(1, size.files.max(1));
@@ -156,6 +157,9 @@ impl SizingRequest {
             // Where so few files make no such epoch, all of them do.
             .or_else(|_| self.plan(whole.accelerators, scenario.hosts, size.files, Some(steps)))?;
         plan.epochs = epochs;
+        if steps < most {
+            plan.metric.exclude_start_steps = ahead.min(steps / 2);
+        }
         let of_data = plan.data.files as f64 / size.files.max(1) as f64;
         let cache = scenario.storage.cache_bytes;
         scenario.storage.cache_bytes = cache.map(|bytes| (bytes as f64 * of_data).ceil() as u64);

@@ -13,7 +13,7 @@ pub fn last<E>(
     // It holds for `yes`, does not for `no`; neither end was tried.
     let (mut yes, mut no) = (0, most.saturating_add(1));
     let mut at = guess.clamp(1, most.max(1));
-    let mut stride = (at / 16).max(1);
+    let mut stride = (at / 64).max(1);
     while no - yes > 1 {
         match holds(at)? {
             true => yes = at,
@@ -68,6 +68,7 @@ mod tests {
     fn a_good_guess_saves_tries() {
         assert_eq!(found(4, 100_000, 4), (4, 2));
         assert!(found(1000, 100_000, 990).1 <= 9);
+        assert!(found(1000, 100_000, 1003).1 <= 6);
         assert!(found(1, 100_000, 100_000).1 <= 12);
     }
 }

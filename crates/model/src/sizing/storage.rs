@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::parse::{typed_count, typed_rate};
 use super::surface::Surface;
 use crate::problem::Problems;
 use crate::units::{ByteSize, KIB, MIB};
@@ -178,9 +179,9 @@ impl DeviceFigures {
             };
             problems.plan(
                 format!(
-                    "storage: {rate_key}={rate:.0} and {bandwidth_key}={}/s contradict each other: \
-                     {what}",
-                    shown(bandwidth)
+                    "storage: {rate_key}={} and {bandwidth_key}={} contradict each other: {what}",
+                    typed_count(rate),
+                    typed_rate(bandwidth)
                 ),
                 format!(
                     "both are of one device, {rate_key} in operations of 4 KiB as data sheets \

@@ -101,6 +101,39 @@ impl TrainPlan {
         self.global_batch() as f64 * self.data.read_sample_bytes / compute
     }
 
+    /// Reads that the steps of one epoch take, of all accelerators.
+    pub fn reads_of_epoch(&self) -> f64 {
+        let samples = self.steps_per_epoch as f64 * self.global_batch() as f64;
+        let data = &self.data;
+        match &self.reads {
+            ReadPattern::Records { transfer_size } => {
+                let record = data.mean_file_bytes() / data.samples_per_file.max(1) as f64;
+                samples * record.min(*transfer_size as f64) / *transfer_size as f64
+            }
+            ReadPattern::RowGroups => samples / data.row_group_rows.max(1) as f64,
+            _ => samples,
+        }
+    }
+
+    /// Batches that the loader of an accelerator holds or reads ahead of it at most.
+    pub fn batches_ahead(&self) -> u64 {
+        match self.loader {
+            LoaderPlan::Workers {
+                batches_outstanding,
+                ..
+            } => u64::from(batches_outstanding),
+            LoaderPlan::Interleave {
+                shuffle_records,
+                prefetch_batches,
+                computation_threads,
+                ..
+            } => {
+                let shuffled = shuffle_records.div_ceil(u64::from(self.batch_size.max(1)));
+                u64::from(prefetch_batches) + u64::from(computation_threads) + shuffled
+            }
+        }
+    }
+
     /// Seconds of compute in all epochs of one run: its shortest possible time.
     pub fn compute_seconds(&self) -> f64 {
         self.compute.mean_seconds() * self.steps_per_epoch as f64 * f64::from(self.epochs)

@@ -1,1 +1,162 @@
+use stormlp_model::sizing::{Foretold, StorageModel};
+use stormlp_model::training::datasize::DataSize;
+use stormlp_model::training::profile::Profile;
+use stormlp_model::training::report::WaitingSeconds;
 
+use super::*;
+use crate::{csv, html, text};
+
+fn answer() -> SizingAnswer {
+    let foretold = Foretold {
+        au_percent: 91.5,
+        samples_per_second: 99.1,
+        mib_per_second: 13_849.0,
+        run_seconds: 1863.0,
+        limited_by: LimitedBy::Nothing,
+        storage_busy_percent: 99.8,
+        link_busy_percent: 0.0,
+        cached_percent: 0.0,
+        waiting_seconds: WaitingSeconds::default(),
+        epoch_au_percent: vec![91.5],
+        events: 1,
+        assumptions: Vec::new(),
+    };
+    let at = |accelerators, au_percent| AtCount {
+        accelerators,
+        meets: au_percent >= 90.0,
+        ..AtCount::of(
+            1,
+            &Foretold {
+                au_percent,
+                ..foretold.clone()
+            },
+            90.0,
+        )
+    };
+    SizingAnswer {
+        measured: false,
+        workload: "unet3d".to_string(),
+        accelerator: "h100".to_string(),
+        profile: Profile::V2,
+        accelerators: 5,
+        asked: false,
+        hosts: 1,
+        au_percent: 91.5,
+        threshold_percent: 90.0,
+        meets_threshold: true,
+        samples_per_second: 99.1,
+        mib_per_second: 13_849.0,
+        largest_accelerators: 5,
+        is_lower_bound: false,
+        limited_by: LimitedBy::Storage,
+        search_limited_by: LimitedBy::Storage,
+        needed_devices: None,
+        needed_hosts: None,
+        storage: "read=14.5GB/s".to_string(),
+        storage_source: "as given".to_string(),
+        storage_model: StorageModel::of_bandwidth(14.5e9),
+        dataset: DataSize {
+            files: 36_841,
+            bytes: 5 << 40,
+            subfolders: 3,
+            steps_per_epoch: 1052,
+            binding: Binding::Memory,
+            files_for_memory: 36_841,
+            files_for_steps: 17_500,
+        },
+        host_memory_bytes: 1006 << 30,
+        run_seconds: 1863.0,
+        over_accelerators: vec![at(4, 100.0), at(5, 91.5), at(6, 76.3)],
+        over_devices: vec![AtDevices {
+            devices: 1,
+            largest_accelerators: 5,
+            mib_per_second: 13_849.0,
+            limited_by: LimitedBy::Storage,
+        }],
+        checkpoint: Some(CheckpointTimes::new(
+            "the model of unet3d".to_string(),
+            499_153_191,
+            Some(1e9),
+            2e9,
+            Some(3600.0),
+        )),
+        assumptions: vec!["everything here is simulated".to_string()],
+        model_error: "within 5 %".to_string(),
+        foretold,
+    }
+}
+
+#[test]
+fn an_answer_says_first_how_many_and_that_it_is_foretold() {
+    let page = text::render(&document(&answer()), Some(100));
+    let first = page.lines().next().unwrap();
+    assert_eq!(
+        first,
+        "unet3d on 5 h100: AU 91.5 %, the most accelerators that reach 90 % (foretold, not measured)"
+    );
+    for part in [
+        "limited by  storage, at one accelerator more",
+        "5 times 1006 GiB of memory in 1 host",
+        "- everything here is simulated",
+        "within 5 %",
+        "with a failure every 1 h 00 m",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+}
+
+#[test]
+fn a_number_that_was_asked_about_is_told_with_what_it_needs() {
+    let asked = SizingAnswer {
+        asked: true,
+        accelerators: 16,
+        au_percent: 28.6,
+        meets_threshold: false,
+        needed_devices: Some(4),
+        needed_hosts: Some(2),
+        ..answer()
+    };
+    let page = text::render(&document(&asked), Some(120));
+    assert!(
+        page.contains("AU 28.6 %, which misses 90 %; 5 are the most that reach it"),
+        "{page}"
+    );
+    assert!(
+        page.contains("4 drives like this on 2 hosts for 16 accelerators at 90 %"),
+        "{page}"
+    );
+    let none = SizingAnswer {
+        needed_devices: None,
+        ..asked
+    };
+    let page = text::render(&document(&none), Some(120));
+    assert!(
+        page.contains("no number of drives brings 16 accelerators to 90 %"),
+        "{page}"
+    );
+}
+
+#[test]
+fn a_limit_before_storages_is_called_a_lower_bound() {
+    let bound = SizingAnswer {
+        is_lower_bound: true,
+        search_limited_by: LimitedBy::Client,
+        limited_by: LimitedBy::Client,
+        ..answer()
+    };
+    let page = text::render(&document(&bound), None);
+    assert!(
+        page.contains("so 5 is a lower bound of what storage feeds"),
+        "{page}"
+    );
+}
+
+#[test]
+fn programs_get_a_row_for_each_count_and_pages_get_charts() {
+    let rows = csv::render(&document(&answer()), true).unwrap();
+    assert_eq!(rows.lines().count(), 4);
+    assert!(rows.starts_with("workload,accelerator,storage,accelerators,au_percent"));
+    let page = html::page(vec![sheet(&answer())]);
+    assert!(page.contains("AU over accelerators"));
+    assert!(page.contains("<svg"));
+}

@@ -133,7 +133,7 @@ impl<'a> Simulation<'a> {
             plan.batch_size,
             1,
         );
-        let reads = reads::reads_of_epoch(plan) * f64::from(plan.epochs);
+        let reads = plan.reads_of_epoch() * f64::from(plan.epochs);
         let grain = Grain {
             parts: (EVENTS_WORTH_THE_TIME / reads.max(1.0)) as u64,
             checkpoint: checkpoint_ns(plan, scenario),

@@ -391,20 +391,6 @@ impl Reads {
     }
 }
 
-/// Reads of one epoch of `plan`, as many as its steps take.
-pub(super) fn reads_of_epoch(plan: &TrainPlan) -> f64 {
-    let samples = plan.steps_per_epoch as f64 * plan.global_batch() as f64;
-    let data = &plan.data;
-    match &plan.reads {
-        ReadPattern::Records { transfer_size } => {
-            let record = data.mean_file_bytes() / data.samples_per_file.max(1) as f64;
-            samples * record.min(*transfer_size as f64) / *transfer_size as f64
-        }
-        ReadPattern::RowGroups => samples / data.row_group_rows.max(1) as f64,
-        _ => samples,
-    }
-}
-
 /// Whether the sizes of files of `plan` differ from each other with those of samples.
 pub(super) fn sizes_matter(plan: &TrainPlan) -> bool {
     matches!(What::of(plan), What::Files(_)) && plan.data.format != DataFormat::Csv

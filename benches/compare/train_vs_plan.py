@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Holds `stormlp plan` against real runs of `stormlp train` on storage throttled to known figures.
+
+    benches/compare/train_vs_plan.py --stormlp target/release/stormlp --dir /mnt/nvme \\
+        --csv benches/validation/own.csv
+
+Each run reads a small dataset through a gate of so many bytes a second and so much latency, and is
+foretold from the same two figures. The dataset must fit the page cache, so that the gate is what
+limits; the machine must be otherwise idle. The rows go to stdout, and to the file that
+benches/compare/validation.py reads.
+"""
+
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+
+# Workload, options that make it small, and the throttles that it meets. Demand of one accelerator:
+# unet3d 350 MB/s, resnet50 183 MB/s, cosmoflow 141 MB/s.
+CASES = [
+    ("unet3d", ["--compute-time", "40ms", "--batch-size", "7"],
+     ["dataset.record_length_bytes=2000000", "dataset.record_length_bytes_stdev=0"],
+     ["read=600MB/s,latency=500us", "read=300MB/s,latency=2ms"]),
+    ("resnet50", ["--compute-time", "20ms", "--batch-size", "32"],
+     ["dataset.num_samples_per_file=64"],
+     ["read=400MB/s,latency=500us", "read=160MB/s,latency=2ms"]),
+    ("cosmoflow", ["--compute-time", "20ms"],
+     ["dataset.record_length_bytes_stdev=0"],
+     ["read=300MB/s,latency=500us", "read=110MB/s,latency=2ms"]),
+]
+FIELDS = ["workload", "storage", "accelerators", "foretold_au_percent", "measured_au_percent",
+          "foretold_mib_per_second", "measured_mib_per_second"]
+
+
+def stormlp(program, *words, cwd=None):
+    """What a command prints as JSON. A run that misses its threshold ends with 6."""
+    done = subprocess.run([program, *words, "--format", "json", "--quiet"], capture_output=True,
+                          text=True, cwd=cwd)
+    if done.returncode not in (0, 6):
+        sys.exit(f"{' '.join(words)}\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def files_for(workload, options, samples_per_file, accelerators, steps):
+    """Training files that so many steps of so many accelerators take."""
+    batch = int(options[options.index("--batch-size") + 1]) if "--batch-size" in options else 1
+    return -(-(steps + 2) * accelerators * batch // samples_per_file)
+
+
+def measured(args, case, throttle, accelerators):
+    workload, options, params, _ = case
+    per_file = 64 if workload == "resnet50" else 1
+    files = files_for(workload, options, per_file, max(args.accelerators), args.steps)
+    folder = os.path.join(args.dir, f"train-vs-plan-{workload}")
+    words = ["train", workload, *options, "-n", str(accelerators), "--epochs", "2", "--steps",
+             str(args.steps), "--data-dir", folder, "--files", str(files), "--generate",
+             "--results-dir", os.path.join(args.dir, "train-vs-plan-results"),
+             "--params", *params, f"dataset.num_files_train={files}"]
+    return stormlp(args.stormlp, *words, "--throttle", throttle)
+
+
+def foretold(args, case, throttle, accelerators):
+    workload, options, params, _ = case
+    words = ["plan", workload, *options, "-n", str(accelerators), "--epochs", "2", "--steps",
+             str(args.steps), "--host-memory", "1MiB",
+             # The gate is above the kernel's read-ahead: reads reach it as they are made.
+             "--storage", f"{throttle},readahead=0", "--params", *params]
+    return stormlp(args.stormlp, *words)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--stormlp", required=True, help="the executable, a release build")
+    parser.add_argument("--dir", required=True, help="a folder for about 2 GB of data")
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--accelerators", type=int, nargs="+", default=[1, 2, 3, 4])
+    parser.add_argument("--csv", help="write the rows to this file")
+    args = parser.parse_args()
+    args.stormlp = os.path.abspath(args.stormlp)
+    rows = []
+    print("| workload | storage | N | AU foretold | AU measured | points | MiB/s foretold | "
+          "MiB/s measured | error |")
+    print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
+    for case in CASES:
+        for throttle in case[3]:
+            for count in args.accelerators:
+                run, plan = measured(args, case, throttle, count), foretold(args, case, throttle, count)
+                au = run["au_percent"]
+                au = au["profile"] if isinstance(au, dict) else au
+                values = [case[0], throttle, count, plan["au_percent"], au, plan["mib_per_second"],
+                          run["mib_per_second"]]
+                rows.append(dict(zip(FIELDS, values)))
+                print(f"| {case[0]} | {throttle} | {count} | {values[3]:.1f} | {au:.1f} | "
+                      f"{values[3] - au:+.1f} | {values[5]:.0f} | {values[6]:.0f} | "
+                      f"{100 * (values[5] / values[6] - 1):+.1f} % |", flush=True)
+    worst = max(abs(row["foretold_au_percent"] - row["measured_au_percent"]) for row in rows)
+    print(f"\nAU was foretold to within {worst:.1f} points in {len(rows)} runs.")
+    if args.csv:
+        with open(args.csv, "w", newline="") as file:
+            writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()
