@@ -124,7 +124,7 @@ fn the_report_of_another_command_is_no_storage() {
     command.args(
         "train unet3d --storage null --epochs 1 --steps 3 --compute-time 1ms --quiet".split(' '),
     );
-    command.assert();
+    let _ = command.assert();
     let reports = std::fs::read_dir(place.path().join("stormlp-results")).unwrap();
     let report = reports.last().unwrap().unwrap().path().join("report.json");
     let said = stderr(plan(&format!("unet3d --storage {}", report.display())).code(3));

@@ -22,6 +22,9 @@ const FULL: Extent = Extent::Reads(5_000_000);
 /// Numbers of devices that the table shows, as multiples of what there is.
 const MULTIPLES: [u32; 4] = [1, 2, 4, 8];
 
+/// The table goes on to numbers of devices that feed about so many accelerators.
+const MOST_IN_ROWS: u32 = 1000;
+
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum SizingError {
@@ -46,9 +49,8 @@ pub fn answer(request: &SizingRequest, stop: &StopToken) -> Result<SizingAnswer,
     let devices = request.storage.devices;
     let largest = study.largest_confirmed(devices)?;
     let accelerators = request.accelerators.unwrap_or(largest.max(1));
-    let hosts = request.hosts_of(accelerators);
     let whole = Whole::of(&study, accelerators)?;
-    let threshold_percent = whole.case.plan.metric.threshold_percent;
+    let hosts = request.hosts_of(accelerators);
     study
         .known
         .insert((accelerators, hosts, devices), whole.foretold.clone());
@@ -58,44 +60,20 @@ pub fn answer(request: &SizingRequest, stop: &StopToken) -> Result<SizingAnswer,
         None => (None, None),
     };
     let over_devices = study.over_devices()?;
-    let over_accelerators = study.over_accelerators(largest, accelerators, threshold_percent)?;
-    let Whole { case, foretold } = whole;
-    let mut told = assumptions::of(request, &case.plan);
-    told.extend(foretold.assumptions.iter().cloned());
+    let over_accelerators = study.over_accelerators(largest, accelerators)?;
     Ok(SizingAnswer {
-        measured: false,
-        workload: case.plan.workload.clone(),
-        accelerator: case.plan.accelerator.clone(),
-        profile: case.plan.profile,
-        accelerators,
-        asked: request.accelerators.is_some(),
-        hosts,
-        au_percent: foretold.au_percent,
-        threshold_percent,
-        meets_threshold: foretold.au_percent >= threshold_percent,
-        samples_per_second: foretold.samples_per_second,
-        mib_per_second: foretold.mib_per_second,
         largest_accelerators: largest,
         is_lower_bound: search_limited_by != LimitedBy::Storage,
         limited_by: match request.accelerators {
-            Some(_) => foretold.limited_by,
+            Some(_) => whole.foretold.limited_by,
             None => search_limited_by,
         },
         search_limited_by,
         needed_devices,
         needed_hosts,
-        storage: request.storage.to_string(),
-        storage_source: request.storage_source.clone(),
-        storage_model: request.storage.clone(),
-        dataset: case.size,
-        host_memory_bytes: request.host_memory_bytes,
-        run_seconds: foretold.run_seconds * case.stretch,
-        checkpoint: checkpoint(request, hosts),
         over_accelerators,
         over_devices,
-        assumptions: told,
-        model_error: MODEL_ERROR.to_string(),
-        foretold,
+        ..whole.told(request)
     })
 }
 
@@ -140,6 +118,47 @@ impl Whole {
 
     fn meets(&self) -> bool {
         self.foretold.au_percent >= self.case.plan.metric.threshold_percent
+    }
+
+    /// What it says by itself: nothing that was searched for.
+    fn told(self, request: &SizingRequest) -> SizingAnswer {
+        let meets_threshold = self.meets();
+        let Self { case, foretold } = self;
+        let plan = case.plan;
+        let mut told = assumptions::of(request, &plan);
+        told.extend(foretold.assumptions.iter().cloned());
+        SizingAnswer {
+            measured: false,
+            profile: plan.profile,
+            accelerators: plan.accelerators,
+            asked: request.accelerators.is_some(),
+            hosts: case.scenario.hosts,
+            au_percent: foretold.au_percent,
+            threshold_percent: plan.metric.threshold_percent,
+            meets_threshold,
+            samples_per_second: foretold.samples_per_second,
+            mib_per_second: foretold.mib_per_second,
+            largest_accelerators: 0,
+            is_lower_bound: false,
+            limited_by: foretold.limited_by,
+            search_limited_by: foretold.limited_by,
+            needed_devices: None,
+            needed_hosts: None,
+            storage: request.storage.to_string(),
+            storage_source: request.storage_source.clone(),
+            storage_model: request.storage.clone(),
+            dataset: case.size,
+            host_memory_bytes: request.host_memory_bytes,
+            run_seconds: foretold.run_seconds * case.stretch,
+            checkpoint: checkpoint(request, case.scenario.hosts),
+            over_accelerators: Vec::new(),
+            over_devices: Vec::new(),
+            assumptions: told,
+            model_error: MODEL_ERROR.to_string(),
+            workload: plan.workload,
+            accelerator: plan.accelerator,
+            foretold,
+        }
     }
 }
 
@@ -279,12 +298,8 @@ impl Study<'_> {
     }
 
     /// Counts that were simulated on this storage, and powers of two about them.
-    fn over_accelerators(
-        &mut self,
-        largest: u32,
-        asked: u32,
-        threshold_percent: f64,
-    ) -> Result<Vec<AtCount>, SizingError> {
+    fn over_accelerators(&mut self, largest: u32, asked: u32) -> Result<Vec<AtCount>, SizingError> {
+        let threshold_percent = self.request.workload.metric.au * 100.0;
         let most = self.request.most_accelerators();
         let end = largest.max(1).saturating_mul(2).min(most);
         let powers = (0..32).map(|power| 1u32 << power);
@@ -308,11 +323,18 @@ impl Study<'_> {
         }
         let multiples = MULTIPLES.map(|times| storage.devices.saturating_mul(times));
         let mut devices = multiples.to_vec();
-        devices.retain(|count| *count <= MAX_DEVICES);
+        // The first row costs nothing: it is known.
+        while devices.len() > 1 && !self.is_worth_a_row(devices[devices.len() - 1])? {
+            devices.pop();
+        }
         devices
             .into_iter()
             .map(|count| self.row_of_devices(count))
             .collect()
+    }
+
+    fn is_worth_a_row(&self, devices: u32) -> Result<bool, SizingError> {
+        Ok(devices <= MAX_DEVICES && self.guess(devices)? <= MOST_IN_ROWS)
     }
 
     fn row_of_devices(&mut self, devices: u32) -> Result<AtDevices, SizingError> {

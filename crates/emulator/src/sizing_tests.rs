@@ -1,3 +1,5 @@
+//! Answers beside published rows, and what parts of runs, hosts and clients come to.
+
 use stormlp_model::facts::HostFacts;
 use stormlp_model::path::PathKind;
 use stormlp_model::sizing::presets;

@@ -1,3 +1,5 @@
+//! What a reader gets to see of an answer.
+
 use stormlp_model::sizing::{Foretold, StorageModel};
 use stormlp_model::training::datasize::DataSize;
 use stormlp_model::training::profile::Profile;
