@@ -114,6 +114,48 @@ fn a_folder_is_a_list_with_a_row_for_each_report_the_newest_last() {
 }
 
 #[test]
+fn a_list_never_leaves_out_which_report_it_is_and_what_was_said_of_it() {
+    let folder = measured();
+    let mut command = stormlp();
+    command
+        .current_dir(folder.path())
+        .args(["report", "results"])
+        .env("COLUMNS", "100");
+    let text = stdout(command.assert().success());
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 100),
+        "{text}"
+    );
+    for part in ["tags", "ssd=old", "report", "checkpoint"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_one_report_is_a_whole_sentence_with_its_own_exit_code() {
+    let folder = measured();
+    let place = folder.path();
+    let said = refused(place, "report results/train --kind gds", 4);
+    assert!(
+        said.contains("the report is not of `stormlp gds`"),
+        "{said}"
+    );
+    fs::create_dir_all(place.join("bad/one")).unwrap();
+    fs::write(place.join("bad/one/report.json"), b"\xff\xfe{}").unwrap();
+    let said = refused(place, "report bad/one", 3);
+    assert!(said.contains("no text in UTF-8"), "{said}");
+    let said = refused(place, "report bad --format openmetrics", 3);
+    assert!(said.contains("the report cannot be read"), "{said}");
+    if Path::new("/dev/full").exists() {
+        let words = "report results/gds --format html --output /dev/full";
+        let said = refused(place, words, 4);
+        for part in ["cannot write /dev/full", "--output FILE"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+}
+
+#[test]
 fn several_reports_are_shown_whole_in_every_format_that_can_hold_them() {
     let folder = measured();
     let place = folder.path();

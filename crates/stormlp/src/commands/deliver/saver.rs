@@ -166,13 +166,14 @@ impl Saver {
     fn not_saved(&self, error: anyhow::Error) -> Failure {
         let path = self.path.display();
         let what = format!("the report could not be saved as {path}");
-        let help = room_help(&error).unwrap_or(RESULTS_HELP);
+        let help = room_help(&error, "a folder elsewhere: --results-dir DIR");
+        let help = help.unwrap_or_else(|| RESULTS_HELP.to_string());
         Failure::machine(error.context(what)).with_help(help)
     }
 }
 
 /// What mends it where a file could not be written for want of room.
-pub(super) fn room_help(error: &anyhow::Error) -> Option<&'static str> {
+pub(super) fn room_help(error: &anyhow::Error, elsewhere: &str) -> Option<String> {
     const EFBIG: i32 = 27;
     const ENOSPC: i32 = 28;
     const EDQUOT: i32 = 122;
@@ -182,10 +183,8 @@ pub(super) fn room_help(error: &anyhow::Error) -> Option<&'static str> {
         transfer.and_then(TransferError::errno).or_else(io)
     });
     match errno? {
-        EFBIG => Some("raise the limit on the size of files: ulimit -f unlimited"),
-        ENOSPC | EDQUOT => {
-            Some("free some space there, or name a folder elsewhere: --results-dir DIR")
-        }
+        EFBIG => Some("raise the limit on the size of files: ulimit -f unlimited".to_string()),
+        ENOSPC | EDQUOT => Some(format!("free some space there, or name {elsewhere}")),
         _ => None,
     }
 }

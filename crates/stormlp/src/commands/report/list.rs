@@ -104,16 +104,26 @@ impl Row {
             .to_string()
     }
 
+    /// When the run began, to the second, as people read it.
+    fn began(&self) -> String {
+        let began = self.started_at.as_deref().unwrap_or("-");
+        let parts = began.trim_end_matches('Z').split_once('T');
+        parts.map_or_else(
+            || began.to_string(),
+            |(day, time)| format!("{day} {}", time.get(..8).unwrap_or(time)),
+        )
+    }
+
     fn cells(&self, root: &Path) -> Vec<Cell> {
         let text = |text: &Option<String>| Cell::from(text.as_deref().unwrap_or("-"));
         vec![
-            text(&self.started_at),
+            self.began().into(),
             self.kind.unwrap_or("-").into(),
             self.figure_words.as_str().into(),
             self.verdict.as_str().into(),
-            text(&self.hostname),
             tag::words(&self.tags).into(),
             self.place(root).into(),
+            text(&self.hostname),
             self.headline.as_str().into(),
             text(&self.command),
         ]
@@ -207,14 +217,15 @@ fn document(places: &[PathBuf], rows: &[Row]) -> Document {
         .collect();
     let count = counted(rows.len() as u64, "report");
     let mut document = Document::new(format!("{count} in {}", places.join(", ")));
+    // Which report it is, and what was said of it, is never left out.
     let mut table = Table::new([
-        Column::words("began", 0),
-        Column::words("command", 0),
+        Column::words("began (UTC)", 1),
+        Column::words("command", 2),
         Column::words("figure", 0),
         Column::words("verdict", 0),
+        Column::words("tags", 0),
+        Column::words("report", 0),
         Column::words("host", 4),
-        Column::words("tags", 2),
-        Column::words("report", 1),
         Column::words("what it came to", 3),
         Column::words("as typed", 5),
     ]);

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use stormlp_model::report::{AnyReport, Head, ReportKind};
 use stormlp_model::tag::{self, Tag, Tags};
-use stormlp_model::units::counted;
 use stormlp_report::dlio::{self, DlioRun};
 use stormlp_report::html;
 use stormlp_report::markdown;
@@ -93,8 +92,19 @@ impl Filter {
         let of = |kind: ReportKind| format!("of `stormlp {}`", kind.name());
         let tagged = (!self.tags.is_empty()).then(|| format!("tagged {}", tag::words(&self.tags)));
         let what: Vec<String> = self.kind.map(of).into_iter().chain(tagged).collect();
-        let (what, of) = (what.join(" and "), counted(count as u64, "report"));
-        Failure::machine(anyhow::anyhow!("none of {of} is {what}"))
+        if what.is_empty() {
+            // The reason of each was told.
+            let them = match count {
+                1 => "the report cannot be read".to_string(),
+                several => format!("none of {several} reports can be read"),
+            };
+            return Failure::no_plan(anyhow::anyhow!("{them}"));
+        }
+        let none = match count {
+            1 => "the report is not".to_string(),
+            several => format!("none of {several} reports is"),
+        };
+        Failure::machine(anyhow::anyhow!("{none} {}", what.join(" and ")))
             .with_help("`stormlp report` without --kind and --tag lists them all")
     }
 }
