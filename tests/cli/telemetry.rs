@@ -71,6 +71,66 @@ fn training_and_checkpoints_show_what_went_on_around_them() {
 }
 
 #[test]
+fn series_tell_the_length_of_their_last_interval_and_count_what_is_in_flight() {
+    let folder = folder();
+    let mut save = tiny(
+        folder.path(),
+        &["--writes", "1", "--reads", "1", "--format", "json"],
+    );
+    let mut train = stormlp();
+    train.current_dir(folder.path()).args(
+        "train unet3d --generate --files 42 --epochs 2 --compute-time 1ms --format json \
+         --params dataset.record_length_bytes=65536 --params dataset.record_length_bytes_stdev=0 \
+         --params metric.au=0.001"
+            .split_whitespace(),
+    );
+    for command in [&mut save, &mut train] {
+        let report: Value = serde_json::from_str(&stdout(command.assert().success())).unwrap();
+        for series in report["series"].as_array().unwrap() {
+            let numbers = |key: &str| -> Vec<f64> {
+                let values = series[key].as_array().unwrap();
+                values.iter().map(|value| value.as_f64().unwrap()).collect()
+            };
+            let (mean, most) = (
+                numbers("interval_in_flight_mean"),
+                numbers("interval_in_flight_max"),
+            );
+            assert_eq!(mean.len(), numbers("interval_bytes").len());
+            let fits = |(mean, most): (&f64, &f64)| (0.0..=*most).contains(mean);
+            assert!(mean.iter().zip(&most).all(fits), "{mean:?} {most:?}");
+            assert!(most.iter().any(|most| *most >= 1.0), "{most:?}");
+            let last = series["last_interval_seconds"].as_f64().unwrap();
+            let usual = series["interval_seconds"].as_f64().unwrap();
+            assert!(last > 0.0 && last <= 1.5 * usual, "{last} {usual}");
+        }
+        if report["kind"] == "train" {
+            let begun = report["epochs"][0]["started_seconds"].as_f64().unwrap();
+            let series = report["series"][0]["started_seconds"].as_f64().unwrap();
+            assert!(series > 0.0 && series <= begun, "{series} {begun}");
+        }
+    }
+    let cell = &run(GDS)["cells"][0];
+    assert!(cell["last_interval_seconds"].as_f64() > Some(0.0));
+    // Its hot loop counts nothing more: what is there is sampled.
+    assert!(cell.get("interval_in_flight_mean").is_none());
+    assert!(cell["interval_in_flight"].is_array());
+}
+
+#[test]
+fn a_matrix_tells_what_went_on_around_it() {
+    let folder = tempfile::tempdir_in(".").unwrap();
+    let mut command = stormlp();
+    let words = "gds --path cpu --io-size 64K --file-size 4M --passes 2 --export page.html";
+    command.current_dir(folder.path()).args(words.split(' '));
+    let text = stdout(command.assert().success());
+    assert!(text.contains("Around the run"), "{text}");
+    let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+    // What is over in one interval has no course.
+    let is_told = page.contains("Around cpu, ") || page.contains("Of no cell: ");
+    assert!(is_told, "{page}");
+}
+
+#[test]
 fn an_interval_out_of_bounds_is_refused() {
     let assert = stormlp()
         .args(["gds", "--telemetry", "5ms"])

@@ -1,20 +1,27 @@
 //! How a run goes over time: counters looked at now and then, as a bounded row of intervals.
 
+use std::time::Duration;
+
 use stormlp_model::report::Series;
 use stormlp_model::telemetry::{Measure, Reading, Telemetry, Track};
-use stormlp_transfer::drive::Counted;
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments, thread_cpu_seconds};
+use stormlp_transfer::{DriverSet, Flown};
 
 /// Intervals of a series at most; one that outlasts them doubles their length.
 const INTERVALS: usize = 1024;
+/// Intervals at most while they are shorter than usual.
+const FIRST_INTERVALS: usize = 16;
 
-/// What is looked at: sums since the start, but for `in_flight`.
+/// What is looked at: sums since the start, but for `in_flight` and the most of `flown`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Counters {
     /// Bytes moved.
     pub(crate) bytes: u64,
     /// Transfers in flight now.
     pub(crate) in_flight: u32,
+    /// How long transfers were in flight, and how many at once since the last look; `None` where
+    /// that is not counted.
+    pub(crate) flown: Option<Flown>,
     /// CPU seconds of the process, user and system.
     pub(crate) cpu_seconds: f64,
     /// Bytes the block devices moved; `None` where none is behind the files.
@@ -23,14 +30,28 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// What the drivers of a crew counted, and the process and its devices, at this moment.
-    pub(crate) fn now(drivers: Counted, devices: &BlockDevices) -> Self {
+    pub(crate) fn now(drivers: &DriverSet, devices: &BlockDevices) -> Self {
         let device = devices.counters();
+        let counted = drivers.total();
         Self {
-            bytes: drivers.bytes,
-            in_flight: drivers.in_flight as u32,
+            bytes: counted.bytes,
+            in_flight: counted.in_flight as u32,
+            flown: drivers.flown(),
             cpu_seconds: CpuTimes::of_process().total_seconds(),
             device_bytes: device.map(|device| device.read_bytes + device.written_bytes),
         }
+    }
+
+    fn most(&self) -> u32 {
+        self.flown.map_or(0, |flown| flown.most)
+    }
+
+    /// With so many in flight at once, at least.
+    fn at_least(mut self, most: u32) -> Self {
+        if let Some(flown) = &mut self.flown {
+            flown.most = flown.most.max(most);
+        }
+        self
     }
 }
 
@@ -43,17 +64,22 @@ struct Look {
 
 /// Makes a [`Series`] of looks at counters and instruments.
 ///
-/// What was counted between two looks is spread evenly over the time between them.
+/// What was counted between two looks is spread evenly over the time between them. How many were in
+/// flight at once in that time is told of every interval that ended in it.
 #[derive(Debug)]
 pub(crate) struct Sampler<'a> {
     instruments: &'a Instruments,
     interval_ns: u64,
+    /// The length that intervals begin with, or soon have.
+    usual_ns: u64,
     /// What was seen at the start, and at the end of each interval that is over.
     ends: Vec<Look>,
     /// When the first look was, and the last, with what it saw.
     started_ns: u64,
     last_ns: u64,
     last: Look,
+    /// The most in flight at once in the interval under way, by the looks that lie in it.
+    most_of_interval: u32,
     /// CPU time of reading the instruments.
     cost_seconds: f64,
 }
@@ -61,15 +87,37 @@ pub(crate) struct Sampler<'a> {
 impl<'a> Sampler<'a> {
     /// A sampler that nothing was shown yet, with the intervals of `telemetry` to begin with.
     pub(crate) fn new(telemetry: Telemetry, instruments: &'a Instruments) -> Self {
+        let usual_ns = telemetry.interval().as_nanos().max(1) as u64;
         Self {
             instruments,
-            interval_ns: telemetry.interval().as_nanos().max(1) as u64,
+            interval_ns: usual_ns,
+            usual_ns,
             ends: Vec::with_capacity(INTERVALS + 1),
             started_ns: 0,
             last_ns: 0,
             last: Look::default(),
+            most_of_interval: 0,
             cost_seconds: 0.0,
         }
+    }
+
+    /// The same for what may be over at once: its first intervals are shorter, and double until
+    /// they are as long as `telemetry` says.
+    pub(crate) fn of_what_may_be_short(telemetry: Telemetry, instruments: &'a Instruments) -> Self {
+        let sampler = Self::new(telemetry, instruments);
+        let interval_ns = telemetry.first_interval().as_nanos().max(1) as u64;
+        Self {
+            interval_ns,
+            usual_ns: sampler.usual_ns / interval_ns * interval_ns,
+            ..sampler
+        }
+    }
+
+    /// How long to sleep until the next look; progress and Ctrl-C do not wait for a distant one.
+    pub(crate) fn pause(&self) -> Duration {
+        Telemetry::default()
+            .interval()
+            .min(Duration::from_nanos(self.interval_ns))
     }
 
     /// Shows it the counters at `now_ns`, and reads the instruments; the first look is the start.
@@ -101,11 +149,16 @@ impl<'a> Sampler<'a> {
             (self.started_ns, self.last_ns, self.last) = (now_ns, now_ns, look.clone());
             self.ends.push(look.clone());
         }
+        let mut most = self.most_of_interval.max(look.counters.most());
         while let Some(end_ns) = self.next_end().filter(|end_ns| *end_ns <= now_ns) {
             let span = (now_ns - self.last_ns).max(1) as f64;
             let share = (end_ns - self.last_ns) as f64 / span;
-            self.push(self.between(&look, share));
+            let mut end = self.between(&look, share);
+            end.counters = end.counters.at_least(most);
+            self.push(end);
+            most = 0;
         }
+        self.most_of_interval = most;
         (self.last_ns, self.last) = (now_ns, look);
     }
 
@@ -117,8 +170,16 @@ impl<'a> Sampler<'a> {
 
     fn push(&mut self, end: Look) {
         self.ends.push(end);
-        if self.ends.len() > INTERVALS {
+        let most = match self.interval_ns < self.usual_ns {
+            true => FIRST_INTERVALS,
+            false => INTERVALS,
+        };
+        if self.ends.len() > most {
             // Every second end stays: the start, and the ends of the intervals now twice as long.
+            for index in (2..self.ends.len()).step_by(2) {
+                let first_half = self.ends[index - 1].counters.most();
+                self.ends[index].counters = self.ends[index].counters.at_least(first_half);
+            }
             let mut index = 0;
             self.ends.retain(|_| {
                 index += 1;
@@ -144,30 +205,34 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// The series so far, the interval under way as the last one.
+    /// The series so far, what is left as its last interval.
     pub(crate) fn series(&self) -> Series {
-        let mut ends = self.ends.clone();
-        let whole = self.next_end().map_or(0, |end| end - self.interval_ns);
-        // Length of the last interval, which is seldom whole.
-        let mut last_ns = self.interval_ns;
-        if self.last_ns > whole {
-            last_ns = self.last_ns - whole;
-            ends.push(self.last.clone());
-        }
+        let (ends, last_ns) = self.ends();
         let steps = || (ends.windows(2)).map(|pair| (&pair[0].counters, &pair[1].counters));
         let device = |counters: &Counters| counters.device_bytes.unwrap_or(0);
         let seconds = |index: usize| match index + 2 == ends.len() {
             true => last_ns as f64 / 1e9,
             false => self.interval_ns as f64 / 1e9,
         };
+        let flown = steps().map(|(a, b)| Some((a.flown?, b.flown?)));
+        let flown: Vec<(Flown, Flown)> = flown.collect::<Option<_>>().unwrap_or_default();
+        let mean = |(index, (from, to)): (usize, &(Flown, Flown))| {
+            let mean = (to.transfer_seconds - from.transfer_seconds) / seconds(index);
+            // A look takes a moment, in which time goes on.
+            mean.clamp(0.0, f64::from(to.most))
+        };
         let tracks = self.instruments.tracks().iter().enumerate();
         Series {
+            started_seconds: self.started_ns as f64 / 1e9,
             interval_seconds: self.interval_ns as f64 / 1e9,
+            last_interval_seconds: (ends.len() > 1).then_some(last_ns as f64 / 1e9),
             interval_bytes: steps().map(|(a, b)| b.bytes - a.bytes).collect(),
             interval_device_bytes: (ends.iter())
                 .all(|end| end.counters.device_bytes.is_some())
                 .then(|| steps().map(|(a, b)| device(b) - device(a)).collect()),
             interval_in_flight: steps().map(|(_, b)| b.in_flight).collect(),
+            interval_in_flight_mean: flown.iter().enumerate().map(mean).collect(),
+            interval_in_flight_max: flown.iter().map(|(_, to)| to.most).collect(),
             interval_cpu_seconds: steps()
                 .map(|(a, b)| b.cpu_seconds - a.cpu_seconds)
                 .collect(),
@@ -178,6 +243,28 @@ impl<'a> Sampler<'a> {
                 .filter_map(|(index, (measure, of))| track(&ends, index, *measure, of, &seconds))
                 .collect(),
         }
+    }
+
+    /// The ends of all intervals, and the length of the last in nanoseconds. What is left after the
+    /// last whole one is an interval of its own where it is half as long or longer; else its few
+    /// ticks and bytes would make rates that nobody saw, and it goes with the one before.
+    fn ends(&self) -> (Vec<Look>, u64) {
+        let mut ends = self.ends.clone();
+        let whole = self.next_end().map_or(0, |end| end - self.interval_ns);
+        let mut last_ns = self.interval_ns;
+        if self.last_ns > whole {
+            last_ns = self.last_ns - whole;
+            let mut last = self.last.clone();
+            // Looks that were at an end of an interval told of what came before it.
+            last.counters = last.counters.at_least(self.most_of_interval);
+            if last_ns < self.interval_ns / 2 && ends.len() > 1 {
+                let before = ends.pop().map_or(0, |end| end.counters.most());
+                last.counters = last.counters.at_least(before);
+                last_ns += self.interval_ns;
+            }
+            ends.push(last);
+        }
+        (ends, last_ns)
     }
 }
 
@@ -195,7 +282,7 @@ fn track(
         let counted = (ends[1] - ends[0]).max(0.0);
         match measure.reading() {
             Reading::Count => counted,
-            Reading::Seconds => counted / seconds(interval),
+            Reading::Seconds => (counted / seconds(interval)).min(measure.most()),
             Reading::Level => ends[1],
         }
     });
@@ -232,118 +319,17 @@ fn between(from: &Counters, to: &Counters, share: f64) -> Counters {
     Counters {
         bytes: count(from.bytes, to.bytes),
         in_flight: to.in_flight,
+        flown: from.flown.zip(to.flown).map(|(from, to)| Flown {
+            transfer_seconds: from.transfer_seconds
+                + (to.transfer_seconds - from.transfer_seconds) * share,
+            // In every interval that ended meanwhile.
+            most: to.most,
+        }),
         cpu_seconds: from.cpu_seconds + (to.cpu_seconds - from.cpu_seconds) * share,
         device_bytes: device.map(|(from, to)| count(from, to)),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-    use std::sync::LazyLock;
-    use std::time::Duration;
-
-    use super::*;
-
-    /// One that looks at nothing but the counters.
-    fn sampler(interval_ns: u64) -> Sampler<'static> {
-        static NONE: LazyLock<Instruments> = LazyLock::new(Instruments::default);
-        let interval = Duration::from_nanos(interval_ns);
-        Sampler::new(Telemetry::Every(interval), &NONE)
-    }
-
-    fn counters(bytes: u64) -> Counters {
-        Counters {
-            bytes,
-            in_flight: 3,
-            cpu_seconds: bytes as f64 / 10.0,
-            device_bytes: Some(2 * bytes),
-        }
-    }
-
-    #[test]
-    fn what_was_counted_between_looks_is_spread_over_the_time_between() {
-        let mut sampler = sampler(100);
-        assert!(sampler.series().interval_bytes.is_empty());
-        sampler.look(50, counters(0));
-        sampler.look(200, counters(30));
-        sampler.look(350, counters(60));
-        sampler.look(390, counters(70));
-        let series = sampler.series();
-        assert_eq!(series.interval_bytes, [20, 20, 20, 10]);
-        assert_eq!(series.interval_device_bytes, Some(vec![40, 40, 40, 20]));
-        assert_eq!(series.interval_in_flight, [3; 4]);
-        assert_eq!(series.interval_seconds, 1e-7);
-        assert!((series.interval_cpu_seconds.iter().sum::<f64>() - 7.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_long_run_has_longer_intervals_and_loses_no_byte() {
-        let mut sampler = sampler(10);
-        for step in 0..50_000u64 {
-            sampler.look(step * 7, counters(step * step));
-        }
-        let series = sampler.series();
-        assert!(series.interval_bytes.len() <= INTERVALS);
-        let sum: u64 = series.interval_bytes.iter().sum();
-        assert_eq!(sum, 49_999 * 49_999);
-        let seconds = series.interval_seconds * series.interval_bytes.len() as f64;
-        assert!((seconds - 350e-6).abs() < 2.0 * series.interval_seconds);
-    }
-
-    #[test]
-    fn no_device_is_no_series_of_one() {
-        let mut sampler = sampler(10);
-        for now in [0, 25] {
-            let device_bytes = None;
-            sampler.look(
-                now,
-                Counters {
-                    device_bytes,
-                    ..counters(now)
-                },
-            );
-        }
-        assert_eq!(sampler.series().interval_device_bytes, None);
-    }
-
-    #[test]
-    fn what_is_read_seldom_is_spread_between_its_readings() {
-        let none = f64::NAN;
-        let read = vec![10.0, none, none, 40.0, none, 60.0];
-        assert_eq!(
-            bridged(read),
-            Some(vec![10.0, 20.0, 30.0, 40.0, 50.0, 60.0])
-        );
-        assert_eq!(bridged(vec![1.0, none]), None);
-        assert_eq!(bridged(vec![none, 1.0]), None);
-        assert_eq!(bridged(vec![]), None);
-    }
-
-    #[test]
-    fn tracks_are_differences_shares_and_levels() {
-        let instruments = Instruments::around([Path::new(".")], [], Telemetry::default());
-        let of = |wanted: Measure| {
-            let mut tracks = instruments.tracks().iter();
-            tracks.position(|(measure, _)| *measure == wanted)
-        };
-        let cpu = of(Measure::HostCpuSeconds).expect("a host");
-        let memory = of(Measure::MemoryAvailableBytes).expect("a host");
-        let mut sampler = Sampler::new(Telemetry::default(), &instruments);
-        for (look, number) in [(0, 1.0), (100, 4.0), (200, 6.0), (250, 6.5)] {
-            let mut around = vec![number; instruments.tracks().len()];
-            around[memory] = 1000.0 - number;
-            let counters = Counters::default();
-            sampler.see(look * 1_000_000, Look { counters, around });
-        }
-        let series = sampler.series();
-        let values = |index: usize| &series.tracks[index].values;
-        assert_eq!(values(cpu), &[3.0, 2.0, 0.5]);
-        assert_eq!(values(memory), &[996.0, 994.0, 993.5]);
-        if let Some(depth) = of(Measure::DeviceInFlight) {
-            // The last interval is half as long as the others.
-            assert_eq!(values(depth), &[30.0, 20.0, 10.0]);
-        }
-        assert_eq!(series.telemetry_cpu_seconds, Some(0.0));
-    }
-}
+#[path = "sampler_tests.rs"]
+mod tests;

@@ -193,6 +193,33 @@ pub struct DeviceOfStorage {
     pub pcie_bytes_per_second: Option<u64>,
     /// NUMA node of the device.
     pub numa_node: Option<u32>,
+    /// Settings of its queue; reports from before they were looked at have none.
+    #[serde(default)]
+    pub queue: Option<QueueOfStorage>,
+}
+
+/// Settings of a block device's queue under the kernel's names; what the kernel does not tell is
+/// left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QueueOfStorage {
+    /// I/O scheduler: `none`, `mq-deadline`.
+    pub scheduler: Option<String>,
+    /// Requests that the queue holds.
+    pub nr_requests: Option<u32>,
+    /// Read-ahead of buffered reads, in KiB.
+    pub read_ahead_kb: Option<u32>,
+    /// Largest request that the kernel makes, in KiB.
+    pub max_sectors_kb: Option<u32>,
+    /// Largest request that the device takes, in KiB.
+    pub max_hw_sectors_kb: Option<u32>,
+    /// Merging of requests: 0 on, 1 simple merges only, 2 off.
+    pub nomerges: Option<u8>,
+    /// Whether it is a spinning disk.
+    pub rotational: Option<bool>,
+    /// Write cache: `write back` or `write through`.
+    pub write_cache: Option<String>,
+    /// Target latency of write-back throttling in microseconds; 0 is off.
+    pub wbt_lat_usec: Option<u64>,
 }
 
 /// The storage behind the folders and files of a run.

@@ -122,19 +122,34 @@ pub enum FailureCause {
 
 /// How throughput and load went over a stretch of a run, in intervals of equal length.
 ///
-/// At most 1024 intervals; a run that outlasts them doubles their length.
+/// At most 1024 intervals; a run that outlasts them doubles their length. The last one has what was
+/// left, which may be half as much, or half as much more.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
+    /// When the first interval began: of training in seconds from the start of its run, as its
+    /// epochs have it; of cells, saves and restores from the start of what is measured.
+    #[serde(default)]
+    pub started_seconds: f64,
     /// Length of an interval.
     pub interval_seconds: f64,
+    /// Length of the last interval; `None` in reports of before it was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_interval_seconds: Option<f64>,
     /// Bytes moved in each interval.
     pub interval_bytes: Vec<u64>,
     /// Bytes the block layer moved in each interval; `None` without a block device.
     #[serde(default)]
     pub interval_device_bytes: Option<Vec<u64>>,
-    /// Transfers in flight at the end of each interval; empty where nobody looked.
+    /// Transfers in flight at the end of each interval, sampled; empty where nobody looked.
     #[serde(default)]
     pub interval_in_flight: Vec<u32>,
+    /// Transfers in flight, counted: their mean over the time of each interval. Empty where
+    /// submissions are not counted, as in a matrix.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interval_in_flight_mean: Vec<f64>,
+    /// The most transfers that were in flight at once in each interval; empty as the means are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interval_in_flight_max: Vec<u32>,
     /// CPU seconds of the process in each interval, user and system; empty where nobody looked.
     #[serde(default)]
     pub interval_cpu_seconds: Vec<f64>,
@@ -148,6 +163,48 @@ pub struct Series {
     /// whose threads keep the depth and size that they are told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
+}
+
+/// An interval of a series.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// When it began, as [`Series::started_seconds`] counts.
+    pub from_seconds: f64,
+    /// How long it was; never 0.
+    pub seconds: f64,
+}
+
+impl Interval {
+    /// Its middle.
+    pub fn middle(self) -> f64 {
+        self.from_seconds + self.seconds / 2.0
+    }
+
+    /// Its end.
+    pub fn end(self) -> f64 {
+        self.from_seconds + self.seconds
+    }
+}
+
+impl Series {
+    /// The intervals of `values`, which has one for each of the series. One whose length is not
+    /// known, the last of an older report, is left out.
+    pub fn timed<T: Copy>(&self, values: &[T]) -> impl Iterator<Item = (Interval, T)> {
+        let last = values.len().saturating_sub(1);
+        let intervals = values.iter().enumerate().filter_map(move |(nth, value)| {
+            let seconds = match nth == last {
+                true => self.last_interval_seconds?,
+                false => self.interval_seconds,
+            };
+            let from_seconds = self.started_seconds + nth as f64 * self.interval_seconds;
+            let interval = Interval {
+                from_seconds,
+                seconds,
+            };
+            (seconds > 0.0).then_some((interval, *value))
+        });
+        intervals
+    }
 }
 
 /// The series of one part of a run.

@@ -41,6 +41,18 @@ impl Telemetry {
         }
     }
 
+    /// Length of the first intervals of what may be over at once, as a save: up to an eighth of the
+    /// others, so that a short one has a course, too.
+    pub fn first_interval(self) -> Duration {
+        let mut interval = self.interval();
+        for _ in 0..3 {
+            if interval / 2 >= SHORTEST {
+                interval /= 2;
+            }
+        }
+        interval
+    }
+
     /// How long whoever looks may sleep: progress and Ctrl-C do not wait for a distant look.
     pub fn tick(self) -> Duration {
         self.interval().min(USUAL)
@@ -122,6 +134,9 @@ pub enum Measure {
     MemoryAvailableBytes,
     /// Bytes in the host's page cache, at the end of the interval.
     PageCacheBytes,
+    /// Share of the data in the page cache, 0 to 1, at the end of the interval: of up to 64 files,
+    /// evenly spread.
+    DataCachedShare,
     /// Bytes that a network interface or a port of an RDMA adapter received.
     NetworkReceivedBytes,
     /// Bytes that a network interface or a port of an RDMA adapter sent.
@@ -155,6 +170,15 @@ impl Measure {
         self.into()
     }
 
+    /// The most that a value can be. Devices count time in their kernel's ticks and looks do not
+    /// come in step with them, so that a short interval may seem to hold more than all of its time.
+    pub fn most(self) -> f64 {
+        match self {
+            Self::DeviceBusyShare | Self::GpuBusyShare | Self::DataCachedShare => 1.0,
+            _ => f64::INFINITY,
+        }
+    }
+
     /// How its values come about.
     pub fn reading(self) -> Reading {
         match self {
@@ -170,9 +194,10 @@ impl Measure {
             | Self::NvlinkReceivedBytes
             | Self::NvlinkSentBytes => Reading::Count,
             Self::DeviceBusyShare | Self::DeviceInFlight => Reading::Seconds,
-            Self::MemoryAvailableBytes | Self::PageCacheBytes | Self::GpuBusyShare => {
-                Reading::Level
-            }
+            Self::MemoryAvailableBytes
+            | Self::PageCacheBytes
+            | Self::DataCachedShare
+            | Self::GpuBusyShare => Reading::Level,
         }
     }
 }
@@ -220,6 +245,15 @@ pub struct SizeCount {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_may_be_over_at_once_begins_with_an_eighth_of_its_intervals() {
+        let first = |ms| Telemetry::Every(Duration::from_millis(ms)).first_interval();
+        assert_eq!(first(100), Duration::from_micros(12_500));
+        assert_eq!(first(30), Duration::from_millis(15));
+        assert_eq!(first(10), Duration::from_millis(10));
+        assert_eq!(Telemetry::Off.first_interval(), first(100));
+    }
 
     #[test]
     fn an_interval_is_read_within_its_bounds() {

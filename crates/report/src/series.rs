@@ -1,7 +1,7 @@
 //! What many samples come down to: how a run went over time, and how its times spread.
 
 use stormlp_model::histogram::LatencyUs;
-use stormlp_model::report;
+use stormlp_model::report::{self, Interval};
 
 use crate::chart::Bar;
 use crate::document::{Column, Quantity, Table};
@@ -75,16 +75,14 @@ impl Series {
     }
 }
 
-/// Bytes in each whole interval as a rate in units of so many bytes a second, in the middle of the
-/// interval. The last interval is seldom whole.
+/// Bytes in each interval as a rate in units of so many bytes a second, in the middle of the
+/// interval.
 pub(crate) fn over_time(series: &report::Series, moved: &[u64], unit: u64) -> Vec<(f64, f64)> {
-    let seconds = series.interval_seconds;
-    let whole = moved.split_last().map_or(&[][..], |(_, whole)| whole);
-    let point = |(nth, bytes): (usize, &u64)| {
-        let rate = *bytes as f64 / unit as f64 / seconds;
-        ((nth as f64 + 0.5) * seconds, rate)
+    let rate = |(interval, bytes): (Interval, u64)| {
+        let rate = bytes as f64 / unit as f64 / interval.seconds;
+        (interval.middle(), rate)
     };
-    whole.iter().enumerate().map(point).collect()
+    series.timed(moved).map(rate).collect()
 }
 
 /// How often so many transfers were in flight, in percent of the times that somebody looked; none

@@ -1,6 +1,6 @@
 //! The storage of a run in a line: file system, disks, how they hang on the machine.
 
-use stormlp_model::facts::{DeviceOfStorage, HostFacts, StorageOfRun};
+use stormlp_model::facts::{DeviceOfStorage, HostFacts, QueueOfStorage, StorageOfRun};
 use stormlp_model::units::ByteSize;
 
 use crate::document::Facts;
@@ -25,6 +25,47 @@ pub(crate) fn describe(host: &HostFacts, facts: &mut Facts) {
             facts.add(if index == 0 { "storage" } else { "" }, words);
         }
     }
+}
+
+/// Adds a line for the queues of devices that are set alike: `scheduler none, nr_requests 1023`.
+pub(crate) fn queues(host: &HostFacts, facts: &mut Facts) {
+    let mut alike: Vec<(String, Vec<&str>)> = Vec::new();
+    let devices = host.storage.iter().flat_map(|storage| &storage.devices);
+    for device in devices {
+        let Some(set) = device.queue.as_ref().map(settings) else {
+            continue;
+        };
+        match alike.iter_mut().find(|(words, _)| *words == set) {
+            Some((_, names)) if names.contains(&device.name.as_str()) => {}
+            Some((_, names)) => names.push(&device.name),
+            None if set.is_empty() => {}
+            None => alike.push((set, vec![&device.name])),
+        }
+    }
+    for (set, names) in alike {
+        let queues = if names.len() == 1 { "queue" } else { "queues" };
+        facts.add(format!("{queues} of {}", names.join(", ")), set);
+    }
+}
+
+/// Settings of a queue under the names that `/sys` gives them, so that they can be looked up.
+fn settings(queue: &QueueOfStorage) -> String {
+    let number = |number: Option<u32>| number.map(|number| number.to_string());
+    let parts = [
+        ("scheduler", queue.scheduler.clone()),
+        ("nr_requests", number(queue.nr_requests)),
+        ("read_ahead_kb", number(queue.read_ahead_kb)),
+        ("max_sectors_kb", number(queue.max_sectors_kb)),
+        ("max_hw_sectors_kb", number(queue.max_hw_sectors_kb)),
+        ("nomerges", number(queue.nomerges.map(u32::from))),
+        ("rotational", number(queue.rotational.map(u32::from))),
+        ("write_cache", queue.write_cache.clone()),
+        ("wbt_lat_usec", queue.wbt_lat_usec.map(|us| us.to_string())),
+    ];
+    let known = parts
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!("{name} {}", value?)));
+    known.collect::<Vec<_>>().join(", ")
 }
 
 /// `xfs on md0 (raid0): 4 × Fast SSD 3.84 TB, firmware 1.0.2, PCIe 16.0 GT/s x4`.
@@ -113,6 +154,41 @@ mod tests {
             "xfs on md0 (raid0) on 2 disks (nvme0n1, nvme1n1), Fast SSD, 4 TiB, firmware 1.0.2, \
              PCIe 16.0 GT/s x4"
         );
+    }
+
+    #[test]
+    fn queues_that_are_set_alike_are_told_of_together() {
+        let set = |name: &str, scheduler: Option<&str>| DeviceOfStorage {
+            queue: Some(QueueOfStorage {
+                scheduler: scheduler.map(str::to_string),
+                nr_requests: scheduler.map(|_| 1023),
+                rotational: scheduler.map(|_| false),
+                ..QueueOfStorage::default()
+            }),
+            ..ssd(name)
+        };
+        let none = Some("none");
+        let devices = vec![
+            set("md0", None),
+            set("nvme0n1", none),
+            set("nvme1n1", none),
+            set("sda", Some("bfq")),
+            ssd("old"),
+        ];
+        let mut host = HostFacts::fixture();
+        host.storage = vec![StorageOfRun {
+            devices,
+            ..StorageOfRun::default()
+        }];
+        let mut facts = Facts::default();
+        queues(&host, &mut facts);
+        let told =
+            |scheduler: &str| format!("scheduler {scheduler}, nr_requests 1023, rotational 0");
+        let expected = [
+            ("queues of nvme0n1, nvme1n1".to_string(), told("none")),
+            ("queue of sda".to_string(), told("bfq")),
+        ];
+        assert_eq!(facts.0, expected);
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! lane's own type and when it was submitted, and hands both back when the transfer is over. What
 //! is read and written where, and what the bytes must be, is the lane's business.
 
+mod load;
+
 use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,8 +13,10 @@ use std::sync::{Mutex, PoisonError};
 
 use derive_more::{Add, Sum};
 use stormlp_model::evidence::Evidence;
-use stormlp_model::telemetry::{self as model, DepthCount, SizeCount};
+use stormlp_model::telemetry as model;
 
+pub use self::load::Flown;
+use self::load::{Counting, Together};
 use crate::error::TransferError;
 use crate::paths::{Completion, FileId, NullPath, Place, Transfer, TransferPath};
 use crate::slot::Slot;
@@ -64,54 +68,6 @@ impl Counters {
     }
 }
 
-/// Transfers at depths above this are counted as of this depth.
-const DEEPEST: usize = 1024;
-
-/// How many transfers were in flight whenever one was submitted, it included, and how large they
-/// were. Counted, not sampled.
-#[derive(Debug)]
-struct Load {
-    /// By the number in flight.
-    depths: Box<[u64]>,
-    /// By the power of two that a transfer's bytes fit in.
-    sizes: [u64; 64],
-}
-
-impl Default for Load {
-    fn default() -> Self {
-        Self {
-            depths: vec![0; DEEPEST + 1].into_boxed_slice(),
-            sizes: [0; 64],
-        }
-    }
-}
-
-impl Load {
-    fn count(&mut self, in_flight: u64, bytes: usize) {
-        self.depths[(in_flight as usize).min(DEEPEST)] += 1;
-        self.sizes[bytes.max(1).next_power_of_two().ilog2() as usize] += 1;
-    }
-
-    fn merge(&mut self, other: &Self) {
-        let add = |into: &mut [u64], from: &[u64]| {
-            into.iter_mut()
-                .zip(from)
-                .for_each(|(sum, more)| *sum += more);
-        };
-        add(&mut self.depths, &other.depths);
-        add(&mut self.sizes, &other.sizes);
-    }
-}
-
-/// What the drivers of a crew count together.
-#[derive(Debug, Default)]
-struct Together {
-    /// Transfers in flight of all of them.
-    in_flight: AtomicU64,
-    /// What those that are over submitted.
-    load: Mutex<Load>,
-}
-
 /// What the drivers of one crew share: a place for each one's counters, and the slots that are
 /// no longer used. Slots are kept until this is dropped, after all threads have ended: to free
 /// and unregister memory would hold up those that still measure.
@@ -138,7 +94,7 @@ impl DriverSet {
     /// of transfers a second, not millions.
     pub fn counting_loads(drivers: usize) -> Self {
         Self {
-            together: Some(Together::default()),
+            together: Some(Together::new(drivers)),
             ..Self::new(drivers)
         }
     }
@@ -146,30 +102,14 @@ impl DriverSet {
     /// How deep the queue was and how large the transfers were, of the drivers that are over;
     /// `None` of a set that does not count that.
     pub fn load(&self) -> Option<model::Load> {
-        let load = &self.together.as_ref()?.load;
-        let load = load.lock().unwrap_or_else(PoisonError::into_inner);
-        let counted = |counts: &[u64]| {
-            let counts = counts.iter().copied().enumerate();
-            counts
-                .filter(|(_, transfers)| *transfers > 0)
-                .collect::<Vec<_>>()
-        };
-        let depths = counted(&load.depths).into_iter();
-        let sizes = counted(&load.sizes).into_iter();
-        Some(model::Load {
-            depths: depths
-                .map(|(depth, transfers)| DepthCount {
-                    depth: depth as u32,
-                    transfers,
-                })
-                .collect(),
-            sizes: sizes
-                .map(|(power, transfers)| SizeCount {
-                    up_to_bytes: 1 << power,
-                    transfers,
-                })
-                .collect(),
-        })
+        self.together.as_ref().map(Together::load)
+    }
+
+    /// How long transfers of all drivers were in flight until now, and how many at once since this
+    /// was asked last; `None` of a set that does not count that.
+    pub fn flown(&self) -> Option<Flown> {
+        let now = StampClock::of_process().now();
+        self.together.as_ref().map(|together| together.flown(now))
     }
 
     /// The counters of each driver.
@@ -207,8 +147,8 @@ pub struct Driver<'a, T> {
     /// What was counted before the transfers that only prepare; nobody sees those.
     before: Option<Counted>,
     counters: &'a Counters,
-    /// What is counted together with other drivers, and this one's own part of the load.
-    load: Option<(&'a Together, Load)>,
+    /// This one's part of what is counted together with other drivers.
+    counting: Option<Counting<'a>>,
     parked: &'a Mutex<Vec<Slot>>,
 }
 
@@ -230,7 +170,7 @@ impl<'a, T> Driver<'a, T> {
             counted: set.counters[index].read(),
             before: None,
             counters: &set.counters[index],
-            load: (set.together.as_ref()).map(|together| (together, Load::default())),
+            counting: (set.together.as_ref()).map(|together| Counting::new(together, index)),
             parked: &set.parked,
         }
     }
@@ -326,14 +266,14 @@ impl<'a, T> Driver<'a, T> {
     #[inline]
     pub fn submit(&mut self, slot: Slot, place: Place, tag: T) -> Result<(), TransferError> {
         let index = slot.index();
-        self.flying[index] = Some((tag, self.clock.now(), place.offset));
+        let now = self.clock.now();
+        self.flying[index] = Some((tag, now, place.offset));
         let bytes = place.len;
         match self.path.submit(Transfer { place, slot }) {
             Ok(()) => {
                 self.counted.in_flight += 1;
-                if let Some((together, load)) = &mut self.load {
-                    let in_flight = together.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
-                    load.count(in_flight, bytes);
+                if let Some(counting) = &mut self.counting {
+                    counting.submitted(now, bytes);
                 }
                 Ok(())
             }
@@ -369,8 +309,8 @@ impl<'a, T> Driver<'a, T> {
             .expect("a path hands back what it was given");
         self.counted.in_flight_sum += self.counted.in_flight;
         self.counted.in_flight -= 1;
-        if let Some((together, _)) = &self.load {
-            together.in_flight.fetch_sub(1, Ordering::Relaxed);
+        if let Some(counting) = &mut self.counting {
+            counting.landed(self.clock.now());
         }
         self.counted.operations += 1;
         self.counted.bytes += *result.as_ref().unwrap_or(&0) as u64;
@@ -408,10 +348,6 @@ impl<T> Drop for Driver<'_, T> {
             // The kernel or a device may still write to these slots, so they are never freed.
             let nothing = Box::new(NullPath::new(Vec::new()));
             std::mem::forget(std::mem::replace(&mut self.path, nothing));
-        }
-        if let Some((together, load)) = &self.load {
-            let sum = together.load.lock();
-            sum.unwrap_or_else(PoisonError::into_inner).merge(load);
         }
         let mut parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner);
         parked.append(&mut self.idle);

@@ -131,6 +131,42 @@ fn depths_and_sizes_of_a_crew_are_counted_one_by_one() {
 }
 
 #[test]
+fn time_in_flight_adds_up_over_drivers_and_the_most_is_told_once() {
+    let mut region = Region::new(1 << 20).unwrap();
+    let set = DriverSet::counting_loads(2);
+    let clock = StampClock::of_process();
+    let begun = clock.now();
+    let mut drivers = [0, 1].map(|index| Driver::new(null(&mut region, 4), &set, index));
+    for driver in &mut drivers {
+        let file = driver.attach(tempfile::tempfile().unwrap()).unwrap();
+        for offset in 0..2 {
+            let slot = driver.take_slot().unwrap();
+            driver.submit(slot, place(file, offset), ()).unwrap();
+        }
+    }
+    let all_are = clock.now();
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    let until = clock.now();
+    let flown = set.flown().unwrap();
+    let most_seconds = 4.0 * clock.now().since(begun).as_secs_f64();
+    let least_seconds = 4.0 * until.since(all_are).as_secs_f64();
+    assert!((least_seconds..=most_seconds).contains(&flown.transfer_seconds));
+    assert_eq!(flown.most, 4);
+    drivers[1].drain().unwrap();
+    assert_eq!(
+        set.flown().unwrap().most,
+        4,
+        "they were, since the last look"
+    );
+    assert_eq!(set.flown().unwrap().most, 2);
+    drop(drivers);
+    let (over, later) = (set.flown().unwrap(), set.flown().unwrap());
+    assert_eq!(over.transfer_seconds, later.transfer_seconds);
+    assert_eq!(later.most, 0);
+    assert!(DriverSet::new(1).flown().is_none());
+}
+
+#[test]
 fn slots_are_kept_until_all_drivers_are_done() {
     let mut region = Region::new(1 << 20).unwrap();
     let set = DriverSet::new(1);

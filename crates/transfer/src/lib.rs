@@ -30,7 +30,7 @@ pub mod thread;
 pub mod timer;
 
 pub use accelerator::{Accelerator, AcceleratorBuffer, HostStandIn};
-pub use drive::{Counted, Counters, Driver, DriverSet, Landed};
+pub use drive::{Counted, Counters, Driver, DriverSet, Flown, Landed};
 pub use error::TransferError;
 pub use paths::{
     Completion, FileId, PathBuffers, PathSpec, Place, Rejected, Transfer, TransferPath,

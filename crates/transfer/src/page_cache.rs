@@ -100,6 +100,19 @@ pub fn residency(file: &File, path: &Path) -> Result<Residency, TransferError> {
     })
 }
 
+/// The same where it takes one call that goes over no mapping; `None` where the kernel has none, or
+/// does not tell this user.
+pub(crate) fn residency_at_once(file: &File, path: &Path) -> Option<Residency> {
+    let is_told = may_be_told(file, path).unwrap_or(false);
+    let pages = is_told.then(|| cachestat_pages(file))??;
+    let total_bytes = size(file).ok()?;
+    Some(Residency {
+        cached_bytes: (pages * rustix::param::page_size() as u64).min(total_bytes),
+        total_bytes,
+        method: Method::Cachestat,
+    })
+}
+
 /// Whether the kernel tells this user: to others `cachestat` is refused, and `mincore` calls every
 /// page resident.
 fn may_be_told(file: &File, path: &Path) -> std::io::Result<bool> {

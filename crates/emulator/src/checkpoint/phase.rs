@@ -262,18 +262,16 @@ impl Stage<'_> {
     fn watch(&self, watch: &Watch<'_>, drivers: &DriverSet, total: u64) -> Watched {
         let device_before = self.devices.counters();
         let cpu_before = CpuTimes::of_process();
-        let mut sampler = Sampler::new(self.plan.telemetry, self.instruments);
+        let mut sampler = Sampler::of_what_may_be_short(self.plan.telemetry, self.instruments);
         // Before the first transfer, so that no byte is missing.
-        sampler.look(0, Counters::now(drivers.total(), self.devices));
+        sampler.look(0, Counters::now(drivers, self.devices));
         let start = watch.open();
         let mut is_over = false;
         while !is_over {
-            watch.sleep(self.plan.telemetry.tick());
+            watch.sleep(sampler.pause());
             is_over = watch.is_over();
             let at_ns = start.elapsed().as_nanos() as u64;
-            sampler.tick(at_ns, is_over, || {
-                Counters::now(drivers.total(), self.devices)
-            });
+            sampler.tick(at_ns, is_over, || Counters::now(drivers, self.devices));
             // Direct transfers go beyond the end of a file, up to a whole block.
             let done = drivers.total().bytes.min(total);
             self.observer.event(&Event::Progress { done });

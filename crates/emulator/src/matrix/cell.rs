@@ -275,7 +275,7 @@ impl Bench<'_> {
         let mut sampler = Sampler::new(self.plan.telemetry, self.instruments);
         if self.plan.warmup_seconds == 0.0 {
             // Before the first transfer, so that no byte is missing.
-            sampler.look(0, Counters::now(drivers.total(), devices));
+            sampler.look(0, Counters::now(drivers, devices));
         }
         watch.open();
         let start = Instant::now();
@@ -287,10 +287,8 @@ impl Bench<'_> {
         let cpu = CpuTimes::of_process();
         let device = devices.counters();
         let mut look = |at_the_end: bool| {
-            let at_ns = start.elapsed().as_nanos() as u64;
-            sampler.tick(at_ns, at_the_end, || {
-                Counters::now(drivers.total(), devices)
-            });
+            let at_ns = measured_from.elapsed().as_nanos() as u64;
+            sampler.tick(at_ns, at_the_end, || Counters::now(drivers, devices));
         };
         if self.plan.warmup_seconds > 0.0 {
             look(true);

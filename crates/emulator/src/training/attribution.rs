@@ -18,8 +18,6 @@ pub(super) struct Reading {
     pub(super) waits: Waits,
     /// Bytes that reads brought until now.
     pub(super) bytes: u64,
-    /// Reads in flight now.
-    pub(super) in_flight: u32,
     pub(super) device: Option<DeviceCounters>,
     pub(super) cpu: CpuTimes,
 }
@@ -74,7 +72,6 @@ mod tests {
                 barrier_ns: 0,
             },
             bytes: 0,
-            in_flight: 0,
             device: busy_ms.map(|busy_ms| DeviceCounters {
                 busy_ms,
                 ..DeviceCounters::default()

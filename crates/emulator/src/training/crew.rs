@@ -9,7 +9,7 @@ use stormlp_model::path::PathKind;
 use stormlp_model::transport::Transport;
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::{
-    Accelerator, Backing, PathBuffers, PathSpec, Region, TransferError, buffers_needed,
+    Accelerator, Backing, DriverSet, PathBuffers, PathSpec, Region, TransferError, buffers_needed,
 };
 
 use super::error::TrainError;
@@ -61,7 +61,12 @@ impl Crew {
         let (region, buffers) = allocate(spec).map_err(TrainError::Path)?;
         let backing = region.backing();
         let machine = Machine::new(loaders, keep_times);
-        let shared = Arc::new(Shared::new(machine, transport.threads));
+        let drivers = match transport.path {
+            // Nothing is asked of storage.
+            PathKind::Null => DriverSet::new(transport.threads),
+            _ => DriverSet::counting_loads(transport.threads),
+        };
+        let shared = Arc::new(Shared::new(machine, drivers));
         let handles = Arc::new(Handles::on(Arc::clone(&spec.storage)));
         let rules = IoRules {
             kind: transport.path,

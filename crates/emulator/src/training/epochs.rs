@@ -15,7 +15,7 @@ use stormlp_model::transport::DeviceId;
 use stormlp_transfer::crew::guarded;
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments};
-use stormlp_transfer::{Accelerator, Backing};
+use stormlp_transfer::{Accelerator, Backing, DriverSet};
 
 use super::attribution::{self, Reading};
 use super::cache::{self, Cached};
@@ -133,7 +133,12 @@ pub(super) fn run(
     let watched = watched.map(|location| location.folder());
     let devices = storage.devices(watched.as_slice());
     let gpu = plan.transport.device.and_then(DeviceId::cuda_index);
-    let instruments = Instruments::around(watched, gpu, plan.telemetry);
+    let mut instruments = Instruments::around(watched, gpu, plan.telemetry);
+    if !moves_nothing(plan) {
+        let files = orders.training.files().iter();
+        let files: Vec<_> = files.map(|file| file.path.as_path()).collect();
+        instruments = instruments.and_cached(&files);
+    }
     let measured = RunMeasured::begun(crew.backing, devices.names());
     let mut runner = Runner {
         plan,
@@ -158,7 +163,7 @@ pub(super) fn run(
         (Ok(()) | Err(Cut::Failed), None) => Ending::Complete,
     };
     measured.series = runner.sampler.series();
-    measured.series.load = shared.drivers.load().filter(|_| !moves_nothing(plan));
+    measured.series.load = shared.drivers.load();
     let broken = tally.evidence.as_ref().and_then(|evidence| {
         let path = plan.transport.path;
         fallback::broken_demand(plan.require_gds, path, evidence, tally.reads)
@@ -177,12 +182,13 @@ pub(super) fn run(
     Ok(measured)
 }
 
-/// What the sampler follows of a reading.
-fn counters(reading: &Reading) -> Counters {
+/// What the sampler follows: a reading, and what the drivers have in flight.
+fn counters(reading: &Reading, drivers: &DriverSet) -> Counters {
     let device = reading.device;
     Counters {
         bytes: reading.bytes,
-        in_flight: reading.in_flight,
+        in_flight: drivers.total().in_flight as u32,
+        flown: drivers.flown(),
         cpu_seconds: reading.cpu.total_seconds(),
         device_bytes: device.map(|device| device.read_bytes + device.written_bytes),
     }
@@ -315,7 +321,8 @@ impl Runner<'_> {
             return Err(Cut::Stopped);
         }
         let first = self.reading();
-        self.sampler.look(first.now, counters(&first));
+        let drivers = &self.crew.shared.drivers;
+        self.sampler.look(first.now, counters(&first, drivers));
         let steps = phase.steps;
         // A read that was left over from the epoch before may have failed since.
         if !self.crew.shared.begin(source, phase) {
@@ -352,8 +359,9 @@ impl Runner<'_> {
             let halt = self.crew.shared.wait(self.plan.telemetry.tick());
             let now = self.reading();
             waiting += self.divide(&last, &now);
+            let drivers = &self.crew.shared.drivers;
             self.sampler
-                .tick(now.now, halt.is_some(), || counters(&now));
+                .tick(now.now, halt.is_some(), || counters(&now, drivers));
             last = now;
             match halt {
                 Some(Halt::PhaseOver) => return (last, waiting, went),
@@ -437,14 +445,10 @@ impl Runner<'_> {
 
     fn reading(&self) -> Reading {
         let shared = &self.crew.shared;
-        let (now, waits, in_flight) = shared.with(|machine, now| {
-            let in_flight = machine.reads_in_flight();
-            (now, machine.waits(now), in_flight)
-        });
+        let (now, waits) = shared.with(|machine, now| (now, machine.waits(now)));
         Reading {
             now,
             waits,
-            in_flight,
             // What null storage was asked for, nobody read.
             bytes: match moves_nothing(self.plan) {
                 true => 0,

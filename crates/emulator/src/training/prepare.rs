@@ -31,6 +31,11 @@ const RECORD_FRAMING_BYTES: f64 = 16.0;
 pub trait Order: Send + Sync {
     /// Samples and files as epoch `epoch` (from 1) goes through them.
     fn epoch(&self, epoch: u32) -> EpochOrder;
+
+    /// The files that all epochs go through; none where there are no real ones.
+    fn files(&self) -> &[DataFile] {
+        &[]
+    }
 }
 
 /// One epoch's order.
@@ -390,6 +395,10 @@ impl Order for PlannedOrder {
             source: Arc::new(source),
             shares,
         }
+    }
+
+    fn files(&self) -> &[DataFile] {
+        &self.files
     }
 }
 

@@ -95,10 +95,11 @@ struct Wakes {
 }
 
 impl Shared {
-    pub(super) fn new(machine: Machine, io_threads: usize) -> Self {
+    pub(super) fn new(machine: Machine, drivers: DriverSet) -> Self {
+        let io_threads = drivers.counters().len();
         let clock = StampClock::of_process();
         Self {
-            drivers: DriverSet::counting_loads(io_threads),
+            drivers,
             state: Mutex::new(State {
                 machine,
                 source: None,

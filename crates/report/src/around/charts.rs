@@ -4,10 +4,11 @@ use stormlp_model::report::Series;
 use stormlp_model::telemetry::{Load, Measure, Track};
 use stormlp_model::units::ByteSize;
 
-use super::{mean_sizes, shown};
+use super::{Amount, mean_sizes, shown};
 use crate::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Scale};
 
-const NOT_LOOKED_AT: &str = "the report holds fewer than two whole intervals of it";
+/// Why there is nothing over time.
+pub(crate) const NO_COURSE: &str = "the report holds fewer than two intervals of it";
 
 /// A chart of tracks in one unit.
 struct Picture {
@@ -17,7 +18,7 @@ struct Picture {
     measures: &'static [(Measure, &'static str)],
 }
 
-const PICTURES: [Picture; 8] = [
+const PICTURES: [Picture; 9] = [
     Picture {
         title: "Block devices over time",
         unit: "MiB/s",
@@ -43,6 +44,11 @@ const PICTURES: [Picture; 8] = [
             (Measure::MemoryAvailableBytes, "available"),
             (Measure::PageCacheBytes, "page cache"),
         ],
+    },
+    Picture {
+        title: "Data in the page cache over time",
+        unit: "% of up to 64 files",
+        measures: &[(Measure::DataCachedShare, "")],
     },
     Picture {
         title: "Network over time",
@@ -76,7 +82,11 @@ const PICTURES: [Picture; 8] = [
 ];
 
 /// Devices, host, network and GPUs over time, with names at some moments.
-pub(crate) fn over_time(title: &str, series: &Series, marks: &[(f64, String)]) -> Group {
+pub(crate) fn over_time(
+    title: impl Into<String>,
+    series: &Series,
+    marks: &[(f64, String)],
+) -> Group {
     let mut drawn = Group::new(title);
     if series.tracks.is_empty() {
         let why = "nobody looked at them (`--telemetry`)";
@@ -104,16 +114,16 @@ pub(crate) fn over_time(title: &str, series: &Series, marks: &[(f64, String)]) -
         marks,
     );
     if drawn.charts.is_empty() {
-        drawn.absent.push(format!(
-            "Devices, host and network over time: {NOT_LOOKED_AT}."
-        ));
+        drawn
+            .absent
+            .push(format!("Devices, host and network over time: {NO_COURSE}."));
     }
     drawn
 }
 
 /// Adds a chart of the lines that are not 0 throughout; what a machine does not have is not missed.
 fn add(drawn: &mut Group, title: &str, unit: &str, lines: Vec<Line>, marks: &[(f64, String)]) {
-    let moves = |line: &Line| line.points.iter().any(|(_, value)| *value > 0.0);
+    let moves = |line: &Line| line.points().any(|(_, value)| value > 0.0);
     let mut lines: Vec<Line> = lines.into_iter().filter(moves).collect();
     let left_out = lines.len().saturating_sub(MOST_LINES);
     lines.truncate(MOST_LINES);
@@ -128,39 +138,34 @@ fn add(drawn: &mut Group, title: &str, unit: &str, lines: Vec<Line>, marks: &[(f
     }));
 }
 
-/// The middle of each whole interval with a value; the last interval is seldom whole.
-fn points<'s>(
-    values: &'s [f64],
-    interval_seconds: f64,
-    divisor: f64,
-) -> impl Iterator<Item = (f64, f64)> + 's {
-    let whole = values.split_last().map_or(&[][..], |(_, whole)| whole);
-    (whole.iter().enumerate())
-        .map(move |(nth, value)| ((nth as f64 + 0.5) * interval_seconds, value / divisor))
+/// The middle of each interval with its value.
+fn points(series: &Series, values: &[f64], amount: Amount) -> impl Iterator<Item = (f64, f64)> {
+    series
+        .timed(values)
+        .map(move |(interval, value)| (interval.middle(), amount.shown(value, interval)))
 }
 
 fn lines(series: &Series, picture: &Picture) -> Vec<Line> {
-    let seconds = series.interval_seconds;
     let of = |(measure, word): &(Measure, &str)| {
         let tracks = series
             .tracks
             .iter()
             .filter(|track| track.measure == *measure);
         let line = |track: &Track| {
-            let (_, _, divisor) = shown(*measure, seconds);
+            let (_, _, amount) = shown(*measure);
             let name = format!("{} {word}", track.of);
-            Line::new(name.trim_end(), points(&track.values, seconds, divisor))
+            Line::new(name.trim_end(), points(series, &track.values, amount))
         };
         tracks.map(line).collect::<Vec<Line>>()
     };
     picture.measures.iter().flat_map(of).collect()
 }
 
-/// Bytes over requests of each device. What is no number is not drawn.
+/// Bytes over requests of each device; where there were none, its line is interrupted.
 fn request_sizes(series: &Series) -> Vec<Line> {
     let sizes = series.tracks.iter().filter_map(|count| {
         let (word, sizes) = mean_sizes(count, &series.tracks)?;
-        let points: Vec<_> = points(&sizes, series.interval_seconds, 1.0).collect();
+        let points = points(series, &sizes, Amount::Level(1.0));
         Some(Line::new(format!("{} {word}", count.of), points))
     });
     sizes.collect()
@@ -168,12 +173,39 @@ fn request_sizes(series: &Series) -> Vec<Line> {
 
 /// CPU time of the process, and of the whole host.
 fn processors(series: &Series) -> Vec<Line> {
-    let seconds = series.interval_seconds;
-    let own = points(&series.interval_cpu_seconds, seconds, seconds);
-    let mut lines = vec![Line::new("stormlp", own)];
+    let cpus = |values| points(series, values, Amount::Rate(1.0));
+    let mut lines = vec![Line::new("stormlp", cpus(&series.interval_cpu_seconds))];
     let host = (series.tracks.iter()).find(|track| track.measure == Measure::HostCpuSeconds);
-    lines.extend(host.map(|track| Line::new("the host", points(&track.values, seconds, seconds))));
+    lines.extend(host.map(|track| Line::new("the host", cpus(&track.values))));
     lines
+}
+
+/// The run's own transfers in flight: counted over the time of each interval, or looked at once at
+/// its end.
+pub(crate) fn in_flight(series: &Series) -> Option<Chart> {
+    let (x, y) = (
+        Axis::new("seconds", Scale::Linear),
+        Axis::new("in flight", Scale::Linear),
+    );
+    let most: Vec<f64> = (series.interval_in_flight_max.iter())
+        .map(|most| f64::from(*most))
+        .collect();
+    if most.is_empty() {
+        let sampled = series.timed(&series.interval_in_flight);
+        let points = sampled.map(|(interval, count)| (interval.end(), f64::from(count)));
+        let title = "Transfers in flight over time, sampled";
+        let chart = Chart::lines(title, x, y, vec![Line::new("", points)]);
+        return chart.map(|chart| chart.note("Looked at once, at the end of each interval."));
+    }
+    let level = |values| points(series, values, Amount::Level(1.0));
+    let lines = vec![
+        Line::new(
+            "mean over each interval",
+            level(&series.interval_in_flight_mean),
+        ),
+        Line::new("most at once", level(&most)),
+    ];
+    Chart::lines("Transfers in flight over time", x, y, lines)
 }
 
 /// How deep the queue was whenever a transfer was submitted, in percent of the transfers.
@@ -248,9 +280,30 @@ mod tests {
         let Plot::Lines(lines) = &group.charts[0].plot else {
             panic!("bars");
         };
-        assert_eq!(lines.lines[0].points, [(0.25, 2.0), (0.75, 4.0)]);
+        let points: Vec<_> = lines.lines[0].points().collect();
+        assert_eq!(points, [(0.25, 2.0), (0.75, 4.0), (1.125, 4.0)]);
         let none = over_time("Around the run", &Series::default(), &[]);
         assert!(none.charts.is_empty() && none.absent[0].contains("--telemetry"));
+    }
+
+    #[test]
+    fn the_last_interval_of_an_older_report_is_not_drawn_and_a_start_that_is_late_is() {
+        let mut series = series().series;
+        series.started_seconds = 10.0;
+        let mean = |series: &Series| {
+            let Some(Plot::Lines(lines)) = in_flight(series).map(|chart| chart.plot) else {
+                panic!("no lines");
+            };
+            lines.lines[0].points().collect::<Vec<_>>()
+        };
+        assert_eq!(mean(&series), [(10.25, 1.5), (10.75, 2.0), (11.125, 1.0)]);
+        series.last_interval_seconds = None;
+        assert_eq!(mean(&series), [(10.25, 1.5), (10.75, 2.0)]);
+        series.interval_in_flight_max.clear();
+        series.interval_in_flight = vec![1, 2, 3];
+        assert_eq!(mean(&series), [(10.5, 1.0), (11.0, 2.0)]);
+        let chart = in_flight(&series).unwrap();
+        assert!(chart.title.ends_with("sampled"), "{}", chart.title);
     }
 
     #[test]

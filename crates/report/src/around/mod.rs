@@ -3,7 +3,7 @@
 
 pub(crate) mod charts;
 
-use stormlp_model::report::NamedSeries;
+use stormlp_model::report::{Interval, Series};
 use stormlp_model::telemetry::{DepthCount, Load, Measure, Track};
 use stormlp_model::units::{ByteSize, GIB, KIB, MIB};
 
@@ -13,32 +13,62 @@ use crate::document::{Column, Document, Quantity, Table};
 struct Followed {
     name: String,
     unit: &'static str,
-    values: Vec<f64>,
+    /// Whether no other number says nearly the same.
+    is_brief: bool,
+    /// Each with what it weighs in their mean.
+    values: Vec<(f64, f64)>,
 }
 
 /// What the section is called where there is one run.
 pub(crate) const TITLE: &str = "Around the run";
 
+/// Block devices that are shown each for itself at most; of more the first, which lies on the others.
+const MOST_DEVICES: usize = 2;
+
 /// Adds the section as `title`, if anything was looked at.
-pub(crate) fn section(document: &mut Document, title: &str, series: &[NamedSeries]) {
-    let table = table(&followed(series));
-    let loads: Vec<&Load> = (series.iter())
-        .filter_map(|one| one.series.load.as_ref())
-        .collect();
+pub(crate) fn section<'s>(
+    document: &mut Document,
+    title: &str,
+    series: impl Iterator<Item = &'s Series> + Clone,
+) {
+    add(document, title, followed(series.clone()), series);
+}
+
+/// The same, but for what is seen in other numbers as well.
+pub(crate) fn brief_section<'s>(
+    document: &mut Document,
+    title: &str,
+    series: impl Iterator<Item = &'s Series> + Clone,
+) {
+    let mut followed = followed(series.clone());
+    followed.retain(|one| one.is_brief);
+    add(document, title, followed, series);
+}
+
+fn add<'s>(
+    document: &mut Document,
+    title: &str,
+    followed: Vec<Followed>,
+    series: impl Iterator<Item = &'s Series> + Clone,
+) {
+    let table = table(&followed);
+    let loads: Vec<&Load> = series.clone().filter_map(|one| one.load.as_ref()).collect();
     if table.is_none() && loads.is_empty() {
         return;
     }
+    let devices = series.clone().map(|one| devices(one).len()).max();
     let section = document.section(title, table);
+    if let Some(devices) = devices.filter(|devices| *devices > MOST_DEVICES) {
+        let words = format!("the first of {devices}; the report (JSON) has all");
+        section.facts.add("block devices", words);
+    }
     if let Some(depths) = depths(&loads) {
         section.facts.add("queue depth", depths);
     }
     if let Some(sizes) = sizes(&loads) {
         section.facts.add("transfer sizes", sizes);
     }
-    let costs = series
-        .iter()
-        .filter_map(|one| one.series.telemetry_cpu_seconds);
-    let cost: f64 = costs.sum();
+    let cost: f64 = series.filter_map(|one| one.telemetry_cpu_seconds).sum();
     if cost > 0.0 {
         section.facts.add(
             "cost of looking",
@@ -47,48 +77,119 @@ pub(crate) fn section(document: &mut Document, title: &str, series: &[NamedSerie
     }
 }
 
+/// The block devices that were followed, each once.
+fn devices(series: &Series) -> Vec<&str> {
+    let busy = (series.tracks.iter()).filter(|track| track.measure == Measure::DeviceBusyShare);
+    busy.map(|track| track.of.as_str()).collect()
+}
+
 /// What was looked at, each number over all parts of the run; those that stayed 0 are left out.
-fn followed(series: &[NamedSeries]) -> Vec<Followed> {
+fn followed<'s>(series: impl Iterator<Item = &'s Series>) -> Vec<Followed> {
     let mut all: Vec<Followed> = Vec::new();
-    let mut add = |name: String, unit: &'static str, values: Vec<f64>| match all
-        .iter_mut()
-        .find(|one| one.name == name)
-    {
-        Some(one) => one.values.extend(values),
-        None => all.push(Followed { name, unit, values }),
+    let mut add = |one: Followed| match all.iter_mut().find(|other| other.name == one.name) {
+        Some(other) => other.values.extend(one.values),
+        None => all.push(one),
     };
-    for one in series {
-        let seconds = one.series.interval_seconds;
-        for track in &one.series.tracks {
-            let (what, unit, divisor) = shown(track.measure, seconds);
-            let values = track.values.iter().map(|value| value / divisor).collect();
-            add(format!("{} {what}", track.of), unit, values);
-            if let Some((what, sizes)) = mean_sizes(track, &one.series.tracks) {
-                let had_any = sizes.into_iter().filter(|size| size.is_finite()).collect();
-                add(format!("{} mean {what}", track.of), "KiB", had_any);
+    for series in series {
+        let over_time = |values: &[f64], amount: Amount| -> Vec<(f64, f64)> {
+            let weighed = |(interval, value): (Interval, f64)| {
+                (interval.seconds, amount.shown(value, interval))
+            };
+            series.timed(values).map(weighed).collect()
+        };
+        let (name, in_flight) = in_flight(series);
+        add(Followed {
+            name: name.to_string(),
+            unit: "transfers",
+            is_brief: true,
+            values: over_time(&in_flight, Amount::Level(1.0)),
+        });
+        let devices = devices(series);
+        let hidden = devices.get(1..).filter(|_| devices.len() > MOST_DEVICES);
+        let hidden = hidden.unwrap_or_default();
+        for track in (series.tracks.iter()).filter(|one| !hidden.contains(&one.of.as_str())) {
+            let (what, unit, amount) = shown(track.measure);
+            add(Followed {
+                name: format!("{} {what}", track.of),
+                unit,
+                is_brief: is_brief(track.measure),
+                values: over_time(&track.values, amount),
+            });
+            if let Some((what, sizes)) = mean_sizes(track, &series.tracks) {
+                let weighed = track.values.iter().copied().zip(sizes);
+                add(Followed {
+                    name: format!("{} mean {what}", track.of),
+                    unit: "KiB",
+                    is_brief: false,
+                    values: weighed.filter(|(_, size)| size.is_finite()).collect(),
+                });
             }
         }
     }
-    all.retain(|one| one.values.iter().any(|value| *value != 0.0));
+    all.retain(|one| one.values.iter().any(|(_, value)| *value != 0.0));
     all
 }
 
-/// How a measure is shown: its words, its unit, and what values are divided by.
-fn shown(measure: Measure, interval_seconds: f64) -> (&'static str, &'static str, f64) {
-    let rate = MIB as f64 * interval_seconds;
+/// Whether no other measure says nearly the same, or a matrix is not about it.
+fn is_brief(measure: Measure) -> bool {
+    !matches!(
+        measure,
+        Measure::DeviceReads
+            | Measure::DeviceWrites
+            | Measure::MemoryAvailableBytes
+            | Measure::PageCacheBytes
+    )
+}
+
+/// The run's own transfers in flight in each interval, and what they are called: counted over its
+/// time, or looked at once at its end.
+fn in_flight(series: &Series) -> (&'static str, Vec<f64>) {
+    match series.interval_in_flight_mean.as_slice() {
+        [] => {
+            let sampled = series.interval_in_flight.iter().copied();
+            ("in flight, sampled", sampled.map(f64::from).collect())
+        }
+        mean => ("in flight", mean.to_vec()),
+    }
+}
+
+/// What the value of an interval is divided by to be shown.
+#[derive(Debug, Clone, Copy)]
+enum Amount {
+    /// Something that was counted: by this and by the seconds of the interval.
+    Rate(f64),
+    /// A level, or a mean: by this alone.
+    Level(f64),
+}
+
+impl Amount {
+    fn shown(self, value: f64, interval: Interval) -> f64 {
+        match self {
+            Self::Rate(unit) => value / unit / interval.seconds,
+            Self::Level(unit) => value / unit,
+        }
+    }
+}
+
+/// How a measure is shown: its words and its unit.
+fn shown(measure: Measure) -> (&'static str, &'static str, Amount) {
+    let rate = Amount::Rate(MIB as f64);
+    let size = Amount::Level(GIB as f64);
+    let percent = Amount::Level(0.01);
     match measure {
         Measure::DeviceReadBytes => ("read", "MiB/s", rate),
-        Measure::DeviceReads => ("reads", "1/s", interval_seconds),
+        Measure::DeviceReads => ("reads", "1/s", Amount::Rate(1.0)),
         Measure::DeviceWrittenBytes => ("written", "MiB/s", rate),
-        Measure::DeviceWrites => ("writes", "1/s", interval_seconds),
-        Measure::DeviceBusyShare => ("busy", "%", 0.01),
-        Measure::DeviceInFlight => ("in flight", "requests", 1.0),
-        Measure::HostCpuSeconds => ("CPU", "CPUs", interval_seconds),
-        Measure::MemoryAvailableBytes => ("memory available", "GiB", GIB as f64),
-        Measure::PageCacheBytes => ("page cache", "GiB", GIB as f64),
+        Measure::DeviceWrites => ("writes", "1/s", Amount::Rate(1.0)),
+        Measure::DeviceBusyShare => ("busy", "%", percent),
+        Measure::DeviceInFlight => ("in flight", "requests", Amount::Level(1.0)),
+        Measure::HostCpuSeconds => ("CPU", "CPUs", Amount::Rate(1.0)),
+        Measure::MemoryAvailableBytes => ("memory available", "GiB", size),
+        Measure::PageCacheBytes => ("page cache", "GiB", size),
+        Measure::DataCachedShare => ("in the page cache", "%", percent),
         Measure::NetworkReceivedBytes => ("received", "MiB/s", rate),
         Measure::NetworkSentBytes => ("sent", "MiB/s", rate),
-        Measure::GpuBusyShare => ("busy", "%", 0.01),
+        Measure::GpuBusyShare => ("busy", "%", percent),
         Measure::PcieReceivedBytes => ("received over PCIe", "MiB/s", rate),
         Measure::PcieSentBytes => ("sent over PCIe", "MiB/s", rate),
         Measure::NvlinkReceivedBytes => ("received over NVLink", "MiB/s", rate),
@@ -118,10 +219,16 @@ fn table(followed: &[Followed]) -> Option<Table> {
     let numbers = ["min", "mean", "max"].map(|name| Column::numbers(name, 0));
     let mut table = Table::new(words.into_iter().chain(numbers));
     for one in followed {
-        let values = one.values.iter().copied();
+        let values = one.values.iter().map(|(_, value)| *value);
         let min = values.clone().fold(f64::INFINITY, f64::min);
-        let max = values.clone().fold(f64::NEG_INFINITY, f64::max);
-        let mean = values.sum::<f64>() / one.values.len() as f64;
+        let max = values.fold(f64::NEG_INFINITY, f64::max);
+        let weight: f64 = one.values.iter().map(|(weight, _)| weight).sum();
+        let sum: f64 = one
+            .values
+            .iter()
+            .map(|(weight, value)| weight * value)
+            .sum();
+        let mean = sum / weight;
         let mut row = vec![one.name.clone().into(), one.unit.into()];
         let numbers = [min, mean, max].map(|value| Quantity::neutral(value, one.unit));
         row.extend(numbers.map(Into::into));
@@ -186,7 +293,7 @@ fn sizes(loads: &[&Load]) -> Option<String> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use stormlp_model::report::Series;
+    use stormlp_model::report::NamedSeries;
     use stormlp_model::telemetry::SizeCount;
 
     pub(super) fn series() -> NamedSeries {
@@ -204,9 +311,12 @@ mod tests {
             name: "run 1".to_string(),
             series: Series {
                 interval_seconds: 0.5,
+                last_interval_seconds: Some(0.25),
+                interval_in_flight_mean: vec![1.5, 2.0, 1.0],
+                interval_in_flight_max: vec![2, 4, 1],
                 telemetry_cpu_seconds: Some(0.012),
                 tracks: vec![
-                    track(Measure::DeviceReadBytes, &[1048576.0, 2097152.0, 0.0]),
+                    track(Measure::DeviceReadBytes, &[1048576.0, 2097152.0, 1048576.0]),
                     track(Measure::DeviceReads, &[8.0, 8.0, 0.0]),
                     track(Measure::DeviceWrites, &[0.0, 0.0, 0.0]),
                     track(Measure::DeviceBusyShare, &[0.5, 1.0, 0.0]),
@@ -223,11 +333,13 @@ mod tests {
     #[test]
     fn tracks_become_rates_and_mean_request_sizes() {
         let mut document = Document::default();
-        section(&mut document, TITLE, &[series(), series()]);
+        let both = [series().series, series().series];
+        section(&mut document, TITLE, both.iter());
         let section = &document.sections[0];
         let rows = &section.table.as_ref().unwrap().rows;
         let keys: Vec<&str> = rows.iter().map(|row| row.key.as_str()).collect();
         let expected = [
+            "in flight",
             "nvme0n1 read",
             "nvme0n1 reads",
             "nvme0n1 mean read",
@@ -235,7 +347,8 @@ mod tests {
         ];
         assert_eq!(keys, expected, "what stayed 0 is left out");
         let shown = crate::text::render(&document, Some(100));
-        for line in ["0.00  2.00  4.00", "128  192  256"] {
+        // Each interval by its own length.
+        for line in ["2.00  3.20  4.00", "128  192  256", "1.00  1.60  2.00"] {
             let line: Vec<&str> = line.split_ascii_whitespace().collect();
             let words = shown
                 .lines()
@@ -259,9 +372,39 @@ mod tests {
     }
 
     #[test]
+    fn a_brief_section_leaves_out_what_others_say_and_of_many_devices_the_first_is_shown() {
+        let keys = |document: &Document| -> Vec<String> {
+            let rows = &document.sections[0].table.as_ref().unwrap().rows;
+            rows.iter().map(|row| row.key.clone()).collect()
+        };
+        let mut one = series().series;
+        let mut document = Document::default();
+        brief_section(&mut document, TITLE, [&one].into_iter());
+        assert_eq!(
+            keys(&document),
+            ["in flight", "nvme0n1 read", "nvme0n1 busy"]
+        );
+        for of in ["nvme1n1", "nvme2n1"] {
+            one.tracks.push(Track {
+                measure: Measure::DeviceBusyShare,
+                of: of.to_string(),
+                values: vec![0.5; 3],
+            });
+        }
+        let mut document = Document::default();
+        brief_section(&mut document, TITLE, [&one].into_iter());
+        assert_eq!(
+            keys(&document),
+            ["in flight", "nvme0n1 read", "nvme0n1 busy"]
+        );
+        let shown = crate::text::render(&document, Some(100));
+        assert!(shown.contains("the first of 3"), "{shown}");
+    }
+
+    #[test]
     fn a_run_that_looked_at_nothing_has_no_section() {
         let mut document = Document::default();
-        section(&mut document, TITLE, &[]);
+        section(&mut document, TITLE, std::iter::empty());
         assert!(document.sections.is_empty());
     }
 }

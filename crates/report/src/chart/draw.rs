@@ -12,18 +12,18 @@ use stormlp_model::printable::printable;
 
 use super::palette::{AXIS, Colour, GRID, INK, PALETTE, PAPER, page_rules};
 use super::ruler::Ruler;
-use super::{Bars, Chart, Lines, Plot};
+use super::{Bars, Chart, Extent, Line, Lines, Plot};
 use crate::numbers::short;
 
 const WIDTH: i32 = 880;
 /// Of the area in which lines are drawn, axes and their names included.
-const LINES_HEIGHT: i32 = 500;
+const LINES_HEIGHT: i32 = 520;
 /// Of a bar with the room around it, and of a line of the legend.
 const ROW_HEIGHT: i32 = 52;
 const LEGEND_ROW_HEIGHT: i32 = 42;
 /// Room for the names below an axis, and above a plot.
 const BELOW: i32 = 88;
-const ABOVE: i32 = 46;
+const ABOVE: i32 = 66;
 /// Room to the right of bars for their values.
 const VALUE_WIDTH: i32 = 130;
 /// The size of text, and about the width of a letter of it.
@@ -35,6 +35,8 @@ const NAME_LETTERS: usize = 16;
 const MARKER: i32 = 9;
 /// Lines of more points are marked here and there only.
 const MARKED_POINTS: usize = 24;
+/// Room for the names of an upright axis, at least and at most.
+const NAMES_WIDTH: (i32, i32) = (126, 230);
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
@@ -69,7 +71,7 @@ pub fn svg(chart: &Chart, alone: bool) -> Result<String, String> {
         let (area_of_plot, _) = below.split_vertically(plot);
         match &chart.plot {
             Plot::Lines(lines) => draw_lines(&area, &area_of_plot, lines, &chart.stretch)?,
-            Plot::Bars(bars) => draw_bars(&area, &area_of_plot, bars, &chart.stretch)?,
+            Plot::Bars(bars) => draw_bars(&area, &area_of_plot, bars, &chart.stretch.values)?,
         }
         draw_legend(&area, top + plot, &legend)?;
         area.present()
@@ -134,15 +136,19 @@ fn axes<'a, 'b>(
     Ok(context)
 }
 
-fn draw_lines(area: &Area<'_>, plot: &Area<'_>, lines: &Lines, stretch: &[f64]) -> Drawn {
-    let points = || lines.lines.iter().flat_map(|line| &line.points);
+fn draw_lines(area: &Area<'_>, plot: &Area<'_>, lines: &Lines, stretch: &Extent) -> Drawn {
+    let points = || lines.lines.iter().flat_map(Line::points);
     let marks = lines.marks.iter().map(|(at, _)| *at);
-    let x = Ruler::new(&lines.x, points().map(|(x, _)| *x).chain(marks));
-    let y = Ruler::new(
-        &lines.y,
-        points().map(|(_, y)| *y).chain(stretch.iter().copied()),
-    );
-    let context = axes(plot, (&x, &y), (126, 48, ABOVE), &lines.x.name)?;
+    let across = points().map(|(x, _)| x).chain(marks);
+    let x = Ruler::new(&lines.x, across.chain(stretch.across.iter().copied()));
+    let values = points().map(|(_, y)| y);
+    let y = Ruler::new(&lines.y, values.chain(stretch.values.iter().copied()));
+    let (least, most) = NAMES_WIDTH;
+    let left = (y.letters() as i32 * LETTER_WIDTH + 26).clamp(least, most);
+    let x = with_room(x, WIDTH - left);
+    // Half of the last name stands beyond the axis.
+    let right = (x.letters() as i32 * LETTER_WIDTH / 2 + 6).max(48);
+    let context = axes(plot, (&x, &y), (left, right, ABOVE), &lines.x.name)?;
     let top = plot.get_base_pixel().1;
     // The names on an axis of times have their units with them.
     let name = if lines.y.name == "µs" {
@@ -150,20 +156,17 @@ fn draw_lines(area: &Area<'_>, plot: &Area<'_>, lines: &Lines, stretch: &[f64]) 
     } else {
         &lines.y.name
     };
-    area.draw(&Text::new(
-        name.to_string(),
-        (12, top + 20),
-        ink(HPos::Left),
-    ))?;
+    let name_place = (12, top + 18);
+    area.draw(&Text::new(name.to_string(), name_place, ink(HPos::Left)))?;
     let width = |text: &str| text.chars().count() as i32 * LETTER_WIDTH;
     let mut free_from = 20 + width(name);
     for (at, name) in &lines.marks {
         let at = x.place(*at);
         let line = [(at, y.range.0), (at, y.range.1)].map(|end| context.backend_coord(&end));
-        area.draw(&PathElement::new(line, AXIS.light.stroke_width(2)))?;
-        // Names that would run into each other are in the table alone.
-        let (name, place) = (shown(name, 12), (line[1].0 + 4, top + 20));
-        if place.0 >= free_from {
+        area.draw(&PathElement::new(line, AXIS.light.stroke_width(4)))?;
+        // Names that would run into each other are in the table alone, as one that has no room.
+        let (name, place) = (shown(name, 12), (line[1].0 + 4, top + 18));
+        if place.0 >= free_from && place.0 + width(&name) <= WIDTH {
             free_from = place.0 + width(&name) + 8;
             area.draw(&Text::new(name, place, ink(HPos::Left)))?;
         }
@@ -171,22 +174,44 @@ fn draw_lines(area: &Area<'_>, plot: &Area<'_>, lines: &Lines, stretch: &[f64]) 
     for (index, line) in lines.lines.iter().enumerate() {
         let pixel =
             |(at, value): &(f64, f64)| context.backend_coord(&(x.place(*at), y.place(*value)));
-        let pixels: Vec<Pixel> = line.points.iter().map(pixel).collect();
-        let (first, every) = match (pixels.len() <= MARKED_POINTS, lines.lines.len()) {
-            (true, _) => (0, 1),
-            (false, 1) => (pixels.len(), 1),
-            // Not all lines in the same places.
-            (false, _) => (pixels.len() / 24 * (1 + index % 3), pixels.len() / 8),
-        };
-        // Many points are drawn close to each other.
-        let width = if pixels.len() > 200 { 2 } else { 4 };
-        let stroke = colour_of(index).light.stroke_width(width);
-        area.draw(&PathElement::new(pixels.clone(), stroke))?;
-        for pixel in pixels.iter().skip(first).step_by(every) {
-            draw_marker(area, index, *pixel)?;
-        }
+        let pieces = line.pieces.iter();
+        let pieces: Vec<Vec<Pixel>> = pieces
+            .map(|piece| piece.iter().map(pixel).collect())
+            .collect();
+        draw_line(area, index, &pieces, lines.lines.len())?;
     }
     Ok(())
+}
+
+/// The line with this `index` among so many.
+fn draw_line(area: &Area<'_>, index: usize, pieces: &[Vec<Pixel>], among: usize) -> Drawn {
+    let pixels: usize = pieces.iter().map(Vec::len).sum();
+    let (first, every) = match (pixels <= MARKED_POINTS, among) {
+        (true, _) => (0, 1),
+        (false, 1) => (pixels, 1),
+        // Not all lines in the same places.
+        (false, _) => (pixels / 24 * (1 + index % 3), pixels / 8),
+    };
+    // Many points are drawn close to each other.
+    let width = if pixels > 200 { 2 } else { 4 };
+    let stroke = colour_of(index).light.stroke_width(width);
+    for piece in pieces {
+        match piece.as_slice() {
+            // It would not be seen.
+            [only] => draw_shape(area, index, *only, MARKER / 2, colour_of(index))?,
+            _ => area.draw(&PathElement::new(piece.clone(), stroke))?,
+        }
+    }
+    let marked = pieces.iter().flatten().skip(first).step_by(every);
+    marked
+        .copied()
+        .try_for_each(|pixel| draw_marker(area, index, pixel))
+}
+
+/// An axis of so many pixels with the names that have room on it.
+fn with_room(axis: Ruler, pixels: i32) -> Ruler {
+    let width = (axis.letters() as i32 + 1) * LETTER_WIDTH;
+    axis.with_room_for((pixels / width.max(1)) as usize)
 }
 
 /// Names that are too long to stand beside their bars stand above them.
@@ -214,7 +239,6 @@ fn draw_bars(area: &Area<'_>, plot: &Area<'_>, bars: &Bars, stretch: &[f64]) -> 
     let limit = bars.limit.iter().map(|(value, _)| *value);
     let values = totals.chain(limit.clone()).chain(stretch.iter().copied());
     let axis = super::Axis::new(&bars.unit, super::Scale::Linear);
-    let x = Ruler::new(&axis, values);
     let rows = Ruler::plain(bars.rows.len() as f64);
     let above = names_above(bars);
     let letters = bars.rows.iter().map(|row| row.name.chars().count()).max();
@@ -223,6 +247,7 @@ fn draw_bars(area: &Area<'_>, plot: &Area<'_>, bars: &Bars, stretch: &[f64]) -> 
         false => (letters.unwrap_or(0) as i32 * LETTER_WIDTH + 24).max(60),
     };
     let sides = (left, VALUE_WIDTH, bars_above(bars));
+    let x = with_room(Ruler::new(&axis, values), WIDTH - left - VALUE_WIDTH);
     let context = axes(plot, (&x, &rows), sides, &bars.unit)?;
     let stacked = bars.parts.len() > 1;
     for (nth, row) in bars.rows.iter().enumerate() {

@@ -9,6 +9,8 @@ mod palette;
 mod ruler;
 mod table;
 
+use std::collections::BTreeMap;
+
 use stormlp_model::histogram::NamedHistogram;
 
 pub(crate) use curve::percentiles;
@@ -32,6 +34,8 @@ pub struct Group {
     pub charts: Vec<Chart>,
     /// What could have been drawn and was not, and why.
     pub absent: Vec<String>,
+    /// Whether it is shown only when it is asked for.
+    pub folded: bool,
 }
 
 /// One chart.
@@ -43,8 +47,17 @@ pub struct Chart {
     pub notes: Vec<String>,
     /// Its data.
     pub plot: Plot,
-    /// Values that its axis holds too, so that charts beside each other have one scale.
-    pub stretch: Vec<f64>,
+    /// What its axes hold too, so that charts beside each other have one scale.
+    pub stretch: Extent,
+}
+
+/// Values that lie on the axes of a chart.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Extent {
+    /// On the horizontal axis of lines.
+    pub across: Vec<f64>,
+    /// On the axis of what was measured.
+    pub values: Vec<f64>,
 }
 
 /// The form of a chart.
@@ -78,13 +91,13 @@ pub struct Lines {
     pub marks: Vec<(f64, String)>,
 }
 
-/// A line through points.
+/// A line through points, in pieces where something between them is not known.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
     /// What it is of.
     pub name: String,
-    /// Its points from left to right.
-    pub points: Vec<(f64, f64)>,
+    /// The points of each piece from left to right.
+    pieces: Vec<Vec<(f64, f64)>>,
 }
 
 /// Horizontal bars, each in as many parts as `parts` has names.
@@ -149,17 +162,57 @@ impl Axis {
 
 impl Line {
     /// A line through those of `points` that can be drawn, the extremes of each stretch where there
-    /// are more than a chart has room for.
+    /// are more than a chart has room for. It is interrupted where a point has no value.
     pub(crate) fn new(
         name: impl Into<String>,
         points: impl IntoIterator<Item = (f64, f64)>,
     ) -> Self {
-        let fits = |(x, y): &(f64, f64)| is_amount(*x) && is_amount(*y);
-        let points: Vec<(f64, f64)> = points.into_iter().filter(fits).collect();
+        let mut pieces = vec![Vec::new()];
+        for (x, y) in points.into_iter().filter(|(x, _)| is_amount(*x)) {
+            match is_amount(y) {
+                true => pieces
+                    .last_mut()
+                    .into_iter()
+                    .for_each(|piece| piece.push((x, y))),
+                false => pieces.push(Vec::new()),
+            }
+        }
+        Self::of(name, pieces)
+    }
+
+    /// A line of steps: a value that holds from one place to another.
+    pub(crate) fn steps(
+        name: impl Into<String>,
+        steps: impl IntoIterator<Item = ((f64, f64), f64)>,
+    ) -> Self {
+        let holds = |((from, to), value)| vec![(from, value), (to, value)];
+        let is_drawn =
+            |piece: &Vec<(f64, f64)>| (piece.iter()).all(|(x, y)| is_amount(*x) && is_amount(*y));
+        let pieces = steps.into_iter().map(holds).filter(is_drawn);
+        Self::of(name, pieces.collect())
+    }
+
+    fn of(name: impl Into<String>, mut pieces: Vec<Vec<(f64, f64)>>) -> Self {
+        pieces.retain(|piece| !piece.is_empty());
+        let all: usize = pieces.iter().map(Vec::len).sum();
+        // So many pieces have no room to be seen as such.
+        if pieces.len() > MOST_POINTS / 4 {
+            pieces = vec![pieces.concat()];
+        }
+        let share = |piece: &Vec<(f64, f64)>| (MOST_POINTS * piece.len() / all.max(1)).max(4);
+        let thin = |piece: Vec<(f64, f64)>| {
+            let most = share(&piece);
+            thinned(piece, if all > MOST_POINTS { most } else { MOST_POINTS })
+        };
         Self {
             name: name.into(),
-            points: thinned(points, MOST_POINTS),
+            pieces: pieces.into_iter().map(thin).collect(),
         }
+    }
+
+    /// Its points from left to right.
+    pub(crate) fn points(&self) -> impl Iterator<Item = (f64, f64)> {
+        self.pieces.iter().flatten().copied()
     }
 }
 
@@ -187,10 +240,12 @@ impl Chart {
     ) -> Option<Self> {
         let is_above_zero = |point: &(f64, f64)| y.scale != Scale::Log || point.1 > 0.0;
         let drawn = lines.into_iter().map(|mut line| {
-            line.points.retain(is_above_zero);
+            let pieces = line.pieces.iter_mut();
+            pieces.for_each(|piece| piece.retain(is_above_zero));
+            line.pieces.retain(|piece| !piece.is_empty());
             line
         });
-        let lines: Vec<Line> = drawn.filter(|line| line.points.len() > 1).collect();
+        let lines: Vec<Line> = drawn.filter(|line| line.points().count() > 1).collect();
         (!lines.is_empty()).then(|| {
             Self::of(
                 title,
@@ -242,7 +297,7 @@ impl Chart {
             title: title.into(),
             notes: Vec::new(),
             plot,
-            stretch: Vec::new(),
+            stretch: Extent::default(),
         }
     }
 
@@ -271,37 +326,50 @@ impl Chart {
         self
     }
 
-    /// The least and the most that its axis of values holds.
-    fn extent(&self) -> [f64; 2] {
-        let values: Vec<f64> = match &self.plot {
-            Plot::Lines(lines) => {
-                let points = lines.lines.iter().flat_map(|line| &line.points);
-                points.map(|(_, y)| *y).collect()
-            }
-            Plot::Bars(bars) => bars.rows.iter().map(Bar::total).collect(),
+    /// What its axes hold: the least and the most, and of an axis that has its values beside each
+    /// other all of them.
+    fn extent(&self) -> Extent {
+        let ends = |values: Vec<f64>| {
+            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+            vec![least, values.iter().copied().fold(0.0, f64::max)]
         };
-        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-        [least, values.iter().copied().fold(0.0, f64::max)]
+        match &self.plot {
+            Plot::Lines(lines) => {
+                let points = || lines.lines.iter().flat_map(Line::points);
+                let marks = lines.marks.iter().map(|(at, _)| *at);
+                let across = points().map(|(x, _)| x).chain(marks).collect();
+                Extent {
+                    across: match lines.x.scale {
+                        Scale::Sizes | Scale::Counts => across,
+                        Scale::Linear | Scale::Log | Scale::Quantiles => ends(across),
+                    },
+                    values: ends(points().map(|(_, y)| y).collect()),
+                }
+            }
+            Plot::Bars(bars) => Extent {
+                across: Vec::new(),
+                values: ends(bars.rows.iter().map(Bar::total).collect()),
+            },
+        }
     }
 }
 
 /// Gives charts of the same name one scale, so that they can be looked at beside each other.
 pub(crate) fn align(sheets: &mut [&mut Vec<Group>]) {
-    let mut extents: Vec<(String, [f64; 2])> = Vec::new();
+    let name = |group: &str, chart: &Chart| format!("{group}\n{}", chart.title);
+    let mut extents: BTreeMap<String, Extent> = BTreeMap::new();
     for group in sheets.iter().flat_map(|groups| groups.iter()) {
         for chart in &group.charts {
-            extents.push((format!("{}\n{}", group.title, chart.title), chart.extent()));
+            let own = chart.extent();
+            let all = extents.entry(name(&group.title, chart)).or_default();
+            all.across.extend(own.across);
+            all.values.extend(own.values);
         }
     }
-    extents.sort_by(|a, b| a.0.cmp(&b.0));
     for group in sheets.iter_mut().flat_map(|groups| groups.iter_mut()) {
         for chart in &mut group.charts {
-            let name = format!("{}\n{}", group.title, chart.title);
-            let first = extents.partition_point(|(other, _)| *other < name);
-            let same = extents[first..]
-                .iter()
-                .take_while(|(other, _)| *other == name);
-            chart.stretch = same.flat_map(|(_, extent)| *extent).collect();
+            let all = extents.get(&name(&group.title, chart));
+            chart.stretch = all.cloned().unwrap_or_default();
         }
     }
 }

@@ -78,6 +78,23 @@ impl Ruler {
         }
     }
 
+    /// With as many of its names as have room beside each other, each so many pixels wide at most.
+    pub(super) fn with_room_for(mut self, names: usize) -> Self {
+        let every = self.ticks.len().div_ceil(names.max(2)).max(1);
+        let mut nth = 0;
+        self.ticks.retain(|_| {
+            nth += 1;
+            (nth - 1) % every == 0
+        });
+        self
+    }
+
+    /// How many letters its longest name has.
+    pub(super) fn letters(&self) -> usize {
+        let letters = self.ticks.iter().map(|(_, name)| name.chars().count());
+        letters.max().unwrap_or(0)
+    }
+
     /// From zero to `most`, without names.
     pub(super) fn plain(most: f64) -> Self {
         Self {
@@ -154,7 +171,13 @@ fn short_count(value: f64) -> String {
 
 /// From zero, in steps of 1, 2 or 5 times a power of ten.
 fn linear(least: f64, most: f64) -> ((f64, f64), Vec<(f64, String)>) {
-    let span = (most - least).max(most.abs() * 1e-9).max(1e-12);
+    // Where all is zero, or as good as that, there is no step that would say anything.
+    let most = if most - least < 1e-8 {
+        least + 1.0
+    } else {
+        most
+    };
+    let span = (most - least).max(most.abs() * 1e-9);
     let rough = span / TICKS;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
@@ -225,6 +248,7 @@ fn duration(at: f64, scale: Scale) -> String {
     match us {
         us if us >= 999_999.0 => format!("{} s", rounded(us / 1e6)),
         us if us >= 999.9 => format!("{} ms", rounded(us / 1e3)),
-        us => format!("{} µs", rounded(us)),
+        us if us >= 0.999_9 || us == 0.0 => format!("{} µs", rounded(us)),
+        us => format!("{} ns", rounded(us * 1e3)),
     }
 }

@@ -25,7 +25,7 @@ fn of_lines(lines: &Lines) -> Table {
     let mut table = Table::new(columns.map(|name| Column::numbers(name, 0)));
     let mut points: Vec<(f64, usize, f64)> = Vec::new();
     for (index, line) in lines.lines.iter().enumerate() {
-        points.extend(line.points.iter().map(|(x, y)| (*x, index, *y)));
+        points.extend(line.points().map(|(x, y)| (x, index, y)));
     }
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     for row in points.chunk_by(|a, b| a.0 == b.0) {

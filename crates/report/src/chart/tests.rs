@@ -38,7 +38,15 @@ fn axes_have_round_names_and_hold_all_values() {
     assert_eq!(names(linear("s"), &[0.0, 9.3]), "0 2 4 6 8 10");
     assert_eq!(names(linear("s"), &[0.013]), "0.000 0.005 0.010 0.015");
     assert_eq!(names(linear("s"), &[12_000.0]), "0 5,000 10,000 15,000");
-    assert_eq!(names(linear("s"), &[0.0]), "0.000000000 0.000000000");
+    for nothing in [0.0, 1e-12] {
+        let names = names(linear("s"), &[nothing]);
+        assert_eq!(names, "0.0 0.2 0.4 0.6 0.8 1.0");
+    }
+    let tiny = Axis::new("µs", Scale::Log);
+    assert_eq!(
+        names(tiny, &[0.001, 0.1]),
+        "1 ns 2 ns 5 ns 10 ns 20 ns 50 ns 100 ns"
+    );
     let log = |name| Axis::new(name, Scale::Log);
     assert_eq!(
         names(log("µs"), &[80.0, 2e6]),
@@ -111,22 +119,64 @@ fn of_many_bars_the_extremes_are_drawn_and_of_many_points_those_of_each_stretch(
     let peak = |nth: u32| if nth == 77_777 { 9.0 } else { 1.0 };
     let points = (0..100_000).map(|nth| (f64::from(nth), peak(nth)));
     let line = Line::new("", points);
-    assert!(line.points.len() <= MOST_POINTS);
-    assert!(line.points.contains(&(77_777.0, 9.0)));
+    assert!(line.points().count() <= MOST_POINTS);
+    assert!(line.points().any(|point| point == (77_777.0, 9.0)));
+}
+
+#[test]
+fn a_line_ends_where_nothing_is_known_and_steps_have_no_slopes() {
+    let gap = Line::new("", [(0.0, 1.0), (1.0, f64::NAN), (2.0, 3.0), (3.0, 4.0)]);
+    assert_eq!(gap.pieces, [vec![(0.0, 1.0)], vec![(2.0, 3.0), (3.0, 4.0)]]);
+    let chart = Chart::lines("", linear("seconds"), linear("KiB"), vec![gap]).unwrap();
+    let drawn = svg(&chart, false).unwrap();
+    assert_eq!(
+        drawn
+            .matches("<polyline fill=\"none\" stroke=\"#0B62A4\"")
+            .count(),
+        1
+    );
+    assert_eq!(rows(&chart).len(), 3);
+    let steps = |count: u32| {
+        let steps = (0..count).map(f64::from);
+        Line::steps("", steps.map(|n| ((n, n + 0.5), n)))
+    };
+    assert_eq!(
+        steps(2).pieces,
+        [[(0.0, 0.0), (0.5, 0.0)], [(1.0, 1.0), (1.5, 1.0)]]
+    );
+    // So many are a line.
+    assert_eq!(steps(100_000).pieces.len(), 1);
+    assert!(steps(100_000).points().count() <= MOST_POINTS);
+}
+
+#[test]
+fn names_that_have_no_room_are_left_out() {
+    let seconds = Ruler::new(&linear("s"), [0.0, 9.3]).with_room_for(3);
+    let names: Vec<&str> = seconds
+        .ticks
+        .iter()
+        .map(|(_, name)| name.as_str())
+        .collect();
+    assert_eq!(names, ["0", "4", "8"]);
 }
 
 #[test]
 fn charts_of_one_name_get_one_scale() {
     let group = |most: f64| {
         let mut group = Group::new("g");
-        group.charts.extend(lines(vec![(0.0, 0.0), (1.0, most)]));
+        group
+            .charts
+            .extend(lines(vec![(0.0, 0.0), (most / 10.0, most)]));
         vec![group]
     };
     let (mut small, mut large) = (group(1.0), group(100.0));
     align(&mut [&mut small, &mut large]);
     for groups in [small, large] {
         let svg = svg(&groups[0].charts[0], false).unwrap();
-        assert!(svg.contains(">\n100\n<"), "{svg}");
+        assert!(
+            svg.contains(">\n100\n<") && svg.contains(">\n10\n<"),
+            "{svg}"
+        );
     }
 }
 

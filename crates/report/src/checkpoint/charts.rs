@@ -1,11 +1,15 @@
 //! The charts of a checkpoint run: each save and restore, each rank in it, and bandwidth over time.
 
 use stormlp_model::checkpoint::{CheckpointReport, CheckpointResult, Parts, RankResult};
+use stormlp_model::report::NamedSeries;
 use stormlp_model::units::GIB;
 
 use crate::around;
 use crate::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Scale};
 use crate::series::over_time;
+
+/// What went on around more saves or restores than this makes a page too long.
+const MOST_AROUND: usize = 8;
 
 /// What the time of a rank goes into.
 const PARTS: [&str; 6] = [
@@ -33,7 +37,7 @@ pub(crate) fn charts(report: &CheckpointReport) -> Vec<Group> {
         drawn.push(group);
         if !results.is_empty() {
             drawn.push(ranks(name, results));
-            drawn.extend(around_the_last(report, name));
+            drawn.extend(around_each(report, name));
         }
     }
     drawn.push(Group::of_histograms(
@@ -76,10 +80,10 @@ fn whole(report: &CheckpointReport, drawn: &mut Group, name: &str, results: &[Ch
                 over_time(&one.series, &one.series.interval_bytes, GIB),
             )
         })
-        .filter(|line| line.points.len() > 1)
+        .filter(|line| line.points().count() > 1)
         .collect();
     if series.is_empty() {
-        let why = "the report holds fewer than two whole intervals of any";
+        let why = "the report holds fewer than two intervals of any";
         drawn.absent.push(format!("Bandwidth over time: {why}."));
     }
     for lines in series.chunks(MOST_LINES) {
@@ -117,20 +121,43 @@ fn ranks(name: &str, results: &[CheckpointResult]) -> Group {
     drawn
 }
 
-/// What went on around the last save or restore; those before it are alike.
-fn around_the_last(report: &CheckpointReport, name: &str) -> Option<Group> {
-    let mut series = report
-        .series
-        .iter()
-        .filter(|one| one.name.starts_with(name));
-    let last = series.next_back()?;
-    let title = format!("What went on around {}", last.name);
-    let mut drawn = around::charts::over_time(&title, &last.series, &[]);
-    if let Some(load) = &last.series.load {
+/// What went on around the saves or restores, of many the longest.
+fn around_each(report: &CheckpointReport, name: &str) -> Vec<Group> {
+    let all = || {
+        report
+            .series
+            .iter()
+            .filter(|one| one.name.starts_with(name))
+    };
+    let seconds = |one: &NamedSeries| {
+        let intervals = one.series.timed(&one.series.interval_bytes);
+        intervals.last().map_or(0.0, |(interval, _)| interval.end())
+    };
+    let mut longest: Vec<f64> = all().map(seconds).collect();
+    longest.sort_by(|a, b| b.total_cmp(a));
+    let least = longest.get(MOST_AROUND - 1).copied().unwrap_or(0.0);
+    let shown = all().filter(|one| seconds(one) >= least).take(MOST_AROUND);
+    let mut drawn: Vec<Group> = shown.map(around).collect();
+    if let Some(last) = drawn.last_mut().filter(|_| longest.len() > MOST_AROUND) {
+        last.absent.push(format!(
+            "Drawn of the {MOST_AROUND} longest of {} {name}s; the report (JSON) has all.",
+            longest.len()
+        ));
+    }
+    drawn
+}
+
+/// What went on around one save or restore.
+fn around(one: &NamedSeries) -> Group {
+    let title = format!("What went on around {}", one.name);
+    let mut drawn = around::charts::over_time(title, &one.series, &[]);
+    drawn.charts.extend(around::charts::in_flight(&one.series));
+    if let Some(load) = &one.series.load {
         drawn.charts.extend(around::charts::depths(load));
         drawn.charts.extend(around::charts::sizes(load));
     }
-    Some(drawn)
+    drawn.folded = true;
+    drawn
 }
 
 fn bar(rank: &RankResult) -> Bar {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use stormlp_model::checkpoint::{CheckpointPlan, RankPlan};
 use stormlp_model::problem::Problem;
-use stormlp_model::units::ByteSize;
+use stormlp_model::units::{ByteSize, counted, format_duration};
 
 use super::{gib, mark};
 use crate::document::{Document, Facts};
@@ -85,10 +85,13 @@ pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
     facts.add(
         "order",
         format!(
-            "{} saves and {} restores, {:.0} s apart",
-            plan.writes,
-            plan.restores.len(),
-            plan.pause_seconds
+            "{} and {}, {}",
+            counted(plan.writes.into(), "save"),
+            counted(plan.restores.len() as u64, "restore"),
+            match plan.pause_seconds > 0.0 {
+                true => format!("{} apart", format_duration(plan.pause_seconds)),
+                false => "one after the other".to_string(),
+            }
         ),
     );
     buffers_and_threads(plan, facts);

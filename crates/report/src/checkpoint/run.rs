@@ -81,7 +81,8 @@ pub fn document(report: &CheckpointReport) -> Document {
         }
     }
     averages(&mut document, report);
-    around::section(&mut document, around::TITLE, &report.series);
+    let series = report.series.iter().map(|one| &one.series);
+    around::section(&mut document, around::TITLE, series);
     document.warn(&report.warnings);
     let mut alone = report.clone();
     alone.results.saves.clear();

@@ -5,12 +5,12 @@ mod write;
 
 use stormlp_model::report::{AnyReport, Head};
 use stormlp_model::tag;
-use stormlp_model::units::ByteSize;
+use stormlp_model::units::{ByteSize, counted};
 
 use self::write::{Text, escaped};
 use crate::chart::{self, Chart, Group, dark_rules};
 use crate::document::{Document, Facts, Table};
-use crate::{checkpoint, matrix, training};
+use crate::{checkpoint, matrix, storage, training};
 
 /// The style of a page, but for the colours of charts.
 const STYLE: &str = include_str!("style.css");
@@ -170,15 +170,13 @@ fn machine(head: &Head) -> Facts {
             format!("{}: {} ({address})", gpu.index, gpu.name),
         );
     }
-    for storage in &host.storage {
-        if let Some(options) = &storage.mount_options {
-            let file_system = storage
-                .file_system
-                .as_deref()
-                .unwrap_or("unknown file system");
+    for one in &host.storage {
+        if let Some(options) = &one.mount_options {
+            let file_system = one.file_system.as_deref().unwrap_or("unknown file system");
             facts.add("mount", format!("{file_system}, {options}"));
         }
     }
+    storage::queues(host, &mut facts);
     let build = if host.release_build {
         "release"
     } else {
@@ -294,12 +292,13 @@ impl Page<'_> {
             return;
         }
         self.begin(&group.title);
-        let folded = group.charts.len() > SHOWN_AT_ONCE;
+        let folded =
+            !group.charts.is_empty() && (group.folded || group.charts.len() > SHOWN_AT_ONCE);
         if folded {
-            let count = group.charts.len();
+            let count = counted(group.charts.len() as u64, "chart");
             self.text.push("<details class=\"many\">\n");
             self.text
-                .element("summary", "", &format!("{count} charts: {}", group.title));
+                .element("summary", "", &format!("{count}: {}", group.title));
         }
         self.text.push("<div class=\"charts\">\n");
         for (nth, chart) in group.charts.iter().enumerate() {

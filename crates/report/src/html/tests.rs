@@ -111,7 +111,7 @@ fn a_report_without_series_says_what_is_not_drawn() {
     for (what, why) in [
         ("Accelerator utilisation by epoch", NO_EPOCH),
         (
-            "Reads in flight over time",
+            "Transfers in flight over time",
             "the report holds no numbers of them",
         ),
         (

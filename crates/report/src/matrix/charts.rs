@@ -6,11 +6,15 @@ use stormlp_model::units::{GIB, counted, short_size};
 
 use super::compare;
 use super::group::{Combination, Group as Cells, groups};
+use crate::around;
 use crate::chart::{self, Axis, Bar, Chart, Group, Line, Scale};
 use crate::series::over_time;
 
 /// More cells over time are more than a reader follows.
 const MOST_OVER_TIME: usize = 24;
+
+/// What went on around more cells makes a page that no mail takes.
+const MOST_SURROUNDINGS: usize = 6;
 
 /// What can be drawn of a matrix.
 pub(crate) fn charts(report: &MatrixReport) -> Vec<Group> {
@@ -30,6 +34,7 @@ pub(crate) fn charts(report: &MatrixReport) -> Vec<Group> {
     }
     drawn.push(distributions(&groups));
     drawn.push(courses(&groups));
+    drawn.extend(surroundings(&groups));
     drawn
 }
 
@@ -370,11 +375,43 @@ fn courses(groups: &[Cells<'_>]) -> Group {
         ];
         let [x, y] = axes;
         let chart = Chart::lines(title.clone(), x, y, lines.collect());
-        drawn.add(
-            &title,
-            chart,
-            "the report holds fewer than two whole intervals of it",
-        );
+        drawn.add(&title, chart, around::charts::NO_COURSE);
     }
+    drawn
+}
+
+/// What went on around the fastest cell of each path and operation.
+fn surroundings(all: &[Cells<'_>]) -> Vec<Group> {
+    let mut fastest: Vec<&Cells<'_>> = Vec::new();
+    let measured = || all.iter().filter(|group| group.throughput().is_some());
+    for group in measured() {
+        let of = |group: &Cells<'_>| (group.key.path, group.key.combination.operation());
+        match fastest.iter_mut().find(|known| of(known) == of(group)) {
+            Some(known) if known.rate() < group.rate() => *known = group,
+            Some(_) => {}
+            None => fastest.push(group),
+        }
+    }
+    fastest.sort_by(|a, b| b.rate().total_cmp(&a.rate()));
+    let around = |group: &&Cells<'_>| {
+        let series = &group.results().first()?.series;
+        let name = format!("{}, {}", group.path_words(), title(&group.key.combination));
+        let mut drawn = around::charts::over_time(format!("Around {name}"), series, &[]);
+        drawn.charts.extend(around::charts::in_flight(series));
+        drawn.folded = true;
+        (!drawn.charts.is_empty()).then_some(drawn)
+    };
+    let shown = fastest.iter().take(MOST_SURROUNDINGS);
+    let mut drawn: Vec<Group> = shown.filter_map(around).collect();
+    let note = match drawn.len() {
+        0 => "Of no cell: nobody looked around (`--telemetry`), or they were over too soon.",
+        several if several < measured().count() => {
+            "Drawn of the fastest cell of each path and operation; the report (JSON) has all."
+        }
+        _ => return drawn,
+    };
+    let mut rest = Group::new("What went on around the cells");
+    rest.absent.push(note.to_string());
+    drawn.insert(0, rest);
     drawn
 }

@@ -8,7 +8,38 @@ use super::group::{Combination, Group};
 use crate::document::Estimate;
 use crate::numbers::percent;
 
-/// `A ran 1.24 ± 0.01 times faster than B`, when two or more paths were measured alike.
+/// More paths beside the winner than this make no sentence; the table has all.
+const MOST_OTHERS: usize = 2;
+
+/// What a path goes through: the question is which of these is faster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    Gds,
+    Bounce,
+    PageCache,
+    Host,
+    Nothing,
+}
+
+impl Way {
+    fn of(path: PathKind) -> Self {
+        match path {
+            PathKind::CpuGpu | PathKind::CpuAsyncGpu => Self::Bounce,
+            PathKind::PageCache | PathKind::Buffered => Self::PageCache,
+            PathKind::Cpu => Self::Host,
+            PathKind::Null => Self::Nothing,
+            PathKind::Gds
+            | PathKind::GdsAsync
+            | PathKind::GdsBatch
+            | PathKind::GdsBatchStream
+            | PathKind::GdsCompat => Self::Gds,
+        }
+    }
+}
+
+/// `A ran 1.24 ± 0.01 times faster than B`, when two or more paths were measured alike: the fastest
+/// path whose bytes came from storage or went there, against the fastest of each other way. What
+/// memory gave is told after it.
 ///
 /// With `--verify` nothing is said: the rates are those of checking the pattern. Neither is a path
 /// that wrote to the page cache and did not sync held against one whose bytes reached storage.
@@ -17,6 +48,52 @@ pub(super) fn verdict(plan: &MatrixPlan, all: &[Group<'_>]) -> Option<String> {
         return None;
     }
     let groups = &fair(plan, all);
+    let (paths, combinations) = ran_by_all(groups)?;
+    let ratio = |a, b| mean_ratio(groups, a, b, &combinations);
+    let fastest = |paths: &[PathKind]| {
+        let by_speed = |a: &&PathKind, b: &&PathKind| ratio(**a, **b).value.total_cmp(&1.0);
+        paths.iter().max_by(by_speed).copied()
+    };
+    let (memory, storage): (Vec<PathKind>, Vec<PathKind>) = paths
+        .iter()
+        .partition(|path| is_from_memory(plan, groups, **path));
+    let winner = fastest(&storage).or_else(|| fastest(&memory))?;
+    let name = |path| words(plan, groups, path);
+    let is_ahead = |path: &PathKind| memory.contains(path) && ratio(*path, winner).value > 1.0;
+    let (ahead, behind): (Vec<PathKind>, Vec<PathKind>) = others(&paths, winner, fastest)
+        .into_iter()
+        .partition(is_ahead);
+    let slower = behind.iter().map(|path| {
+        let ratio = ratio(winner, *path).text();
+        format!("{ratio} times faster than {}", name(*path))
+    });
+    let slower: Vec<String> = slower.collect();
+    let mut sentence = match slower.is_empty() {
+        false => format!("{} ran {}", name(winner), slower.join(" and ")),
+        true => {
+            let rate = rate(groups, winner, &combinations).text();
+            format!("{} moved {rate} GiB/s", name(winner))
+        }
+    };
+    for path in ahead {
+        let (ratio, than) = (ratio(path, winner).text(), winner);
+        sentence.push_str(&format!(
+            "; {} ran {ratio} times faster than {than}",
+            name(path)
+        ));
+    }
+    let over = match combinations.as_slice() {
+        [only] => only.words(),
+        several => format!("geometric mean of {} combinations", several.len()),
+    };
+    Some(format!(
+        "{sentence} ({over}){}",
+        left_out(plan, all, groups)
+    ))
+}
+
+/// The paths that can be held against each other, two at least, and what all of them ran.
+fn ran_by_all(groups: &[&Group<'_>]) -> Option<(Vec<PathKind>, Vec<Combination>)> {
     let mut combinations: Vec<Combination> = Vec::new();
     let mut paths: Vec<PathKind> = Vec::new();
     for group in comparable(groups.iter().copied()) {
@@ -27,44 +104,33 @@ pub(super) fn verdict(plan: &MatrixPlan, all: &[Group<'_>]) -> Option<String> {
             paths.push(group.key.path);
         }
     }
-    if paths.len() < 2 {
-        return None;
-    }
     // Only combinations that all of these paths ran say anything about all of them.
     combinations.retain(|combination| {
         paths
             .iter()
             .all(|path| find(groups, *path, combination).is_some())
     });
-    if combinations.is_empty() {
-        return None;
-    }
-    let fastest = *paths.iter().max_by(|a, b| {
-        mean_ratio(groups, **a, **b, &combinations)
-            .value
-            .total_cmp(&1.0)
-    })?;
-    let others: Vec<String> = (paths.iter())
-        .filter(|path| **path != fastest)
-        .map(|path| {
-            let ratio = mean_ratio(groups, fastest, *path, &combinations);
-            format!(
-                "{} times faster than {}",
-                ratio.text(),
-                words(plan, groups, *path)
-            )
-        })
-        .collect();
-    let over = match combinations.as_slice() {
-        [only] => only.words(),
-        several => format!("geometric mean of {} combinations", several.len()),
+    (paths.len() > 1 && !combinations.is_empty()).then_some((paths, combinations))
+}
+
+/// The paths that the winner is told beside: the fastest of each other way, or, where all go the
+/// same way, the fastest of the rest.
+fn others(
+    paths: &[PathKind],
+    winner: PathKind,
+    fastest: impl Fn(&[PathKind]) -> Option<PathKind>,
+) -> Vec<PathKind> {
+    let mut ways: Vec<Way> = paths.iter().map(|path| Way::of(*path)).collect();
+    ways.sort_unstable();
+    ways.dedup();
+    let of_way = |way: &Way| -> Vec<PathKind> {
+        let of_way = paths.iter().filter(|path| Way::of(**path) == *way);
+        of_way.copied().filter(|path| *path != winner).collect()
     };
-    Some(format!(
-        "{} ran {} ({over}){}",
-        words(plan, groups, fastest),
-        others.join(" and "),
-        left_out(plan, all, groups)
-    ))
+    let alone = ways.len() == 1;
+    let others = ways.iter().filter(|way| alone || **way != Way::of(winner));
+    let others = others.filter_map(|way| fastest(&of_way(way)));
+    others.take(MOST_OTHERS).collect()
 }
 
 /// The groups that can be held against each other: no writes that stayed in memory beside some that
@@ -141,26 +207,54 @@ pub(super) fn reaches<'a>(
 /// A path as the table names it, with what ran; and when the page cache, not the storage, gave or
 /// took most of its bytes, that too.
 fn words(plan: &MatrixPlan, groups: &[&Group<'_>], path: PathKind) -> String {
-    let of_path = || comparable(groups.iter().copied()).filter(|group| group.key.path == path);
-    let name = of_path()
+    let mut of_path = of_path(groups, path);
+    let name = of_path
         .next()
         .map_or_else(|| path.to_string(), Group::path_words);
-    let is = |writes: bool| {
-        let mut cells = of_path().flat_map(|group| reaches(plan, group));
-        cells.any(|(_, numbers, reach)| {
-            reach.is_write == writes && in_memory(plan, path, numbers, reach)
-        })
-    };
-    if of_path().any(|group| reads_holes(plan, group)) {
+    if reads_any_holes(plan, groups, path) {
         let share = percent(plan.hole_share().unwrap_or_default());
         return format!("{name} (reading a file of which {share} is holes)");
     }
+    let is = |writes| is_mostly_memory(plan, groups, path, writes);
     match (is(false), is(true)) {
         (false, false) => name,
         (true, false) => format!("{name} (mostly read from memory)"),
         (false, true) => format!("{name} (mostly written to memory)"),
         (true, true) => format!("{name} (mostly read from and written to memory)"),
     }
+}
+
+fn of_path<'a, 'b>(
+    groups: &[&'a Group<'b>],
+    path: PathKind,
+) -> impl Iterator<Item = &'a Group<'b>> {
+    comparable(groups.iter().copied()).filter(move |group| group.key.path == path)
+}
+
+fn reads_any_holes(plan: &MatrixPlan, groups: &[&Group<'_>], path: PathKind) -> bool {
+    of_path(groups, path).any(|group| reads_holes(plan, group))
+}
+
+/// Whether the page cache gave most of what some reads of a path brought, or kept most of what some
+/// of its writes wrote.
+fn is_mostly_memory(
+    plan: &MatrixPlan,
+    groups: &[&Group<'_>],
+    path: PathKind,
+    writes: bool,
+) -> bool {
+    let mut cells = of_path(groups, path).flat_map(|group| reaches(plan, group));
+    cells.any(|(_, numbers, reach)| {
+        reach.is_write == writes && in_memory(plan, path, numbers, reach)
+    })
+}
+
+/// Whether the figures of a path are those of memory, as far as that is known.
+fn is_from_memory(plan: &MatrixPlan, groups: &[&Group<'_>], path: PathKind) -> bool {
+    reads_any_holes(plan, groups, path)
+        || [false, true]
+            .into_iter()
+            .any(|writes| is_mostly_memory(plan, groups, path, writes))
 }
 
 /// The group in the words of [`words`].
@@ -207,10 +301,21 @@ fn mean_ratio(
             Some(a.ratio(b))
         })
         .collect();
-    match ratios.as_slice() {
+    geometric_mean(&ratios)
+}
+
+/// Geometric mean of what a path moved in GiB/s.
+fn rate(groups: &[&Group<'_>], path: PathKind, combinations: &[Combination]) -> Estimate {
+    let rates = combinations.iter();
+    let rates = rates.filter_map(|combination| find(groups, path, combination)?.throughput());
+    geometric_mean(&rates.collect::<Vec<_>>())
+}
+
+fn geometric_mean(of: &[Estimate]) -> Estimate {
+    match of {
         [only] => *only,
         several => {
-            let logarithms: f64 = several.iter().map(|ratio| ratio.value.ln()).sum();
+            let logarithms: f64 = several.iter().map(|one| one.value.ln()).sum();
             Estimate {
                 value: (logarithms / several.len() as f64).exp(),
                 spread: None,

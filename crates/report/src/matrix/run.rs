@@ -13,7 +13,7 @@ use crate::document::{Cell, Column, Document, Estimate, Quantity, Table, ended};
 use crate::numbers::percent;
 use crate::records::Records;
 use crate::series::Series;
-use crate::storage;
+use crate::{around, storage};
 
 /// More cells are not shown over time.
 const AT_A_GLANCE: usize = 8;
@@ -91,6 +91,9 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
         document.section("Jobs", Some(table));
     }
     over_time(report, &mut document);
+    if columns == Columns::Standard {
+        surroundings(report, &mut document);
+    }
     document.warn(&report.warnings);
     document.warnings.extend(warnings::of_cells(report));
     let mut alone = report.clone();
@@ -465,4 +468,15 @@ fn over_time(report: &MatrixReport, document: &mut Document) {
     if rates.len() <= AT_A_GLANCE {
         document.section("", None).series = rates;
     }
+}
+
+/// What went on around all cells together, in few rows.
+fn surroundings(report: &MatrixReport, document: &mut Document) {
+    let measured = report.results.cells.iter();
+    let measured = measured.filter_map(|cell| Some(&cell.measurement.as_ref()?.series));
+    let title = match measured.clone().count() {
+        0..=1 => around::TITLE.to_string(),
+        several => format!("Around all {several} cells"),
+    };
+    around::brief_section(document, &title, measured);
 }

@@ -10,7 +10,6 @@ use crate::chart::{Axis, Bar, Chart, Group, Line, Scale};
 use crate::series::{depths, over_time};
 
 const NO_EPOCH: &str = "the report holds no epoch";
-const NO_SERIES: &str = "the report holds fewer than two whole intervals of it";
 
 /// What can be drawn of a training run.
 pub(crate) fn charts(report: &TrainReport) -> Vec<Group> {
@@ -87,15 +86,12 @@ fn how_it_went(report: &TrainReport) -> Group {
     drawn.add(what, chart.map(limit), NO_EPOCH);
 
     // A rate is that of its whole epoch.
-    let rates = report.results.epochs.iter().flat_map(|epoch| {
-        let rate = epoch.measures.samples_per_second;
-        let (from, to) = (
-            epoch.started_seconds,
-            epoch.started_seconds + epoch.duration_seconds,
-        );
-        [(from, rate), (to, rate)]
+    let rates = report.results.epochs.iter().map(|epoch| {
+        let from = epoch.started_seconds;
+        let to = from + epoch.duration_seconds;
+        ((from, to), epoch.measures.samples_per_second)
     });
-    let lines = vec![Line::new("", rates)];
+    let lines = vec![Line::steps("", rates)];
     let what = "Samples per second, by epoch";
     let chart = Chart::lines(what, seconds(), amount("samples/s"), lines);
     drawn.add(
@@ -114,7 +110,7 @@ fn how_it_went(report: &TrainReport) -> Group {
     drawn.add(
         what,
         chart.map(|chart| chart.marks(marks(report))),
-        NO_SERIES,
+        around::charts::NO_COURSE,
     );
     drawn
 }
@@ -162,19 +158,8 @@ fn storage(report: &TrainReport) -> Group {
         "the report holds no bytes of block devices over time",
     );
 
-    let what = "Reads in flight over time";
-    let lines = series.map(|one| {
-        let seen = (1..).zip(&one.interval_in_flight);
-        let points =
-            seen.map(|(nth, count)| (f64::from(nth) * one.interval_seconds, f64::from(*count)));
-        vec![Line::new("", points)]
-    });
-    let chart = Chart::lines(
-        what,
-        seconds(),
-        amount("in flight"),
-        lines.unwrap_or_default(),
-    );
+    let what = "Transfers in flight over time";
+    let chart = series.and_then(around::charts::in_flight);
     drawn.add(
         what,
         chart.map(marked),

@@ -98,7 +98,8 @@ pub fn document(report: &TrainReport) -> Document {
         true => around::TITLE,
         false => "Around all runs, the warm-up too",
     };
-    around::section(&mut document, around, &report.series);
+    let series = report.series.iter().map(|one| &one.series);
+    around::section(&mut document, around, series);
     document.warn(&report.warnings);
     let mut alone = report.clone();
     alone.results.epochs.clear();
@@ -434,6 +435,14 @@ fn between_epochs(report: &TrainReport, facts: &mut Facts) {
     }
 }
 
+/// What devices count besides the run, where they read much more than it did.
+fn of_others(device_bytes: u64, bytes: u64) -> &'static str {
+    match device_bytes as f64 > 1.05 * bytes as f64 + MIB_S.1 as f64 {
+        true => " (more than that: other programs', or what the kernel read ahead, is in it)",
+        false => "",
+    }
+}
+
 fn cost(report: &TrainReport, facts: &mut Facts) {
     let cost = &report.results.cost;
     let cpu = cost.cpu_user_seconds + cost.cpu_system_seconds;
@@ -455,9 +464,10 @@ fn cost(report: &TrainReport, facts: &mut Facts) {
     );
     let device = match cost.device_bytes_read {
         Some(bytes) => format!(
-            "{} by {}",
+            "{} by {}{}",
             ByteSize(bytes),
-            report.results.devices.join(", ")
+            report.results.devices.join(", "),
+            of_others(bytes, cost.bytes_read)
         ),
         None => "not counted: no block device is known behind the data".to_string(),
     };

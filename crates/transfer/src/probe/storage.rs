@@ -9,9 +9,10 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{FileType, Stat, major, minor};
-use stormlp_model::facts::{DeviceOfStorage, StorageOfRun};
+use stormlp_model::facts::{DeviceOfStorage, QueueOfStorage, StorageOfRun};
 use stormlp_model::machine::{
-    BlockDevice, BlockKind, DeviceClaims, Fact, Filesystem, PcieLink, StorageFacts, TargetFacts,
+    BlockDevice, BlockKind, DeviceClaims, Fact, Filesystem, PcieLink, QueueFacts, StorageFacts,
+    TargetFacts,
 };
 
 use super::root::{Root, plain};
@@ -101,6 +102,21 @@ fn device_of_storage(device: BlockDevice) -> DeviceOfStorage {
         size_bytes: device.size_bytes.known().copied(),
         pci_address: device.pci_address,
         numa_node: device.numa_node,
+        queue: device.queue.map(queue_of_storage),
+    }
+}
+
+fn queue_of_storage(queue: QueueFacts) -> QueueOfStorage {
+    QueueOfStorage {
+        scheduler: queue.scheduler.known().cloned(),
+        nr_requests: queue.nr_requests.known().copied(),
+        read_ahead_kb: queue.read_ahead_kib.known().copied(),
+        max_sectors_kb: queue.max_sectors_kib.known().copied(),
+        max_hw_sectors_kb: queue.max_hw_sectors_kib.known().copied(),
+        nomerges: queue.nomerges.known().copied(),
+        rotational: queue.rotational.known().copied(),
+        write_cache: queue.write_cache.known().cloned(),
+        wbt_lat_usec: queue.wbt_latency_us.known().copied(),
     }
 }
 

@@ -15,13 +15,12 @@ use crate::cuda;
 const LIBRARY: &str = "libnvidia-ml.so.1";
 /// NVML means utilisation over up to a second, and each question goes to the driver.
 const SELDOM: Duration = Duration::from_secs(1);
-/// Counts of bytes by their numbers in NVML, and the bytes of one count. Received and sent are as
-/// the GPU sees them; NVLink counts in KiB.
-const COUNTS: [(u32, f64); 4] = [
-    (field_id::NVML_FI_DEV_PCIE_COUNT_RX_BYTES, 1.0),
-    (field_id::NVML_FI_DEV_PCIE_COUNT_TX_BYTES, 1.0),
-    (field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, 1024.0),
-    (field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, 1024.0),
+/// Counts of bytes in NVML. Received and sent are as the GPU sees them.
+const COUNTS: [Count; 4] = [
+    Count::of_pcie(field_id::NVML_FI_DEV_PCIE_COUNT_RX_BYTES),
+    Count::of_pcie(field_id::NVML_FI_DEV_PCIE_COUNT_TX_BYTES),
+    Count::of_nvlink(field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX),
+    Count::of_nvlink(field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX),
 ];
 /// The sum over all links of a GPU (`nvmlDeviceGetFieldValues`).
 const ALL_LINKS: u32 = u32::MAX;
@@ -38,6 +37,7 @@ pub(super) struct Gpus {
 struct Gpu {
     name: String,
     handle: nvml::nvmlDevice_t,
+    sums: Mutex<[Sum; COUNTS.len()]>,
 }
 
 // SAFETY: NVML may be called from any thread at any time (its documentation, "NVML is
@@ -85,7 +85,8 @@ impl Gpus {
         for (name, address) in gpus {
             let handle = opened.handle(address)?;
             let name = name.clone();
-            opened.devices.push(Gpu { name, handle });
+            let sums = Mutex::default();
+            opened.devices.push(Gpu { name, handle, sums });
         }
         Some(opened)
     }
@@ -133,12 +134,8 @@ impl Gpus {
         }
         // SAFETY: plain numbers, and a union of numbers: all zeroes is a value.
         let mut fields: [nvml::nvmlFieldValue_t; COUNTS.len()] = unsafe { std::mem::zeroed() };
-        for (field, (id, _)) in fields.iter_mut().zip(COUNTS) {
-            field.fieldId = id;
-            // Fields of PCIe have no scope.
-            let is_link = id == field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX
-                || id == field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX;
-            field.scopeId = if is_link { ALL_LINKS } else { 0 };
+        for (field, count) in fields.iter_mut().zip(COUNTS) {
+            (field.fieldId, field.scopeId) = (count.id, count.scope);
         }
         // SAFETY: as many fields as are told, which the library fills in.
         let returned = unsafe {
@@ -148,9 +145,13 @@ impl Gpus {
                 fields.as_mut_ptr(),
             )
         };
-        if succeeded(returned) {
-            for ((number, field), (_, bytes)) in numbers[1..].iter_mut().zip(&fields).zip(COUNTS) {
-                *number = value(field).map_or(f64::NAN, |count| count * bytes);
+        if succeeded(returned)
+            && let Ok(mut sums) = gpu.sums.lock()
+        {
+            let now = Instant::now();
+            let sums = sums.iter_mut().zip(&fields).zip(COUNTS);
+            for (number, ((sum, field), count)) in numbers[1..].iter_mut().zip(sums) {
+                *number = value(field).map_or(f64::NAN, |read| sum.go_on(count, read, now));
             }
         }
         numbers
@@ -168,27 +169,111 @@ fn succeeded(returned: nvml::nvmlReturn_t) -> bool {
     returned == nvml::nvmlReturn_enum_NVML_SUCCESS
 }
 
+/// A count of bytes as NVML has it.
+#[derive(Debug, Clone, Copy)]
+struct Count {
+    id: u32,
+    scope: u32,
+    /// Bytes of one count.
+    unit_bytes: f64,
+    /// More bytes a second than any such link carries.
+    never_per_second: f64,
+}
+
+impl Count {
+    /// Fields of PCIe have no scope. Generation 6 carries 128 GB/s over 16 lanes.
+    const fn of_pcie(id: u32) -> Self {
+        Self {
+            id,
+            scope: 0,
+            unit_bytes: 1.0,
+            never_per_second: 0.2e12,
+        }
+    }
+
+    /// All links of a GPU together, counted in KiB. Generation 5 carries 0.9 TB/s each way.
+    const fn of_nvlink(id: u32) -> Self {
+        Self {
+            id,
+            scope: ALL_LINKS,
+            unit_bytes: 1024.0,
+            never_per_second: 2e12,
+        }
+    }
+}
+
+/// What a field held, and the most that it can hold: its count begins again after that.
+#[derive(Debug, Clone, Copy)]
+struct Read {
+    count: u64,
+    most: u64,
+}
+
+/// Bytes that a count went on by since it was read first.
+#[derive(Debug, Clone, Copy, Default)]
+enum Sum {
+    #[default]
+    Unread,
+    Known {
+        at: Instant,
+        count: u64,
+        bytes: f64,
+    },
+    /// Nobody can say how often the count began again.
+    Lost,
+}
+
+impl Sum {
+    /// Goes on to what was read `now`; no number where that may be any.
+    fn go_on(&mut self, of: Count, read: Read, now: Instant) -> f64 {
+        let Read { count, most } = read;
+        let bytes = match *self {
+            Self::Lost => None,
+            Self::Unread => Some(count as f64 * of.unit_bytes),
+            Self::Known {
+                at,
+                count: before,
+                bytes,
+            } => {
+                let could_be = (now - at).as_secs_f64().max(1e-3) * of.never_per_second;
+                let more = match count >= before {
+                    true => count - before,
+                    false => (most - before).saturating_add(count).saturating_add(1),
+                };
+                let more = more as f64 * of.unit_bytes;
+                // Had it begun again once more, that would be too much for the link.
+                let is_certain = more <= could_be && could_be < most as f64 * of.unit_bytes;
+                is_certain.then_some(bytes + more)
+            }
+        };
+        *self = bytes.map_or(Self::Lost, |bytes| Self::Known {
+            at: now,
+            count,
+            bytes,
+        });
+        bytes.unwrap_or(f64::NAN)
+    }
+}
+
 /// The number of a field, by the type that the library says it has.
-fn value(field: &nvml::nvmlFieldValue_t) -> Option<f64> {
+fn value(field: &nvml::nvmlFieldValue_t) -> Option<Read> {
     if !succeeded(field.nvmlReturn) {
         return None;
     }
     // SAFETY: the library says which member of the union it wrote, and all of them are numbers.
-    unsafe {
+    let (count, most) = unsafe {
         match field.valueType {
-            nvml::nvmlValueType_enum_NVML_VALUE_TYPE_DOUBLE => Some(field.value.dVal),
             nvml::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT => {
-                Some(f64::from(field.value.uiVal))
+                (u64::from(field.value.uiVal), u64::from(u32::MAX))
             }
-            nvml::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG => {
-                Some(field.value.ulVal as f64)
-            }
+            nvml::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG => (field.value.ulVal, u64::MAX),
             nvml::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG_LONG => {
-                Some(field.value.ullVal as f64)
+                (field.value.ullVal, u64::MAX)
             }
-            _ => None,
+            _ => return None,
         }
-    }
+    };
+    Some(Read { count, most })
 }
 
 #[cfg(test)]
@@ -251,6 +336,40 @@ mod tests {
         assert!(nvlink_received.is_nan() && nvlink_sent.is_nan());
         assert!(gpus.read(false)[0][0].is_nan(), "a second is not over");
         assert_eq!(gpus.read(true)[0][0], 0.4);
+    }
+
+    #[test]
+    fn a_count_that_began_again_goes_on_and_one_that_may_have_is_lost() {
+        let begun = Instant::now();
+        let [pcie, _, nvlink, _] = COUNTS;
+        let course = |of: Count, most: u64, read: &[u64]| -> Vec<f64> {
+            let mut sum = Sum::default();
+            let second = Duration::from_secs(1);
+            let sums = (0..).zip(read).map(|(nth, count)| {
+                let read = Read {
+                    count: *count,
+                    most,
+                };
+                sum.go_on(of, read, begun + second * nth)
+            });
+            sums.collect()
+        };
+        let narrow = u64::from(u32::MAX);
+        let kib = 1024.0;
+        let began_again = course(nvlink, narrow, &[narrow - 1, 3]);
+        assert_eq!(began_again[1] - began_again[0], 5.0 * kib);
+        assert_eq!(course(pcie, u64::MAX, &[7, 1007]), [7.0, 1007.0]);
+        // 32 bits of bytes are gone round in a moment; 64 bits are not, so that was a reset.
+        for (of, most, read) in [
+            (pcie, narrow, [7, 1007, 2007]),
+            (pcie, u64::MAX, [1000, 7, 8]),
+        ] {
+            let lost = course(of, most, &read);
+            assert!(
+                lost[0] > 0.0 && lost[1].is_nan() && lost[2].is_nan(),
+                "{lost:?}"
+            );
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::Path;
 use stormlp_model::facts::is_on_network;
 use stormlp_model::telemetry::{Measure, Telemetry};
 
+use super::cached::CachedData;
 use super::devices::BlockDevice;
 use super::gpu::{self, Gpus};
 use super::host::Host;
@@ -41,6 +42,7 @@ pub struct Instruments {
     host: Option<Host>,
     ports: Vec<Port>,
     gpus: Option<Gpus>,
+    data: Option<CachedData>,
     tracks: Vec<(Measure, String)>,
 }
 
@@ -100,8 +102,23 @@ impl Instruments {
             host,
             ports,
             gpus,
+            data: None,
             tracks,
         }
+    }
+
+    /// With the share of `data` in the page cache, where anything is looked at and the kernel tells
+    /// it cheaply.
+    #[must_use]
+    pub fn and_cached(mut self, data: &[&Path]) -> Self {
+        self.data = (!self.tracks.is_empty())
+            .then(|| CachedData::of(data))
+            .flatten();
+        if self.data.is_some() {
+            self.tracks
+                .push((Measure::DataCachedShare, "data".to_string()));
+        }
+        self
     }
 
     /// What is read, and of what.
@@ -110,7 +127,7 @@ impl Instruments {
     }
 
     /// Reads all of it: a value for each of [`Self::tracks`], times in seconds. What does not
-    /// answer is no number, nor is what is read seldom because it costs more (GPUs), unless
+    /// answer is no number, nor is what is read seldom because it costs more (GPUs, the page cache), unless
     /// `everything` is wanted.
     pub fn read(&self, everything: bool) -> Vec<f64> {
         let mut values = Vec::with_capacity(self.tracks.len());
@@ -139,6 +156,7 @@ impl Instruments {
         if let Some(gpus) = &self.gpus {
             values.extend(gpus.read(everything).into_iter().flatten());
         }
+        values.extend(self.data.iter().map(|data| data.read(everything)));
         values
     }
 }
@@ -156,7 +174,12 @@ mod tests {
         assert_eq!(values.len(), instruments.tracks().len());
         let host = instruments.tracks().iter().position(|(_, of)| of == "host");
         assert!(values[host.unwrap()] > 0.0, "CPU seconds of the host");
-        let off = Instruments::around(here, [], Telemetry::Off);
+        let file = tempfile::NamedTempFile::new_in(".").unwrap();
+        let data = [file.path()];
+        let instruments = instruments.and_cached(&data);
+        let values = instruments.read(true);
+        assert_eq!(values.len(), instruments.tracks().len());
+        let off = Instruments::around(here, [], Telemetry::Off).and_cached(&data);
         assert!(off.tracks().is_empty() && off.read(true).is_empty());
     }
 }

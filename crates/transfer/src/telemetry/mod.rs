@@ -1,5 +1,6 @@
 //! What a run costs the host, and what the block layer saw of it.
 
+mod cached;
 mod devices;
 mod gpu;
 mod host;

@@ -525,7 +525,7 @@ impl Machine {
     }
 
     /// Reads that are with I/O threads now.
-    pub fn reads_in_flight(&self) -> u32 {
+    fn reads_in_flight(&self) -> u32 {
         self.accelerators.iter().map(|a| a.reads_in_flight).sum()
     }
 

@@ -1,0 +1,201 @@
+//! What the drivers of a crew ask of storage together, transfer by transfer: how many are in flight,
+//! for how long, and how large they are. Counted, not sampled.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use stormlp_model::telemetry::{self as model, DepthCount, SizeCount};
+
+use crate::stamp::Stamp;
+
+/// Transfers at depths above this are counted as of this depth.
+const DEEPEST: usize = 1024;
+
+/// How many transfers were in flight whenever one was submitted, it included, and how large they
+/// were.
+#[derive(Debug)]
+struct Load {
+    /// By the number in flight.
+    depths: Box<[u64]>,
+    /// By the power of two that a transfer's bytes fit in.
+    sizes: [u64; 64],
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self {
+            depths: vec![0; DEEPEST + 1].into_boxed_slice(),
+            sizes: [0; 64],
+        }
+    }
+}
+
+impl Load {
+    fn count(&mut self, in_flight: u64, bytes: usize) {
+        self.depths[(in_flight as usize).min(DEEPEST)] += 1;
+        self.sizes[bytes.max(1).next_power_of_two().ilog2() as usize] += 1;
+    }
+
+    fn merge(&mut self, other: &Self) {
+        let add = |into: &mut [u64], from: &[u64]| {
+            into.iter_mut()
+                .zip(from)
+                .for_each(|(sum, more)| *sum += more);
+        };
+        add(&mut self.depths, &other.depths);
+        add(&mut self.sizes, &other.sizes);
+    }
+}
+
+/// The transfers of one driver in flight over time, on cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Flight {
+    in_flight: u64,
+    /// Since when so many are.
+    since: Option<Stamp>,
+    /// Until then, nanoseconds in flight summed over all transfers.
+    nanos: u64,
+}
+
+impl Flight {
+    /// Nanoseconds in flight until `now`.
+    fn until(&self, now: Stamp) -> u64 {
+        let since = self.since.map_or(0, |since| now.nanos_since(since));
+        self.nanos + self.in_flight * since
+    }
+
+    fn change(&mut self, now: Stamp, in_flight: u64) {
+        *self = Self {
+            nanos: self.until(now),
+            since: Some(now),
+            in_flight,
+        };
+    }
+}
+
+/// How long transfers were in flight, and how many at once.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub struct Flown {
+    /// Seconds in flight until now, summed over all transfers: what this grows by in a second is
+    /// the mean number in flight.
+    pub transfer_seconds: f64,
+    /// The most that were in flight at once since somebody asked last.
+    pub most: u32,
+}
+
+/// What the drivers of a crew count together.
+#[derive(Debug)]
+pub(super) struct Together {
+    /// Transfers in flight of all of them, and the most since somebody asked.
+    in_flight: AtomicU64,
+    most: AtomicU64,
+    /// Of each driver. Its own thread changes it, and who watches reads it now and then.
+    flights: Vec<Mutex<Flight>>,
+    /// What those that are over submitted.
+    load: Mutex<Load>,
+}
+
+impl Together {
+    pub(super) fn new(drivers: usize) -> Self {
+        Self {
+            in_flight: AtomicU64::new(0),
+            most: AtomicU64::new(0),
+            flights: (0..drivers).map(|_| Mutex::default()).collect(),
+            load: Mutex::default(),
+        }
+    }
+
+    /// How long transfers were in flight until `now`.
+    pub(super) fn flown(&self, now: Stamp) -> Flown {
+        let nanos = self.flights.iter().map(|flight| lock(flight).until(now));
+        let nanos: u64 = nanos.sum();
+        let most = self.most.swap(0, Ordering::Relaxed);
+        // Those in flight now are in flight in what comes next, too.
+        let now_in_flight = self.in_flight.load(Ordering::Relaxed);
+        self.most.fetch_max(now_in_flight, Ordering::Relaxed);
+        Flown {
+            transfer_seconds: nanos as f64 / 1e9,
+            most: most.max(now_in_flight) as u32,
+        }
+    }
+
+    /// How deep the queue was and how large the transfers were, of the drivers that are over.
+    pub(super) fn load(&self) -> model::Load {
+        let load = lock(&self.load);
+        let counted = |counts: &[u64]| {
+            let counts = counts.iter().copied().enumerate();
+            counts
+                .filter(|(_, transfers)| *transfers > 0)
+                .collect::<Vec<_>>()
+        };
+        let depths = counted(&load.depths).into_iter();
+        let sizes = counted(&load.sizes).into_iter();
+        model::Load {
+            depths: depths
+                .map(|(depth, transfers)| DepthCount {
+                    depth: depth as u32,
+                    transfers,
+                })
+                .collect(),
+            sizes: sizes
+                .map(|(power, transfers)| SizeCount {
+                    up_to_bytes: 1 << power,
+                    transfers,
+                })
+                .collect(),
+        }
+    }
+}
+
+/// One driver's part of what is counted together.
+pub(super) struct Counting<'a> {
+    together: &'a Together,
+    flight: &'a Mutex<Flight>,
+    in_flight: u64,
+    load: Load,
+}
+
+impl<'a> Counting<'a> {
+    /// That of the driver with this `index`.
+    pub(super) fn new(together: &'a Together, index: usize) -> Self {
+        let flight = &together.flights[index];
+        Self {
+            together,
+            flight,
+            // A thread may have one driver after the other, and one that broke left some behind.
+            in_flight: lock(flight).in_flight,
+            load: Load::default(),
+        }
+    }
+
+    /// A transfer of so many bytes was submitted `at` this moment.
+    pub(super) fn submitted(&mut self, at: Stamp, bytes: usize) {
+        let of_all = self.together.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
+        // Most are no new peak, and then nobody's cache line is taken away.
+        if self.together.most.load(Ordering::Relaxed) < of_all {
+            self.together.most.fetch_max(of_all, Ordering::Relaxed);
+        }
+        self.load.count(of_all, bytes);
+        self.in_flight += 1;
+        lock(self.flight).change(at, self.in_flight);
+    }
+
+    /// One is over `at` this moment.
+    pub(super) fn landed(&mut self, at: Stamp) {
+        self.together.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.in_flight -= 1;
+        lock(self.flight).change(at, self.in_flight);
+    }
+}
+
+impl Drop for Counting<'_> {
+    fn drop(&mut self) {
+        lock(&self.together.load).merge(&self.load);
+    }
+}
+
+/// Numbers are whole at any moment, whoever panicked.
+fn lock<T>(numbers: &Mutex<T>) -> MutexGuard<'_, T> {
+    numbers.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,86 @@
+//! What of the data of a run is in the page cache, looked at now and then.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::page_cache::{self, Residency};
+
+/// To look at more files would take longer, and tell no more.
+const MOST_FILES: usize = 64;
+/// A file's pages are counted one by one.
+const SELDOM: Duration = Duration::from_secs(1);
+
+/// Files of the data, held open.
+#[derive(Debug)]
+pub(super) struct CachedData {
+    files: Vec<(File, PathBuf)>,
+    read_at: Mutex<Option<Instant>>,
+}
+
+impl CachedData {
+    /// Files evenly spread over `paths`; `None` where the kernel does not tell of each at once.
+    pub(super) fn of(paths: &[&Path]) -> Option<Self> {
+        let step = paths.len().div_ceil(MOST_FILES).max(1);
+        let open = |path: &&Path| Some((File::open(path).ok()?, path.to_path_buf()));
+        let files = paths.iter().step_by(step).map(open);
+        let files: Vec<(File, PathBuf)> = files.collect::<Option<_>>()?;
+        let data = Self {
+            files,
+            read_at: Mutex::new(None),
+        };
+        data.share().map(|_| data)
+    }
+
+    /// The share that is there, at most once a second unless it is wanted `now`; else no number.
+    pub(super) fn read(&self, now: bool) -> f64 {
+        let is_due = self.read_at.lock().is_ok_and(|mut last| {
+            let due = now || last.is_none_or(|last| last.elapsed() >= SELDOM);
+            *last = if due { Some(Instant::now()) } else { *last };
+            due
+        });
+        let share = is_due.then(|| self.share()).flatten();
+        share.unwrap_or(f64::NAN)
+    }
+
+    fn share(&self) -> Option<f64> {
+        let files = self.files.iter();
+        let told = files.map(|(file, path)| page_cache::residency_at_once(file, path));
+        let told: Vec<Residency> = told.collect::<Option<_>>()?;
+        told.into_iter()
+            .reduce(Residency::plus)
+            .map(Residency::share)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_of_all_files_and_is_not_asked_for_all_the_time() {
+        let folder = tempfile::tempdir_in(".").unwrap();
+        let paths: Vec<PathBuf> = (0..200)
+            .map(|n| folder.path().join(n.to_string()))
+            .collect();
+        paths
+            .iter()
+            .for_each(|path| std::fs::write(path, [1; 9000]).unwrap());
+        let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+        let Some(data) = CachedData::of(&paths) else {
+            println!("skipped: the kernel has no cachestat");
+            return;
+        };
+        assert!(data.files.len() <= MOST_FILES);
+        assert!(data.read(false) > 0.9);
+        assert!(data.read(false).is_nan(), "a second is not over");
+        for (file, path) in &data.files {
+            page_cache::drop_file(file, path).unwrap();
+        }
+        assert!(data.read(true) < 0.1);
+        assert!(CachedData::of(&[]).is_none());
+        assert!(CachedData::of(&[&*folder.path().join("none")]).is_none());
+    }
+}
