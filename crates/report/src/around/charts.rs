@@ -4,8 +4,22 @@ use stormlp_model::report::Series;
 use stormlp_model::telemetry::{Load, Measure, Track};
 use stormlp_model::units::ByteSize;
 
-use super::{Amount, mean_sizes, shown};
+use super::{Amount, mean_sizes, sampled, shown};
 use crate::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Scale};
+
+/// Intervals of what is drawn of one kind at most, of many cells, saves or restores: all their
+/// numbers are in the page.
+const MOST_INTERVALS: usize = 2048;
+
+/// How many of `series` a page has room for, in their order: one at least.
+pub(crate) fn room_for<'s>(series: impl Iterator<Item = &'s Series>, most: usize) -> usize {
+    let mut intervals = 0;
+    let fits = series.take(most).take_while(|one| {
+        intervals += one.interval_bytes.len();
+        intervals <= MOST_INTERVALS
+    });
+    fits.count().max(1)
+}
 
 /// Why there is nothing over time.
 pub(crate) const NO_COURSE: &str = "the report holds fewer than two intervals of it";
@@ -191,8 +205,9 @@ pub(crate) fn in_flight(series: &Series) -> Option<Chart> {
         .map(|most| f64::from(*most))
         .collect();
     if most.is_empty() {
-        let sampled = series.timed(&series.interval_in_flight);
-        let points = sampled.map(|(interval, count)| (interval.end(), f64::from(count)));
+        let sampled = sampled(series);
+        let sampled = series.timed(&sampled);
+        let points = sampled.map(|(interval, count)| (interval.end(), count));
         let title = "Transfers in flight over time, sampled";
         let chart = Chart::lines(title, x, y, vec![Line::new("", points)]);
         return chart.map(|chart| chart.note("Looked at once, at the end of each interval."));
@@ -300,10 +315,25 @@ mod tests {
         series.last_interval_seconds = None;
         assert_eq!(mean(&series), [(10.25, 1.5), (10.75, 2.0)]);
         series.interval_in_flight_max.clear();
-        series.interval_in_flight = vec![1, 2, 3];
+        // The last look is one at the end, when nothing can be in flight.
+        series.interval_in_flight = vec![1, 2, 0];
+        assert_eq!(mean(&series), [(10.5, 1.0), (11.0, 2.0)]);
+        series.last_interval_seconds = Some(0.5);
         assert_eq!(mean(&series), [(10.5, 1.0), (11.0, 2.0)]);
         let chart = in_flight(&series).unwrap();
         assert!(chart.title.ends_with("sampled"), "{}", chart.title);
+    }
+
+    #[test]
+    fn a_page_has_room_for_so_many_intervals() {
+        let of = |intervals: usize| Series {
+            interval_bytes: vec![0; intervals],
+            ..Series::default()
+        };
+        let room = |series: &[Series]| room_for(series.iter(), 8);
+        assert_eq!(room(&vec![of(10); 20]), 8);
+        assert_eq!(room(&vec![of(1000); 20]), 2);
+        assert_eq!(room(&[of(5000)]), 1);
     }
 
     #[test]

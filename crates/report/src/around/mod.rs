@@ -92,10 +92,11 @@ fn followed<'s>(series: impl Iterator<Item = &'s Series>) -> Vec<Followed> {
     };
     for series in series {
         let over_time = |values: &[f64], amount: Amount| -> Vec<(f64, f64)> {
+            let is_known = |(_, value): &(Interval, f64)| value.is_finite();
             let weighed = |(interval, value): (Interval, f64)| {
                 (interval.seconds, amount.shown(value, interval))
             };
-            series.timed(values).map(weighed).collect()
+            series.timed(values).filter(is_known).map(weighed).collect()
         };
         let (name, in_flight) = in_flight(series);
         add(Followed {
@@ -145,12 +146,20 @@ fn is_brief(measure: Measure) -> bool {
 /// time, or looked at once at its end.
 fn in_flight(series: &Series) -> (&'static str, Vec<f64>) {
     match series.interval_in_flight_mean.as_slice() {
-        [] => {
-            let sampled = series.interval_in_flight.iter().copied();
-            ("in flight, sampled", sampled.map(f64::from).collect())
-        }
+        [] => ("in flight, sampled", sampled(series)),
         mean => ("in flight", mean.to_vec()),
     }
+}
+
+/// Transfers in flight as they were sampled; no number for the last look, which is one when all is
+/// over.
+fn sampled(series: &Series) -> Vec<f64> {
+    let samples = series.interval_in_flight.iter();
+    let mut samples: Vec<f64> = samples.map(|count| f64::from(*count)).collect();
+    if let Some(last) = samples.last_mut() {
+        *last = f64::NAN;
+    }
+    samples
 }
 
 /// What the value of an interval is divided by to be shown.

@@ -401,12 +401,15 @@ fn surroundings(all: &[Cells<'_>]) -> Vec<Group> {
         drawn.folded = true;
         (!drawn.charts.is_empty()).then_some(drawn)
     };
-    let shown = fastest.iter().take(MOST_SURROUNDINGS);
-    let mut drawn: Vec<Group> = shown.filter_map(around).collect();
+    let results = fastest
+        .iter()
+        .flat_map(|group| group.results().into_iter().next());
+    let room = around::charts::room_for(results.map(|numbers| &numbers.series), MOST_SURROUNDINGS);
+    let mut drawn: Vec<Group> = fastest.iter().take(room).filter_map(around).collect();
     let note = match drawn.len() {
         0 => "Of no cell: nobody looked around (`--telemetry`), or they were over too soon.",
         several if several < measured().count() => {
-            "Drawn of the fastest cell of each path and operation; the report (JSON) has all."
+            "Drawn of the fastest cells of each path and operation; the report (JSON) has all."
         }
         _ => return drawn,
     };

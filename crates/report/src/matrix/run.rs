@@ -476,7 +476,7 @@ fn surroundings(report: &MatrixReport, document: &mut Document) {
     let measured = measured.filter_map(|cell| Some(&cell.measurement.as_ref()?.series));
     let title = match measured.clone().count() {
         0..=1 => around::TITLE.to_string(),
-        several => format!("Around all {several} cells"),
+        several => format!("{} ({several} cells)", around::TITLE),
     };
     around::brief_section(document, &title, measured);
 }

@@ -263,7 +263,6 @@ impl<'a> Simulation<'a> {
             now: self.clock.now,
             waits: self.machine.waits(self.clock.now),
             bytes: served.bytes + served.cached_bytes,
-            in_flight: self.machine.reads_in_flight(),
             device: Some(self.storage.counters()),
             cpu: CpuTimes::default(),
         }
