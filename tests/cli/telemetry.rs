@@ -120,7 +120,7 @@ fn series_tell_the_length_of_their_last_interval_and_count_what_is_in_flight() {
 fn a_matrix_tells_what_went_on_around_it() {
     let folder = tempfile::tempdir_in(".").unwrap();
     let mut command = stormlp();
-    let words = "gds --path cpu --io-size 64K --file-size 4M --passes 2 --export page.html";
+    let words = "gds --path cpu --io-size 64K --file-size 4M --duration 400ms --export page.html";
     command.current_dir(folder.path()).args(words.split(' '));
     let text = stdout(command.assert().success());
     assert!(text.contains("Around the run"), "{text}");

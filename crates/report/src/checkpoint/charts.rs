@@ -123,26 +123,26 @@ fn ranks(name: &str, results: &[CheckpointResult]) -> Group {
 
 /// What went on around the saves or restores, of many the longest.
 fn around_each(report: &CheckpointReport, name: &str) -> Vec<Group> {
-    let all = || {
-        report
-            .series
-            .iter()
-            .filter(|one| one.name.starts_with(name))
-    };
     let seconds = |one: &NamedSeries| {
         let intervals = one.series.timed(&one.series.interval_bytes);
         intervals.last().map_or(0.0, |(interval, _)| interval.end())
     };
-    let mut longest: Vec<f64> = all().map(seconds).collect();
-    longest.sort_by(|a, b| b.total_cmp(a));
-    let least = longest.get(MOST_AROUND - 1).copied().unwrap_or(0.0);
-    let shown = all().filter(|one| seconds(one) >= least).take(MOST_AROUND);
-    let mut drawn: Vec<Group> = shown.map(around).collect();
-    if let Some(last) = drawn.last_mut().filter(|_| longest.len() > MOST_AROUND) {
-        last.absent.push(format!(
-            "Drawn of the {MOST_AROUND} longest of {} {name}s; the report (JSON) has all.",
-            longest.len()
-        ));
+    let all = report.series.iter();
+    let all = all.filter(|one| one.name.starts_with(name)).enumerate();
+    let mut longest: Vec<(usize, &NamedSeries)> = all.collect();
+    let count = longest.len();
+    longest.sort_by(|(_, a), (_, b)| seconds(b).total_cmp(&seconds(a)));
+    let room = around::charts::room_for(longest.iter().map(|(_, one)| &one.series), MOST_AROUND);
+    longest.truncate(room);
+    longest.sort_by_key(|(nth, _)| *nth);
+    let mut drawn: Vec<Group> = longest.into_iter().map(|(_, one)| around(one)).collect();
+    if let Some(last) = drawn.last_mut().filter(|_| count > room) {
+        let longest = match room {
+            1 => format!("the longest of {count} {name}s"),
+            several => format!("the {several} longest of {count} {name}s"),
+        };
+        let note = format!("Drawn of {longest}; the report (JSON) has all.");
+        last.absent.push(note);
     }
     drawn
 }
