@@ -196,7 +196,7 @@ fn options_without_effect_and_reports_of_another_command_are_refused() {
         "stormlp gds",
     );
     refused(
-        &format!("report {report} --format json --baseline {report}"),
+        &format!("report {report} --format csv --baseline {report}"),
         2,
         "--baseline",
     );

@@ -7,6 +7,8 @@ use stormlp_model::units::GIB;
 
 use crate::stamp;
 
+const SECONDS_OF_A_DAY: u32 = 86_400;
+
 /// One file to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputFile {
@@ -76,12 +78,20 @@ pub(crate) fn run_moment(started_unix_seconds: f64) -> String {
     moment.format("%Y%m%d_%H%M%S").to_string()
 }
 
-/// `base`, or with the first number behind it of which `taken` says no.
-pub(crate) fn free_folder(base: String, taken: impl Fn(&str) -> bool) -> String {
-    let numbered = (2u32..).map(|number| format!("{base}-{number}"));
-    let mut names = std::iter::once(base.clone()).chain(numbered);
-    // The numbers do not end before a free one.
-    names.find(|name| !taken(name)).unwrap_or(base)
+/// The folder below `parent` that is named for the second in which a run began, or for the first
+/// second after it of which `taken` says no: the rules know no other names than moments.
+pub(crate) fn free_folder(
+    parent: &str,
+    started_unix_seconds: f64,
+    taken: impl Fn(&str) -> bool,
+) -> String {
+    let named = |later: u32| {
+        let moment = run_moment(started_unix_seconds + f64::from(later));
+        format!("{parent}/{moment}")
+    };
+    let mut names = (0..SECONDS_OF_A_DAY).map(named);
+    // No day has a run in each of its seconds.
+    names.find(|name| !taken(name)).unwrap_or_else(|| named(0))
 }
 
 /// The facts of the host under DLIO's keys and with its types: the name of the processor is a text

@@ -13,6 +13,14 @@ use crate::training::rules::{CLOSED_RUNS, closed_workloads};
 use crate::training::workload::Workload;
 use crate::units::GIB;
 
+/// The accelerator that an edition is about where none is named.
+pub fn usual_accelerator(edition: Edition) -> &'static str {
+    match edition {
+        Edition::V2 => "h100",
+        Edition::V3 => "b200",
+    }
+}
+
 /// What is to be submitted.
 #[derive(Debug, Clone)]
 pub enum Planned {
@@ -20,6 +28,16 @@ pub enum Planned {
     Training(Box<Workload>),
     /// A model whose checkpoints are written and read.
     Checkpointing(Box<CheckpointWorkload>),
+}
+
+impl Planned {
+    /// Its name: a training workload and a model are never called the same.
+    fn name(&self) -> &str {
+        match self {
+            Self::Training(workload) => &workload.name,
+            Self::Checkpointing(model) => &model.name,
+        }
+    }
 }
 
 /// On what, and where things are to lie.
@@ -112,12 +130,21 @@ pub fn plan(planned: &[Planned], request: &PlanRequest) -> Result<CampaignPlan, 
         estimated_seconds: None,
         estimate: estimate_of(request),
     };
-    for one in planned {
+    for (index, one) in planned.iter().enumerate() {
+        // Named twice it is one result.
+        if planned[..index]
+            .iter()
+            .any(|other| other.name() == one.name())
+        {
+            continue;
+        }
         match one {
             Planned::Training(workload) => {
                 training(workload, request, &mut campaign, &mut problems)
             }
-            Planned::Checkpointing(model) => checkpointing(model, request, &mut campaign),
+            Planned::Checkpointing(model) => {
+                checkpointing(model, request, &mut campaign, &mut problems);
+            }
         }
     }
     campaign.steps.extend(closing(request));
@@ -181,12 +208,15 @@ fn closing(request: &PlanRequest) -> Vec<Step> {
         "--results-dir",
         &request.results,
     ]);
-    let mut steps = vec![step("make the report", report)];
-    let people = |what: String| step(what, String::new());
-    steps.push(people(format!(
+    // The report has columns of the description.
+    let describe = format!(
         "describe the system: systems/{0}.yaml (`stormlp submission system-yaml`) and systems/{0}.pdf",
         request.system
-    )));
+    );
+    let mut steps = vec![
+        step(describe, String::new()),
+        step("make the report", report),
+    ];
     let check = line(&["stormlp", "submission", "check", &request.results]);
     steps.push(step(
         "look for what the official checker is silent about",
@@ -222,6 +252,21 @@ fn training(
                 request.edition
             ),
             format!("take one of {}", known.join(", ")),
+        );
+        return;
+    }
+    let (count, hosts) = (request.accelerators, request.hosts.len());
+    if !u64::from(count).is_multiple_of(hosts.max(1) as u64) {
+        let rule = match request.edition {
+            Edition::V2 => "9",
+            Edition::V3 => "3.3.6",
+        };
+        problems.plan(
+            format!(
+                "{name}: {count} accelerators on {hosts} hosts: each host has as many as the others \
+                 (rule {rule})"
+            ),
+            format!("give --accelerators as a multiple of {hosts}, or other --hosts"),
         );
         return;
     }
@@ -375,7 +420,24 @@ fn training_steps(workload: &Workload, request: &PlanRequest, size: &DataSize) -
     ]
 }
 
-fn checkpointing(model: &CheckpointWorkload, request: &PlanRequest, campaign: &mut CampaignPlan) {
+/// The most of `hosts` on which each has as many of `ranks` ranks as rule 4.6.2 asks for: four at
+/// least by the table of v2.0, more than four by the text of v3.0.
+fn hosts_of_ranks(edition: Edition, hosts: &[String], ranks: u64) -> Option<&[String]> {
+    let least = match edition {
+        Edition::V2 => 4,
+        Edition::V3 => 5,
+    };
+    let fits = |count: &usize| ranks / *count as u64 >= least;
+    let most = (1..=hosts.len()).rev().find(fits)?;
+    hosts.get(..most)
+}
+
+fn checkpointing(
+    model: &CheckpointWorkload,
+    request: &PlanRequest,
+    campaign: &mut CampaignPlan,
+    problems: &mut Problems,
+) {
     let ranks = model.parallelism_of_all_ranks().ranks();
     let bytes = model.layout(model.parallelism_of_all_ranks()).total_bytes();
     let count = f64::from(COUNT);
@@ -393,16 +455,30 @@ fn checkpointing(model: &CheckpointWorkload, request: &PlanRequest, campaign: &m
         estimated_seconds: both.map(|(writes, reads)| writes + reads),
     });
     let (name, ten) = (model.name.as_str(), COUNT.to_string());
-    let command = |writes, reads| checkpoint_command(name, ranks, request, [writes, reads]);
+    let Some(hosts) = hosts_of_ranks(request.edition, &request.hosts, ranks) else {
+        let what = format!("{name}: its {ranks} ranks are too few for one host by rule 4.6.2");
+        return problems.plan(what, "take another model");
+    };
+    let few = match hosts.len() == request.hosts.len() {
+        true => String::new(),
+        false => format!(
+            ", on {} of the {} hosts: on more each would have too few ranks",
+            hosts.len(),
+            request.hosts.len()
+        ),
+    };
+    let place = (hosts, ranks);
+    let command = |writes, reads| checkpoint_command(name, place, request, [writes, reads]);
+    let clear = match request.edition {
+        Edition::V2 => "clear the page cache of every client",
+        Edition::V3 => "clear the page cache of every client, and begin to read within 30 s",
+    };
     campaign.steps.extend([
         step(
-            format!("{name}: write {COUNT} checkpoints"),
+            format!("{name}: write {COUNT} checkpoints{few}"),
             command(ten.as_str(), "0"),
         ),
-        step(
-            "clear the page cache of every client, and begin to read within 30 s",
-            String::new(),
-        ),
+        step(clear, String::new()),
         step(
             format!("{name}: read {COUNT} checkpoints"),
             command("0", ten.as_str()),
@@ -412,11 +488,11 @@ fn checkpointing(model: &CheckpointWorkload, request: &PlanRequest, campaign: &m
 
 fn checkpoint_command(
     name: &str,
-    ranks: u64,
+    (hosts, ranks): (&[String], u64),
     request: &PlanRequest,
     [writes, reads]: [&str; 2],
 ) -> String {
-    let (memory, ranks, hosts) = (memory(request), ranks.to_string(), request.hosts.join(","));
+    let (memory, ranks, hosts) = (memory(request), ranks.to_string(), hosts.join(","));
     let v2 = [
         "mlpstorage",
         "checkpointing",
@@ -497,6 +573,31 @@ mod tests {
             let steps = steps.collect::<Vec<String>>().join("\n");
             insta::assert_snapshot!(format!("steps_of_{edition}"), steps);
         }
+    }
+
+    #[test]
+    fn a_workload_that_is_named_twice_is_one_result() {
+        let once = plan(&[unet3d("b200")], &request(Edition::V3)).unwrap();
+        let twice = plan(&[unet3d("b200"), unet3d("b200")], &request(Edition::V3)).unwrap();
+        assert_eq!(twice, once);
+    }
+
+    #[test]
+    fn no_command_breaks_the_rules_of_hosts() {
+        let mut request = request(Edition::V3);
+        request.accelerators = 3;
+        let told = plan(&[unet3d("b200")], &request).unwrap_err().to_string();
+        assert!(
+            told.contains("3 accelerators on 2 hosts") && told.contains("3.3.6"),
+            "{told}"
+        );
+        let hosts: Vec<String> = ["h1", "h2", "h3"].map(str::to_string).to_vec();
+        let taken = |edition, ranks| hosts_of_ranks(edition, &hosts, ranks).map(<[String]>::len);
+        // Four ranks a host are enough in v2.0, and one too few in v3.0.
+        assert_eq!(taken(Edition::V2, 8), Some(2));
+        assert_eq!(taken(Edition::V3, 8), Some(1));
+        assert_eq!(taken(Edition::V3, 64), Some(3));
+        assert_eq!(taken(Edition::V3, 4), None);
     }
 
     #[test]

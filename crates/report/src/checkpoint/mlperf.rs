@@ -8,13 +8,12 @@ use stormlp_model::checkpoint::{
 use stormlp_model::names::file_name;
 use stormlp_model::units::GIB;
 
-use crate::mlperf::{
-    self, Metadata, OutputFile, free_folder, hydra, override_list, pretty, run_moment,
-};
+use crate::mlperf::{self, Metadata, OutputFile, free_folder, hydra, override_list, pretty};
 use crate::stamp::{self, iso_after};
 
 /// The files of a run, in the layout of its edition. The folder is named for the second in which the
-/// run began; where `taken` says that a folder of this name is there already, a number follows.
+/// run began; where `taken` says that a folder of this name is there already, for the next second
+/// that is free.
 #[must_use]
 pub fn files(report: &CheckpointReport, taken: &dyn Fn(&str) -> bool) -> Vec<OutputFile> {
     let results = match report.plan.profile {
@@ -32,18 +31,12 @@ pub fn files_below(
 ) -> Vec<OutputFile> {
     let plan = &report.plan;
     let started = stamp::unix_seconds(&report.head.started_at);
-    let leaf = format!(
-        "checkpointing/{}/{}",
-        file_name(&plan.model, "model"),
-        run_moment(started)
-    );
-    let folder = free_folder(
-        match results {
-            "" => leaf,
-            results => format!("{results}/{leaf}"),
-        },
-        taken,
-    );
+    let runs = format!("checkpointing/{}", file_name(&plan.model, "model"));
+    let parent = match results {
+        "" => runs,
+        results => format!("{results}/{runs}"),
+    };
+    let folder = free_folder(&parent, started, taken);
     let (config, overrides) = (config(plan), overrides(plan));
     let file = |name: &str, content: String| OutputFile {
         path: format!("{folder}/{name}"),

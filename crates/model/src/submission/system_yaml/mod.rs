@@ -101,7 +101,7 @@ impl Walk<'_> {
 
     fn section(&mut self, path: &str, value: &Value, fields: &[Field]) {
         let Some(entries) = value.as_mapping() else {
-            let message = format!("it is a section, found {}", shown(value));
+            let message = format!("found {}, and it takes a section", shown(value));
             return self.fault(path, false, message, value.is_null());
         };
         for (index, (name, value)) in entries.iter().enumerate() {
@@ -153,12 +153,12 @@ impl Walk<'_> {
                     let message = unknown_among(names, "one of its values", text);
                     return self.fault(path, false, message, false);
                 }
-                _ => names.join(" or "),
+                _ => one_of(names),
             },
         };
         let message = match blank {
-            true => format!("nobody has written it yet: {wanted}"),
-            false => format!("found {}, it is {wanted}", shown(value)),
+            true => format!("not filled in: it takes {wanted}"),
+            false => format!("found {}, and it takes {wanted}", shown(value)),
         };
         self.fault(path, false, message, blank);
     }
@@ -184,17 +184,32 @@ impl Walk<'_> {
 
     fn list(&mut self, path: &str, value: &Value, least: usize, of: &Kind) {
         let Some(entries) = value.as_sequence() else {
-            let message = format!("it is a list, found {}", shown(value));
+            let message = format!("found {}, and it takes a list", shown(value));
             return self.fault(path, false, message, value.is_null());
         };
         if entries.len() < least {
-            self.fault(path, false, format!("it has {least} or more entries"), true);
+            let entries = if least == 1 { "entry" } else { "entries" };
+            self.fault(
+                path,
+                false,
+                format!("it takes {least} {entries} or more"),
+                true,
+            );
         }
         for (index, entry) in entries.iter().enumerate() {
             self.at.push(index);
             self.value(&format!("{path}[{index}]"), entry, of);
             self.at.pop();
         }
+    }
+}
+
+/// `a`, `a or b`, `a, b or c`.
+fn one_of(names: &[&str]) -> String {
+    match names.split_last() {
+        Some((last, [])) => (*last).to_string(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
     }
 }
 

@@ -13,7 +13,7 @@ use stormlp_model::training::profile::Profile;
 use stormlp_model::training::report::{EpochReport, StepLists, TrainReport, WrittenCheckpoint};
 use stormlp_model::training::workload::Workload;
 
-use crate::mlperf::{Metadata, OutputFile, free_folder, hydra, override_list, pretty, run_moment};
+use crate::mlperf::{Metadata, OutputFile, free_folder, hydra, override_list, pretty};
 
 /// One run of a report.
 struct Run<'a> {
@@ -35,7 +35,7 @@ struct Run<'a> {
 /// The files of every run of `report`. `steps` are the times of every step, run by run; where a
 /// run has none, its `load`, `proc` and `compute` lists are left out. A run's folder is named for
 /// the second in which it began; where `taken` says that a folder of this name is there already,
-/// and for several runs of one second, a number follows.
+/// and for several runs of one second, for the next one that is free.
 #[must_use]
 pub fn files(
     report: &TrainReport,
@@ -62,7 +62,7 @@ pub(crate) fn files_below(
     let mut folders: Vec<String> = Vec::new();
     for (index, run) in runs(report, steps).iter().enumerate() {
         let is_taken = |name: &str| taken(name) || folders.iter().any(|folder| folder == name);
-        let free = free_folder(folder(results, run), is_taken);
+        let free = free_folder(&parent(results, run), run.started, is_taken);
         folders.push(free);
         run_files(run, workload, &folders[index], &mut files);
     }
@@ -129,13 +129,12 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The folder of a run.
-fn folder(results: &str, run: &Run) -> String {
-    let workload = &run.report.plan.workload;
-    let leaf = format!("training/{workload}/run/{}", run_moment(run.started));
+/// The folder of the runs.
+fn parent(results: &str, run: &Run) -> String {
+    let runs = format!("training/{}/run", run.report.plan.workload);
     match results {
-        "" => leaf,
-        results => format!("{results}/{leaf}"),
+        "" => runs,
+        results => format!("{results}/{runs}"),
     }
 }
 

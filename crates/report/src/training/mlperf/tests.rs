@@ -351,16 +351,16 @@ fn v3_and_several_runs_have_a_folder_each() {
 }
 
 #[test]
-fn runs_of_one_second_are_numbered_and_no_folder_is_written_over() {
+fn runs_of_one_second_have_moments_of_their_own_and_no_folder_is_written_over() {
     let report = report_of_runs(3, 0.3);
-    let there = "training/unet3d/run/20261121_072500-2";
+    let there = "training/unet3d/run/20261121_072501";
     let files = files(&report, &workload(), &[], &|name| name == there);
     assert_eq!(
         folders(&files),
         [
             "training/unet3d/run/20261121_072500",
-            "training/unet3d/run/20261121_072500-3",
-            "training/unet3d/run/20261121_072500-4",
+            "training/unet3d/run/20261121_072502",
+            "training/unet3d/run/20261121_072503",
         ]
     );
 }

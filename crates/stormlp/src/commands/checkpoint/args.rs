@@ -9,6 +9,7 @@ use stormlp_model::checkpoint::{
 };
 use stormlp_model::names::file_name;
 use stormlp_model::path::PathKind;
+use stormlp_model::submission::Edition;
 use stormlp_model::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_model::units::{ByteSize, parse_duration};
 use stormlp_report::submission::Rehearsal;
@@ -77,6 +78,34 @@ impl Args {
     /// When there is none, or its file is wrong.
     pub(crate) fn model_name(&self) -> Result<String, Failure> {
         Ok(workload(&self.model)?.name)
+    }
+
+    /// Takes the profile of `edition`; without one that of v3.0 where none was asked for.
+    ///
+    /// # Errors
+    /// When another profile was asked for, too, or one that is no edition's.
+    pub(crate) fn keep_edition(&mut self, edition: Option<Edition>) -> Result<(), Failure> {
+        let of_edition = match edition.unwrap_or(Edition::V3) {
+            Edition::V2 => CheckpointProfile::V2,
+            Edition::V3 => CheckpointProfile::V3,
+        };
+        let profile = self.order.profile.unwrap_or(of_edition);
+        match edition {
+            Some(edition) if profile != of_edition => {
+                return Err(submission::other_edition(
+                    &format!("--profile {profile}"),
+                    edition,
+                ));
+            }
+            None if profile == CheckpointProfile::Native => {
+                let what = "a rehearsal goes by the rules of v2.0 or v3.0, not by profile native";
+                let help = "use --edition 2.0 or 3.0";
+                return Err(Failure::no_plan(anyhow::anyhow!(what)).with_help(help));
+            }
+            _ => {}
+        }
+        self.order.profile = Some(profile);
+        Ok(())
     }
 
     /// Whether nothing is to be run.
@@ -198,8 +227,9 @@ struct OrderArgs {
     verify: bool,
 
     /// The edition to reproduce in read order and formulas: v2, v3, native
-    #[arg(long, value_name = "PROFILE", default_value = "v2")]
-    profile: CheckpointProfile,
+    /// [default: v2; in a rehearsal that of its edition]
+    #[arg(long, value_name = "PROFILE")]
+    profile: Option<CheckpointProfile>,
 }
 
 /// How bytes are moved.
@@ -346,7 +376,7 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
             .seed
             .unwrap_or_else(|| fresh_seed(args.dry_run)),
         container: args.transfers.container,
-        profile: args.order.profile,
+        profile: args.order.profile.unwrap_or(CheckpointProfile::V2),
     })
 }
 

@@ -14,7 +14,7 @@ use clap::Subcommand;
 use crate::exit::Failure;
 use crate::session::Session;
 
-pub(crate) use rehearse::separate;
+pub(crate) use rehearse::{other_edition, separate};
 
 /// Arguments of `stormlp submission`.
 #[derive(Debug, clap::Args)]

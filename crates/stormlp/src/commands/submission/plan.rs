@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use stormlp_model::checkpoint::builtin;
 use stormlp_model::submission::Edition;
-use stormlp_model::submission::plan::{PlanRequest, Planned, plan};
+use stormlp_model::submission::plan::{PlanRequest, Planned, plan, usual_accelerator};
 use stormlp_model::units::ByteSize;
 use stormlp_report::submission;
 use stormlp_transfer::probe;
@@ -18,7 +18,7 @@ use crate::output::Format;
 #[command(after_help = "\
 Examples:
   stormlp submission plan unet3d -n 8                           one result of v3.0 on this host
-  stormlp submission plan unet3d llama3-8b --hosts h1,h2 --host-memory 512G --write-rate 10G
+  stormlp submission plan unet3d llama3-8b -n 8 --hosts h1,h2 --host-memory 512G --write-rate 10G
                           --read-rate 20G                       two, with an estimate of the time
   stormlp submission plan resnet50 --edition 2.0 --format json  keys: results, steps, disk_bytes, …
 
@@ -98,10 +98,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             "--hosts names a host twice, or one without a name",
         ));
     }
-    let usual = match args.edition {
-        Edition::V2 => "h100",
-        Edition::V3 => "b200",
-    };
+    let usual = usual_accelerator(args.edition);
     let accelerator = args
         .accelerator
         .as_deref()

@@ -24,6 +24,8 @@ Examples:
                                         a warm-up and five scored runs into ./rehearsal
   stormlp submission rehearse --tree trial checkpointing llama3-8b --dir /mnt/nvme/checkpoints
                                         ten writes and ten reads into trial/rehearsal
+  stormlp submission rehearse --edition 2.0 training unet3d --data-dir /mnt/nvme/unet3d
+                                        the same of v2.0, on an h100
   stormlp submission rehearse training unet3d --full --closed
                                         every rule that the options can keep, on a dataset of full size
 
@@ -33,6 +35,10 @@ pub(crate) struct Args {
     /// The folder in which the folder `rehearsal` is made
     #[arg(long, value_name = "DIR", default_value = ".")]
     tree: PathBuf,
+
+    /// Whose rules: 2.0 or 3.0 [default: those of --profile or --accelerator, else 3.0]
+    #[arg(long, value_name = "EDITION")]
+    edition: Option<Edition>,
 
     /// What the system is called [default: the name of this host]
     #[arg(long, value_name = "NAME")]
@@ -64,6 +70,7 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let is_dry;
     let outcome = match args.what {
         What::Training(mut train) => {
+            train.keep_edition(args.edition)?;
             let (model, profile) = train.model()?;
             if Edition::of_profile(profile).is_none() {
                 return Err(no_edition(profile));
@@ -74,6 +81,7 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
             train::run(*train, session)
         }
         What::Checkpointing(mut checkpoint) => {
+            checkpoint.keep_edition(args.edition)?;
             free(
                 &tree,
                 &rehearsal.checkpointing_folder(&checkpoint.model_name()?),
@@ -98,6 +106,13 @@ fn no_edition(profile: Profile) -> Failure {
     let what =
         anyhow::anyhow!("a rehearsal goes by the rules of v2.0 or v3.0, not by profile {profile}");
     Failure::no_plan(what).with_help("use --profile v2 or v3, or an --accelerator of theirs")
+}
+
+/// That an option asks for another edition than `--edition`.
+pub(crate) fn other_edition(option: &str, edition: Edition) -> Failure {
+    Failure::usage(format!(
+        "--edition {edition} and {option} are of different editions: leave out one of them"
+    ))
 }
 
 /// Refuses a tree that has a result of the workload: runs of two rehearsals are not one result.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use stormlp_model::submission::NOTICE;
 use stormlp_model::submission::system_yaml::{draft, faults};
+use stormlp_model::units::counted;
 use stormlp_transfer::probe;
 
 use crate::commands::workloads::read_text;
@@ -61,6 +62,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
+/// `1 field is`, `2 fields are`.
+fn are(fields: u64) -> String {
+    let verb = if fields == 1 { "is" } else { "are" };
+    format!("{} {verb}", counted(fields, "field"))
+}
+
 fn check(file: &Path, json: bool) -> Result<(), Failure> {
     let found = faults(&read_text(file, "description of a system")?);
     if json {
@@ -82,10 +89,15 @@ fn check(file: &Path, json: bool) -> Result<(), Failure> {
     if found.is_empty() {
         return Ok(());
     }
-    let blank = found.iter().filter(|fault| fault.is_blank).count();
+    let blank = found.iter().filter(|fault| fault.is_blank).count() as u64;
+    let wrong = found.len() as u64 - blank;
+    let words = match (wrong, blank) {
+        (wrong, 0) => format!("{} wrong", are(wrong)),
+        (0, blank) => format!("{} not filled in", are(blank)),
+        (wrong, blank) => format!("{} wrong, and {} not filled in", are(wrong), are(blank)),
+    };
     Err(Failure::missed_target(format!(
-        "{} fields of {} are wrong, {blank} of them because they are not filled in",
-        found.len(),
+        "{}: {words}",
         file.display()
     )))
 }

@@ -9,7 +9,9 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use stormlp_model::path::PathKind;
-use stormlp_model::submission::SCORED_RUNS;
+use stormlp_model::submission::plan::usual_accelerator;
+use stormlp_model::submission::{Edition, SCORED_RUNS};
+use stormlp_model::training::catalog;
 use stormlp_model::training::client::{Client, ClientCost};
 use stormlp_model::training::distribution::Distribution;
 use stormlp_model::training::profile::Profile;
@@ -20,6 +22,7 @@ use stormlp_model::training::workload::Workload;
 use stormlp_model::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_model::units::{ByteSize, parse_duration};
 
+use crate::commands::submission::other_edition;
 use crate::commands::threads::check_cufile;
 use crate::commands::workloads::{self, parse_folder, parse_some_bytes};
 use crate::exit::Failure;
@@ -121,6 +124,30 @@ impl WorkloadArgs {
     /// The edition that was asked for.
     pub(crate) fn profile(&self) -> Option<Profile> {
         self.profile
+    }
+
+    /// Takes the accelerator and the profile of `edition`; without one those of v3.0 where nothing
+    /// else was asked for and that edition has the workload.
+    ///
+    /// # Errors
+    /// When another profile was asked for, too.
+    pub(crate) fn keep_edition(&mut self, edition: Option<Edition>) -> Result<(), Failure> {
+        let usual = usual_accelerator(edition.unwrap_or(Edition::V3));
+        let named = self.accelerator.is_some() || self.accelerator_profile.is_some();
+        let open = edition.is_some() || self.profile.is_none();
+        if open && !named && catalog::find(&self.workload, Some(usual)).is_ok() {
+            self.accelerator = Some(usual.to_string());
+        }
+        match (edition, self.profile) {
+            (Some(edition), Some(profile)) if edition.profile() != profile => {
+                Err(other_edition(&format!("--profile {profile}"), edition))
+            }
+            (Some(edition), _) => {
+                self.profile = Some(edition.profile());
+                Ok(())
+            }
+            (None, _) => Ok(()),
+        }
     }
 
     /// Asks for as many runs as a result of MLPerf's has, unless another number was asked for.

@@ -14,6 +14,7 @@ use stormlp_model::facts::HostFacts;
 use stormlp_model::location::Location;
 use stormlp_model::path::PathKind;
 use stormlp_model::report::{Head, ReportKind};
+use stormlp_model::submission::Edition;
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::profile::Profile;
 use stormlp_model::training::report::TrainReport;
@@ -178,6 +179,14 @@ impl Args {
         let workload = args::workload(&self.workload)?;
         let profile = self.workload.profile().unwrap_or(workload.edition);
         Ok((workload.name, profile))
+    }
+
+    /// Goes by an edition of the rules.
+    ///
+    /// # Errors
+    /// When options ask for another.
+    pub(crate) fn keep_edition(&mut self, edition: Option<Edition>) -> Result<(), Failure> {
+        self.workload.keep_edition(edition)
     }
 
     /// Makes a rehearsal of the run, whose files go below `tree`.
