@@ -2,30 +2,62 @@
 
 use libfuzzer_sys::fuzz_target;
 use stormlp_model::submission::tree::{Content, Entry, Tree};
-use stormlp_model::submission::{RankFigures, Submission, check, system_yaml};
+use stormlp_model::submission::{Submission, check, system_yaml};
 
-// A tree whose files hold parts of the input, and the input as each of the files that are parsed.
+// Trees of a training and a checkpointing result whose files hold parts of the input, and the input
+// as a description of a system.
 fuzz_target!(|text: &str| {
-    let _ = RankFigures::parse(text);
     let _ = system_yaml::faults(text);
-    let mut tree = Tree::default();
-    let leaf = "closed/a/results/s/training/unet3d/run/20260101_000000";
-    let folders = leaf.match_indices('/').map(|(at, _)| &leaf[..at]);
-    for folder in folders.chain([leaf]) {
-        tree.add(folder, Entry::Folder);
+    let mut parts = text.split('\0').cycle();
+    for division in ["closed", "Open"] {
+        let mut tree = Tree::default();
+        let training = format!("{division}/a/results/s/training/unet3d");
+        let checkpointing = format!("{division}/a/results/s/checkpointing/llama3-8b");
+        for leaf in [
+            format!("{training}/run/20260101_000000"),
+            format!("{training}/run/20260101_001000"),
+            format!("{training}/datagen/20260101_000000"),
+            format!("{checkpointing}/20260101_000000"),
+            format!("{checkpointing}/20260101_001000"),
+        ] {
+            for name in [
+                "summary.json",
+                "x_metadata.json",
+                "provenance.json",
+                "fs_separation.json",
+                "0_output.json",
+                "0_per_epoch_stats.json",
+                "1_per_epoch_stats.json",
+                "training_run.stdout.log",
+                "dlio.log",
+                ".mlps-code-image",
+                "dlio_config/overrides.yaml",
+                "dlio_config/config.yaml",
+                "dlio_config/hydra.yaml",
+            ] {
+                add(&mut tree, &format!("{leaf}/{name}"), parts.next());
+            }
+        }
+        for path in [
+            format!("{training}/run/results.json"),
+            format!("{checkpointing}/results.json"),
+            format!("{division}/a/submission.yaml"),
+            format!("{division}/a/systems/s.yaml"),
+            "code-images/code-01234567/.code-hash.json".to_string(),
+        ] {
+            add(&mut tree, &path, parts.next());
+        }
+        let _ = check(&Submission::survey(tree, None));
     }
-    let names = [
-        "summary.json",
-        "x_metadata.json",
-        "provenance.json",
-        "fs_separation.json",
-        "dlio_config/overrides.yaml",
-        "dlio_config/config.yaml",
-    ];
-    for (name, part) in names.iter().zip(text.split('\0').cycle()) {
-        let content = Content::Text(part.to_string());
-        let bytes = part.len() as u64;
-        tree.add(format!("{leaf}/{name}"), Entry::File { bytes, content });
-    }
-    let _ = check(&Submission::survey(tree, None));
 });
+
+/// Adds a file, and the folders above it, as they are read from a disk.
+fn add(tree: &mut Tree, path: &str, text: Option<&str>) {
+    for (at, _) in path.match_indices('/') {
+        tree.add(&path[..at], Entry::Folder);
+    }
+    let text = text.unwrap_or_default();
+    let content = Content::of(path, text.to_string());
+    let bytes = text.len() as u64;
+    tree.add(path, Entry::File { bytes, content });
+}

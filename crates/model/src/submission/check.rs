@@ -98,7 +98,7 @@ const RULES: &[Rule] = &[
     rule!(
         "codeDirectoryContents",
         Some(("11.1", Silent)),
-        Some(("2.1.6", Stricter)),
+        Some(("2.1.6", Same)),
         OfTree(structure::code)
     ),
     rule!(

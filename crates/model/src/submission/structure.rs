@@ -3,8 +3,8 @@
 use super::leaf::{Leaf, plain};
 use super::rule::{Outcome, or_passed};
 use super::survey::{Category, DIVISIONS, Edition, Group, OTHER_BENCHMARKS, Shape, Submission};
-use super::system_yaml;
-use super::tree::{Entry, Form, Part, join, last};
+use super::tree::{CODE_HASH, Entry, Form, Part, Tree, join, last, parent};
+use super::{provenance, system_yaml};
 use crate::checkpoint::builtin;
 use crate::training::rules::closed_workloads;
 use crate::units::counted;
@@ -203,7 +203,7 @@ pub(super) fn subdirectories(submission: &Submission) -> Vec<Outcome> {
     })
 }
 
-/// 2.1.6: the source that ran. Its digest is not computed again.
+/// 2.1.6: the source that ran is what its record says, and every run names one that is there.
 pub(super) fn code(submission: &Submission) -> Vec<Outcome> {
     if submission.rehearsal().is_some() {
         return vec![Outcome::noted(
@@ -215,42 +215,78 @@ pub(super) fn code(submission: &Submission) -> Vec<Outcome> {
     }
     let tree = &submission.tree;
     of_package(submission, |faults| {
-        let hashes: Vec<&str> = tree
-            .iter()
-            .map(|(path, _)| path)
-            .filter(|path| last(path) == ".code-hash.json")
-            .collect();
-        for path in &hashes {
-            let Part::Found { value, .. } = tree.part(path, Form::Json) else {
+        let records = tree.iter().map(|(path, _)| path);
+        let records: Vec<&str> = records.filter(|path| last(path) == CODE_HASH).collect();
+        let mut hashes = Vec::new();
+        for path in &records {
+            // One that cannot be read is told below, where no image is left.
+            if let Part::Found { value, .. } = tree.part(path, Form::Json) {
+                let hash = value["hash"].as_str().unwrap_or_default();
+                faults.extend(image_fault(tree, path, hash));
+                hashes.push(hash.to_string());
+            }
+        }
+        if hashes.is_empty() && submission.edition == Edition::V3 {
+            faults.push(Outcome::failed(
+                "",
+                "no image of the source that ran (.code-hash.json) is there, or none can be read",
+                "add code-images/ of the results folder that mlpstorage wrote",
+            ));
+            return String::new();
+        }
+        for leaf in submission.leaves() {
+            let Some(named) = provenance::image_of(submission, leaf) else {
                 continue;
             };
-            let hash = value["hash"].as_str().unwrap_or_default();
-            let folder = last(super::tree::parent(path));
-            let named = folder.strip_prefix("code-");
-            if hash.len() != 32 || !hash.bytes().all(|b| b.is_ascii_hexdigit()) {
+            let is_it =
+                |hash: &String| hash.starts_with(&named) || named.starts_with(hash.as_str());
+            if !hashes.iter().any(is_it) {
                 faults.push(Outcome::failed(
-                    path,
-                    format!("`hash` is `{hash}`, which is no MD5 of 32 digits"),
-                    "take the image of the run again with mlpstorage",
-                ));
-            } else if named.is_some_and(|short| !hash.starts_with(short)) {
-                faults.push(Outcome::failed(
-                    path,
-                    format!("the folder is {folder}, its hash {hash}"),
-                    "give back to the image the name that mlpstorage gave it",
+                    &leaf.path,
+                    format!("it ran the source {named}, of which no image is there"),
+                    "add its image from code-images/ of the results folder",
                 ));
             }
         }
-        let needs_image = submission.edition == Edition::V3;
-        if hashes.is_empty() && needs_image {
-            faults.push(Outcome::failed(
-                "",
-                "no image of the source that ran (.code-hash.json) is there",
-                "add code-images/ of the results folder that mlpstorage wrote",
-            ));
-        }
-        "names and records agree; the digests themselves are not computed again".to_string()
+        format!(
+            "{}: names, records and digests agree; MLCommons pins no digest",
+            counted(records.len() as u64, "image")
+        )
     })
+}
+
+/// What is wrong with an image whose record says `hash`.
+fn image_fault(tree: &Tree, path: &str, hash: &str) -> Option<Outcome> {
+    let image = parent(path);
+    let short = last(image).strip_prefix("code-");
+    if hash.len() != 32 || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Some(Outcome::failed(
+            path,
+            format!("`hash` is `{hash}`, which is no MD5 of 32 digits"),
+            "take the image of the run again with mlpstorage",
+        ));
+    }
+    if short.is_some_and(|short| !hash.starts_with(short)) {
+        return Some(Outcome::failed(
+            path,
+            format!("the folder is {}, its hash {hash}", last(image)),
+            "give back to the image the name that mlpstorage gave it",
+        ));
+    }
+    match tree.digest(image) {
+        None => Some(Outcome::unknown(
+            image,
+            "its files cannot be read, or are far too large for source",
+            "copy it again from the results folder that mlpstorage wrote",
+        )),
+        Some(digest) => (!digest.eq_ignore_ascii_case(hash)).then(|| {
+            Outcome::failed(
+                image,
+                format!("its files come to {digest}, its record says {hash}"),
+                "copy the image again as mlpstorage captured it: no file changed, added or missing",
+            )
+        }),
+    }
 }
 
 /// 2.1.7: descriptions of systems.

@@ -222,21 +222,15 @@ fn checkpoints_of_ranks(leaf: &Leaf, faults: &mut Vec<Outcome>) {
 /// The checkpoints of one kind in an epoch.
 type Phase = fn(&EpochTimes) -> &Vec<CheckpointTimes>;
 
-/// The mean of the least and of the most that any rank measured of each checkpoint: editions differ
-/// in whose time they take.
+/// The least and the most that any rank measured: editions differ in whose time they take, and of how
+/// many checkpoints.
 fn between(
     ranks: &[(&str, Vec<CheckpointTimes>)],
     measure: impl Fn(&CheckpointTimes) -> Option<f64>,
 ) -> Option<(f64, f64)> {
-    let checkpoints = ranks.iter().map(|(_, list)| list.len()).min()?;
-    let mut bounds = (Vec::new(), Vec::new());
-    for index in 0..checkpoints {
-        let values = ranks.iter().map(|(_, list)| measure(&list[index]));
-        let values: Vec<f64> = values.collect::<Option<_>>()?;
-        bounds.0.push(values.iter().copied().reduce(f64::min)?);
-        bounds.1.push(values.iter().copied().reduce(f64::max)?);
-    }
-    (checkpoints > 0).then(|| (mean(&bounds.0), mean(&bounds.1)))
+    let measured = || ranks.iter().flat_map(|(_, list)| list).filter_map(&measure);
+    let least = measured().reduce(f64::min)?;
+    Some((least, measured().reduce(f64::max)?))
 }
 
 /// Epochs of the ranks: as many as the summary has, as long as they say, and within the run.

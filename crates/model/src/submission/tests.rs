@@ -146,7 +146,7 @@ fn packages_of_v2_spell_their_divisions_with_capitals() {
 fn systems_may_be_named_like_folders_of_the_tree() {
     for name in ["code-fast", "training", "checkpointing", "run"] {
         for whole in [package(), checkpoints()] {
-            let mut builder = Builder::default();
+            let mut builder = Builder::of(&whole);
             for (path, text) in &whole.files {
                 let path = path.replace("/results/fast/", &format!("/results/{name}/"));
                 builder.put(&path.replace("/fast.", &format!("/{name}.")), text.clone());
@@ -202,7 +202,7 @@ fn memory_may_differ_by_what_the_kernel_takes() {
 #[test]
 fn an_open_result_may_have_any_multiple_of_the_ranks_of_a_model() {
     let open = |ranks: usize| {
-        let mut builder = Builder::default();
+        let mut builder = Builder::of(&checkpoints());
         for (path, text) in &checkpoints().files {
             builder.put(&path.replacen("closed/", "open/", 1), text.clone());
         }
@@ -227,7 +227,7 @@ fn an_open_result_may_have_any_multiple_of_the_ranks_of_a_model() {
     let report = open(6).check();
     assert_eq!((report.verdict, failed(&report)), (Verdict::Open, vec![]));
     // Of llama3-70b one copy has eight ranks.
-    let mut larger = Builder::default();
+    let mut larger = Builder::of(&open(6));
     for (path, text) in &open(6).files {
         larger.put(&path.replace("8b", "70b"), text.replace("8b", "70b"));
     }
@@ -252,7 +252,7 @@ fn the_report_of_v3_is_a_table() {
 
 #[test]
 fn open_parameters_make_an_open_result() {
-    let mut builder = Builder::default();
+    let mut builder = Builder::of(&package());
     for (path, text) in &package().files {
         builder.put(&path.replacen("closed/", "open/", 1), text.clone());
     }

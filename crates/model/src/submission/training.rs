@@ -407,11 +407,10 @@ fn parameter(
     match freedom(key) {
         Freedom::Closed if key == "reader.prefetch_size" => {
             let fault = value.parse().map_or(Some(shown), prefetch_fault)?;
-            Some(Outcome::failed(
-                &leaf.path,
-                fault,
-                "set 0, 1 or 2, and run again",
-            ))
+            let remedy = "set 0, 1 or 2, and run again";
+            // Neither tool looks at the value.
+            let outcome = Outcome::failed(&leaf.path, fault, remedy);
+            Some(outcome.officially(Official::Silent))
         }
         Freedom::Closed if key == "reader.odirect" && submission.edition == Edition::V2 => {
             let on = value.eq_ignore_ascii_case("true") && group.model != "unet3d";

@@ -12,7 +12,11 @@ use crate::python_json;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tree {
     entries: BTreeMap<String, Entry>,
+    digests: BTreeMap<String, String>,
 }
+
+/// The record of an image of source code, in the image's folder.
+pub const CODE_HASH: &str = ".code-hash.json";
 
 /// What lies at a path.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,7 +105,7 @@ const LOG_BYTES: u64 = 1 << 20;
 /// How much of the file at `path` the rules ask for.
 pub fn wanted(path: &str) -> Wanted {
     let name = last(path);
-    if is_in_image(path) && name != ".code-hash.json" {
+    if is_in_image(path) && name != CODE_HASH {
         return Wanted::Nothing;
     }
     let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
@@ -155,6 +159,16 @@ impl Tree {
     /// Adds what lies at `path`.
     pub fn add(&mut self, path: impl Into<String>, entry: Entry) {
         self.entries.insert(path.into(), entry);
+    }
+
+    /// Says what the files of the image `path` come to.
+    pub fn set_digest(&mut self, path: impl Into<String>, digest: impl Into<String>) {
+        self.digests.insert(path.into(), digest.into());
+    }
+
+    /// What the files of the image `path` come to, where that was computed.
+    pub fn digest(&self, path: &str) -> Option<&str> {
+        self.digests.get(path).map(String::as_str)
     }
 
     /// Paths and entries, sorted.

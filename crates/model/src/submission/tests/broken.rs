@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::fixtures::{Builder, SYSTEM, began, checkpoint_leaf, run_name};
+use super::fixtures::{Builder, IMAGE, SYSTEM, began, checkpoint_leaf, run_name};
 use crate::submission::tree::join;
 
 /// A way to break a package, and the rule that must tell it.
@@ -68,6 +68,16 @@ pub(super) const TRAINING: &[Case] = &[
         b.edit("code-images/code-01234567/.code-hash.json", |hash| {
             hash["hash"] = json!("ff")
         });
+    }),
+    ("2.1.6", |b| {
+        let other = "0123456700000000".repeat(2);
+        b.digests.insert(IMAGE.to_string(), other);
+    }),
+    ("2.1.6", |b| {
+        b.put(
+            &join(&run_name(2), ".mlps-code-image"),
+            "md5-tree-v2:89abcdef89abcdef89abcdef89abcdef",
+        );
     }),
     ("2.1.7", |b| {
         b.remove("closed/acme/systems/fast.pdf");

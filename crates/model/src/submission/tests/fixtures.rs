@@ -1,5 +1,7 @@
 //! Packages that keep every rule, for tests that break them.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::submission::tree::{Content, Entry, Tree, join};
@@ -8,13 +10,26 @@ use crate::submission::{CheckReport, Submission, check, system_yaml};
 /// A tree that is made file by file.
 #[derive(Default)]
 pub(super) struct Builder {
-    pub(super) files: std::collections::BTreeMap<String, String>,
+    pub(super) files: BTreeMap<String, String>,
+    /// What the files of images come to.
+    pub(super) digests: BTreeMap<String, String>,
 }
+
+/// The folder of the source that ran.
+pub(super) const IMAGE: &str = "code-images/code-01234567";
 
 /// The folder of a system in a package of v3.0.
 pub(super) const SYSTEM: &str = "closed/acme/results/fast";
 
 impl Builder {
+    /// One without files, and with the images of `other`.
+    pub(super) fn of(other: &Self) -> Self {
+        Self {
+            digests: other.digests.clone(),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn put(&mut self, path: &str, text: impl Into<String>) -> &mut Self {
         self.files.insert(path.to_string(), text.into());
         self
@@ -54,6 +69,9 @@ impl Builder {
                     content,
                 },
             );
+        }
+        for (image, digest) in &self.digests {
+            tree.set_digest(image, digest);
         }
         tree
     }
@@ -186,8 +204,10 @@ pub(super) fn package() -> Builder {
     }
     builder.put("closed/acme/systems/fast.yaml", system_yaml::tests::VALID);
     builder.put("closed/acme/systems/fast.pdf", "%PDF");
-    let hash = json!({"hash": "0123456789abcdef0123456789abcdef", "algorithm": "md5-tree-v2"});
-    builder.json("code-images/code-01234567/.code-hash.json", &hash);
+    let hash = "0123456789abcdef0123456789abcdef";
+    let record = json!({"hash": hash, "algorithm": "md5-tree-v2"});
+    builder.json(&join(IMAGE, ".code-hash.json"), &record);
+    builder.digests.insert(IMAGE.to_string(), hash.to_string());
     builder
 }
 

@@ -2,6 +2,7 @@
 //! and a check of what came out. Only the official tool makes submissions.
 
 mod check;
+mod image;
 mod plan;
 mod read;
 mod rehearse;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use stormlp_model::submission::tree::{self, Content, Entry, Tree, Wanted, join};
 
+use super::image;
 use crate::exit::Failure;
 
 /// A tree of submissions of a whole round has fewer entries.
@@ -69,6 +70,7 @@ pub(super) fn tree(folder: &Path) -> Result<Tree, Failure> {
             }
         }
     }
+    image::add_digests(folder, &mut tree);
     Ok(tree)
 }
 

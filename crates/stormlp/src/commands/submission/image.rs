@@ -1,0 +1,122 @@
+//! The digest of an image of source code, as the official tool computes it.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use md5::{Digest, Md5};
+use stormlp_model::submission::tree::{CODE_HASH, Entry, Tree, last, parent};
+
+/// Folders at the top of an image whose files do not count.
+const EXCLUDED_FOLDERS: [&str; 10] = [
+    ".git/",
+    "__pycache__/",
+    ".pytest_cache/",
+    ".venv/",
+    "node_modules/",
+    "build/",
+    "dist/",
+    ".tox/",
+    "test/",
+    "tests/",
+];
+/// Names of files that do not count.
+const EXCLUDED_FILES: [&str; 3] = [CODE_HASH, ".DS_Store", "Thumbs.db"];
+/// What compilers leave.
+const EXCLUDED_ENDS: [&str; 2] = [".pyc", ".pyo"];
+/// The source of mlpstorage has a few MiB.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Computes the digest of every image in `tree`, which was read from the folder `root`. One that
+/// cannot be read, or is far too large, gets none.
+pub(super) fn add_digests(root: &Path, tree: &mut Tree) {
+    let records = tree.iter().map(|(path, _)| path);
+    let records = records.filter(|path| last(path) == CODE_HASH);
+    let images: Vec<String> = records.map(|path| parent(path).to_string()).collect();
+    for image in images {
+        if let Ok(Some(digest)) = digest(root, tree, &image) {
+            tree.set_digest(image, digest);
+        }
+    }
+}
+
+/// MD5 over path and content of each file, in the order of the paths' bytes.
+fn digest(root: &Path, tree: &Tree, image: &str) -> io::Result<Option<String>> {
+    let folder = root.join(image);
+    let mut md5 = Md5::new();
+    let mut total = 0;
+    for (path, entry) in tree.iter() {
+        let inside = match image {
+            "" => Some(path),
+            image => path
+                .strip_prefix(image)
+                .and_then(|rest| rest.strip_prefix('/')),
+        };
+        // Links do not count.
+        let (Some(inside), Entry::File { bytes, .. }) = (inside, entry) else {
+            continue;
+        };
+        if !counts(inside) {
+            continue;
+        }
+        total += bytes;
+        if total > MOST_BYTES {
+            return Ok(None);
+        }
+        md5.update(inside.as_bytes());
+        io::copy(&mut File::open(folder.join(inside))?, &mut md5)?;
+    }
+    let digits = md5.finalize();
+    Ok(Some(
+        digits.iter().map(|byte| format!("{byte:02x}")).collect(),
+    ))
+}
+
+/// Whether the file at `path`, from its image, counts.
+fn counts(path: &str) -> bool {
+    let name = last(path);
+    let is_excluded = EXCLUDED_FOLDERS
+        .iter()
+        .any(|folder| path.starts_with(folder))
+        || parent(path)
+            .split('/')
+            .any(|folder| folder.ends_with(".egg-info"))
+        || EXCLUDED_FILES.contains(&name)
+        || EXCLUDED_ENDS.iter().any(|end| name.ends_with(end));
+    !is_excluded
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+
+    use super::super::read;
+
+    #[test]
+    fn the_digest_is_of_paths_and_contents_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("code-images/code-01234567");
+        for (name, text) in [
+            ("b.py", "two"),
+            ("a/c.py", "one"),
+            ("a/tests/d.py", "three"),
+            (".code-hash.json", "{}"),
+            ("tests/e.py", "no"),
+            ("a/x.egg-info/f", "no"),
+            ("a/g.pyc", "no"),
+        ] {
+            let place = image.join(name);
+            fs::create_dir_all(place.parent().unwrap()).unwrap();
+            fs::write(place, text).unwrap();
+        }
+        std::os::unix::fs::symlink("b.py", image.join("link.py")).unwrap();
+        let tree = read::tree(folder.path()).unwrap();
+        // What md5sum says of `a/c.pyonea/tests/d.pythreeb.pytwo`.
+        assert_eq!(
+            tree.digest("code-images/code-01234567"),
+            Some("37e1a2bfcc60fbff723986425f8c050c")
+        );
+        assert_eq!(tree.digest("code-images"), None);
+    }
+}
