@@ -255,19 +255,7 @@ fn training(
         );
         return;
     }
-    let (count, hosts) = (request.accelerators, request.hosts.len());
-    if !u64::from(count).is_multiple_of(hosts.max(1) as u64) {
-        let rule = match request.edition {
-            Edition::V2 => "9",
-            Edition::V3 => "3.3.6",
-        };
-        problems.plan(
-            format!(
-                "{name}: {count} accelerators on {hosts} hosts: each host has as many as the others \
-                 (rule {rule})"
-            ),
-            format!("give --accelerators as a multiple of {hosts}, or other --hosts"),
-        );
+    if !shared_equally(name, request, problems) {
         return;
     }
     let size = datasize(&SizeRequest {
@@ -299,6 +287,26 @@ fn training(
     campaign
         .steps
         .extend(training_steps(workload, request, &size));
+}
+
+/// Whether each host has as many accelerators as the others; a problem where it has not.
+fn shared_equally(name: &str, request: &PlanRequest, problems: &mut Problems) -> bool {
+    let (count, hosts) = (request.accelerators, request.hosts.len());
+    let equally = u64::from(count).is_multiple_of(hosts.max(1) as u64);
+    if !equally {
+        let rule = match request.edition {
+            Edition::V2 => "9",
+            Edition::V3 => "3.3.6",
+        };
+        problems.plan(
+            format!(
+                "{name}: {count} accelerators on {hosts} hosts: each host has as many as the others \
+                 (rule {rule})"
+            ),
+            format!("give --accelerators as a multiple of {hosts}, or other --hosts"),
+        );
+    }
+    equally
 }
 
 /// The words that commands of a training workload are made of.

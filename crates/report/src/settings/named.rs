@@ -129,7 +129,12 @@ fn of_training(report: &TrainReport) -> Vec<Setting> {
         "prewarm",
     ];
     settings.add("profile", plan.profile, of_profile);
-    let of_path = &["transport.memory", "transport.emulated", "transport.device"];
+    let of_path = &[
+        "transport.path",
+        "transport.memory",
+        "transport.emulated",
+        "transport.device",
+    ];
     settings.add("path", plan.transport.path, of_path);
     settings.add("pages", plan.transport.pages.name(), &["transport.pages"]);
     if let Some(words) = plan.transport.threads_in_words() {
