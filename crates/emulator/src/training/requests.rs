@@ -182,13 +182,6 @@ impl Requests {
         (head.0 + reads, head.1 + bytes)
     }
 
-    /// Their bytes alone.
-    pub(super) fn bytes(&self, file_bytes: u64) -> u64 {
-        let head = (0..self.head.len()).filter_map(|nth| self.nth(nth, file_bytes));
-        let head: u64 = head.map(|span| span.bytes).sum();
-        head + file_bytes.saturating_sub(self.body.start)
-    }
-
     /// Whether it looks at the end of a file before it goes through it.
     pub(super) fn looks_at_end(&self) -> bool {
         self.head.iter().any(|read| matches!(read, Read::Last(_)))
@@ -382,7 +375,6 @@ mod tests {
                 let count: u64 = reads.iter().map(|(_, bytes)| bytes.div_ceil(most)).sum();
                 let bytes: u64 = reads.iter().map(|(_, bytes)| bytes).sum();
                 prop_assert_eq!(requests.sum(file_bytes, most), (count, bytes));
-                prop_assert_eq!(requests.bytes(file_bytes), bytes);
             }
         }
 

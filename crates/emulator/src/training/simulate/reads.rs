@@ -17,7 +17,7 @@ use crate::training::source::Reads as Known;
 
 /// So many files have sizes of their own; those beyond have them over again. They would take more
 /// memory than all else, and more time.
-const SIZES_DRAWN: u64 = 1 << 18;
+const SIZES_DRAWN: u64 = 1 << 16;
 /// Requests of a sequential reader that the kernel's read-ahead keeps under way: the one that is
 /// waited for, and the next.
 const READ_AHEAD_WINDOW: u64 = 2;
@@ -89,6 +89,13 @@ impl Calls {
         }
     }
 
+    /// Bytes and requests of a whole file of so many bytes.
+    fn of_file(&self, reads: Requests, file_bytes: u64) -> (u64, u64) {
+        let (made, bytes) = reads.sum(file_bytes, self.most_bytes);
+        let at_end = self.read_ahead.is_some() && reads.looks_at_end();
+        (bytes, self.requests(bytes, made) + u64::from(at_end))
+    }
+
     /// Requests of `bytes` that a reader takes in `made` reads.
     fn requests(&self, bytes: u64, made: u64) -> u64 {
         let requests = match self.read_ahead {
@@ -108,13 +115,9 @@ fn buffered_bytes(plan: &TrainPlan) -> u64 {
     wanted.clamp(BUFFERED_REQUEST_BYTES, ONE_READ_BYTES)
 }
 
-/// How long the files are.
+/// How long the files are: the first ones, which the others follow in turn.
 #[derive(Debug)]
-pub(super) enum Sizes {
-    Alike(u64),
-    /// The first files; the others follow them in turn.
-    Each(Vec<u64>),
-}
+pub(super) struct Sizes(Vec<u64>);
 
 impl Sizes {
     /// Those of the training files of `plan`, drawn as DLIO draws them where they differ.
@@ -130,26 +133,28 @@ impl Sizes {
         let files = data.files.clamp(1, SIZES_DRAWN);
         let drawn = FileSizes::draw(&rule, files, SizeDraw::Shared);
         let of_file = |file| drawn.shape(file).bytes() * data.samples_per_file;
-        Self::Each((0..files).map(of_file).collect())
+        Self((0..files).map(of_file).collect())
     }
 
     /// All as long as the mean of them.
     pub(super) fn mean(plan: &TrainPlan) -> Self {
-        Self::Alike(plan.data.mean_file_bytes().round() as u64)
+        Self(vec![plan.data.mean_file_bytes().round() as u64])
+    }
+
+    fn each(&self) -> &[u64] {
+        &self.0
     }
 
     fn bytes(&self, file: u64) -> u64 {
-        match self {
-            Self::Alike(bytes) => *bytes,
-            Self::Each(sizes) => sizes[(file % sizes.len() as u64) as usize],
-        }
+        self.0[(file % self.0.len() as u64) as usize]
     }
 }
 
 /// What a read takes of a file.
 #[derive(Debug)]
 enum What {
-    Files(Requests),
+    /// The file, whole: its bytes and requests by its number, which goes round.
+    Files(Vec<(u64, u64)>),
     Samples {
         bytes: u64,
         of_file: u64,
@@ -170,7 +175,7 @@ enum What {
 }
 
 impl What {
-    fn of(plan: &TrainPlan) -> Self {
+    fn of(plan: &TrainPlan, calls: &Calls, sizes: &Sizes) -> Self {
         let data = &plan.data;
         let samples = data.samples_per_file.max(1);
         match &plan.reads {
@@ -193,7 +198,11 @@ impl What {
                 of_file: samples,
                 as_h5py: plan.reads == ReadPattern::H5py,
             },
-            pattern => Self::Files(prepare::requests(pattern)),
+            pattern => {
+                let requests = prepare::requests(pattern);
+                let files = sizes.each().iter();
+                Self::Files(files.map(|bytes| calls.of_file(requests, *bytes)).collect())
+            }
         }
     }
 }
@@ -222,7 +231,7 @@ impl Reads {
         index: Arc<dyn EpochIndex>,
     ) -> Self {
         Self {
-            what: What::of(plan),
+            what: What::of(plan, &calls, sizes),
             calls,
             sizes: Arc::clone(sizes),
             index,
@@ -309,22 +318,13 @@ impl Reads {
                 let bytes = reads.iter().map(|read| read.bytes).sum();
                 self.of_span(file, Span { offset, bytes }, made)
             }
-            What::Files(requests) => {
-                let file_bytes = self.sizes.bytes(file);
-                // Counting the reads takes as long as all else, and read-ahead makes others of them.
-                let (requests, bytes) = match self.calls.read_ahead {
-                    None => requests.sum(file_bytes, most),
-                    Some(ahead) => {
-                        let bytes = requests.bytes(file_bytes);
-                        let at_end = u64::from(requests.looks_at_end());
-                        (bytes.div_ceil(ahead) + at_end, bytes)
-                    }
-                };
+            What::Files(ref files) => {
+                let (bytes, requests) = files[(file % files.len() as u64) as usize];
                 Asked {
                     file,
                     offset: 0,
                     bytes,
-                    requests: requests.max(1),
+                    requests,
                     again: position > 0 && !self.calls.direct,
                 }
             }
@@ -393,5 +393,10 @@ impl Reads {
 
 /// Whether the sizes of files of `plan` differ from each other with those of samples.
 pub(super) fn sizes_matter(plan: &TrainPlan) -> bool {
-    matches!(What::of(plan), What::Files(_)) && plan.data.format != DataFormat::Csv
+    use ReadPattern::{H5py, IndexedSample, Records, RowGroups};
+    let in_part = matches!(
+        plan.reads,
+        Records { .. } | RowGroups | IndexedSample | H5py
+    );
+    !in_part && plan.data.format != DataFormat::Csv
 }

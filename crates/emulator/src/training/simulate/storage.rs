@@ -64,8 +64,8 @@ struct Figures {
     operation: f64,
     byte: f64,
     latency: f64,
-    /// Requests at a time.
-    queue: f64,
+    /// One over the requests that are served at a time.
+    share_of_queue: f64,
 }
 
 /// See the [module's description](self).
@@ -82,6 +82,8 @@ pub(super) struct SimulatedStorage {
     round_trip_ns: f64,
     links: Vec<f64>,
     per_host: u32,
+    /// One over the requests of a read that are under way at a time.
+    share_of_window: f64,
     /// Parts of a read at most.
     parts: u64,
     checkpoint: Nanos,
@@ -130,6 +132,7 @@ impl SimulatedStorage {
             round_trip_ns: link.map_or(0.0, |link| 1e9 * link.round_trip_seconds),
             links: vec![0.0; scenario.hosts.max(1) as usize],
             per_host: scenario.accelerators_per_host(accelerators),
+            share_of_window: 1.0 / calls.window as f64,
             parts: grain.parts.max(1),
             checkpoint: grain.checkpoint,
             in_flight: 0,
@@ -166,7 +169,10 @@ impl SimulatedStorage {
     /// Takes one part of a read and says when it will be over.
     fn serve(&mut self, asked: &Asked, host: usize, part: u64, now: Nanos) -> Nanos {
         let parts = self.parts_of(asked);
-        let share = |all: u64| all * (part + 1) / parts - all * part / parts;
+        let share = |all: u64| match parts {
+            1 => all,
+            _ => all * (part + 1) / parts - all * part / parts,
+        };
         let (requests, bytes) = (share(asked.requests).max(1), share(asked.bytes));
         self.served.requests += requests;
         self.served.bytes += bytes;
@@ -182,7 +188,8 @@ impl SimulatedStorage {
                 (*line, 0.0)
             }
             None => {
-                let offset = asked.offset + asked.bytes * part / parts;
+                let done = if part == 0 { 0 } else { asked.bytes * part / parts };
+                let offset = asked.offset + done;
                 let through = self.stripe(asked.file, offset, (requests, bytes), at);
                 (through, self.figures.latency)
             }
@@ -190,7 +197,7 @@ impl SimulatedStorage {
         let through = through.max(self.link(host, bytes as f64, at));
         let alone = at + self.alone_ns(requests as f64, bytes as f64);
         let over = alone.max(through + latency + self.round_trip_ns);
-        let over = (over.ceil() as Nanos).max(now);
+        let over = rounded_up(over).max(now);
         self.served.busy_ns += over.saturating_sub(now.max(self.busy_until));
         self.busy_until = self.busy_until.max(over);
         over
@@ -203,13 +210,16 @@ impl SimulatedStorage {
             Some(_) => 0.0,
             None => {
                 let of_one = &self.of_one;
-                let stripes = of_request / of_one.stripe_bytes;
-                let devices = stripes.clamp(1.0, of_one.devices);
-                of_one.latency + of_one.operation + of_request * of_one.byte / devices
+                let one_by_one = of_request * of_one.byte;
+                let moved = match of_request > of_one.stripe_bytes && of_one.devices > 1.0 {
+                    true => one_by_one / (of_request / of_one.stripe_bytes).min(of_one.devices),
+                    false => one_by_one,
+                };
+                of_one.latency + of_one.operation + moved
             }
         };
         let one = of_device + self.round_trip_ns + of_request * self.link_byte_ns;
-        one * (requests / self.calls.window as f64).max(1.0)
+        one * (requests * self.share_of_window).max(1.0)
     }
 
     /// Lets the devices of a stretch of a file do their part; when the last of them is through.
@@ -249,11 +259,11 @@ impl SimulatedStorage {
             operation,
             byte,
             latency,
-            queue,
+            share_of_queue,
         } = self.figures;
         let last = byte * bytes / requests.max(1.0);
         // Where only so many are served at a time, each takes its share of the time of all.
-        let operation = operation.max((latency + operation + last) / queue);
+        let operation = operation.max((latency + operation + last) * share_of_queue);
         let lines = &mut self.devices[device];
         let begun = lines.operations.max(at);
         lines.operations = begun + operation * requests;
@@ -266,6 +276,9 @@ impl SimulatedStorage {
     }
 
     fn link(&mut self, host: usize, bytes: f64, at: f64) -> f64 {
+        if self.link_byte_ns == 0.0 {
+            return at;
+        }
         let work = self.link_byte_ns * bytes;
         self.served.link_ns += work;
         let line = &mut self.links[host];
@@ -274,9 +287,18 @@ impl SimulatedStorage {
     }
 
     fn host(&self, request: &ReadRequest) -> usize {
+        if self.links.len() == 1 {
+            return 0;
+        }
         let host = (request.accelerator / self.per_host) as usize;
         host.min(self.links.len() - 1)
     }
+}
+
+/// The first whole nanosecond at or after `at`. The library's own is a call on CPUs of any age.
+fn rounded_up(at: f64) -> Nanos {
+    let whole = at as Nanos;
+    whole + Nanos::from((whole as f64) < at)
 }
 
 impl OfOne {
@@ -299,7 +321,8 @@ impl Figures {
             operation: device.reads_per_second.map_or(0.0, |rate| 1e9 / rate) / in_group,
             byte: 1e9 / device.read_bytes_per_second / in_group,
             latency: 1e9 * device.latency_seconds,
-            queue: device.queue_depth.map_or(f64::INFINITY, f64::from) * in_group,
+            share_of_queue: device.queue_depth.map_or(0.0, |queue| 1.0 / f64::from(queue))
+                / in_group,
         }
     }
 }
@@ -334,6 +357,7 @@ impl Device for SimulatedStorage {
 
     fn go_on(&mut self, request: &ReadRequest, ended: u32, now: Nanos) -> Option<Nanos> {
         if self.parts == 1 {
+            // Nothing is left: do not look it up.
             return None;
         }
         let asked = self.reads.asked(request);
