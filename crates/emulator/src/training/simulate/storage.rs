@@ -188,7 +188,11 @@ impl SimulatedStorage {
                 (*line, 0.0)
             }
             None => {
-                let done = if part == 0 { 0 } else { asked.bytes * part / parts };
+                let done = if part == 0 {
+                    0
+                } else {
+                    asked.bytes * part / parts
+                };
                 let offset = asked.offset + done;
                 let through = self.stripe(asked.file, offset, (requests, bytes), at);
                 (through, self.figures.latency)
@@ -321,7 +325,9 @@ impl Figures {
             operation: device.reads_per_second.map_or(0.0, |rate| 1e9 / rate) / in_group,
             byte: 1e9 / device.read_bytes_per_second / in_group,
             latency: 1e9 * device.latency_seconds,
-            share_of_queue: device.queue_depth.map_or(0.0, |queue| 1.0 / f64::from(queue))
+            share_of_queue: device
+                .queue_depth
+                .map_or(0.0, |queue| 1.0 / f64::from(queue))
                 / in_group,
         }
     }
