@@ -64,7 +64,7 @@ def measured(args, case, throttle, accelerators):
 def foretold(args, case, throttle, accelerators):
     workload, options, params, _ = case
     words = ["plan", workload, *options, "-n", str(accelerators), "--epochs", "2", "--steps",
-             str(args.steps), "--host-memory", "1MiB",
+             str(args.steps), "--host-memory", "1MiB", "--brief",
              # The gate is above the kernel's read-ahead: reads reach it as they are made.
              "--storage", f"{throttle},readahead=0", "--params", *params]
     return stormlp(args.stormlp, *words)

@@ -54,7 +54,7 @@ accelerators. What limits a row follows from three numbers:
 def plan(args, row, storage, *words):
     command = [args.stormlp, "plan", row["workload"], "--accelerator", "h100", "--profile", "v1",
                "--storage", storage, "--host-memory", f"{MEMORY_GIB}GiB", "-n", row["accelerators"],
-               "--format", "json", "--quiet", *words]
+               "--brief", "--format", "json", "--quiet", *words]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}\n{done.stderr}")

@@ -36,11 +36,24 @@ pub enum SizingError {
     Simulation(#[from] SimulateError),
 }
 
+/// How much is simulated for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// What was asked about, and the largest number.
+    Brief,
+    /// Besides what a number needs, and tables over accelerators and drives.
+    Tables,
+}
+
 /// Answers `request`. The same request gives the same answer to the bit.
 ///
 /// # Errors
 /// When workload and options make no plan, or `stop` was pulled.
-pub fn answer(request: &SizingRequest, stop: &StopToken) -> Result<SizingAnswer, SizingError> {
+pub fn answer(
+    request: &SizingRequest,
+    depth: Depth,
+    stop: &StopToken,
+) -> Result<SizingAnswer, SizingError> {
     let mut study = Study {
         request,
         stop,
@@ -55,12 +68,17 @@ pub fn answer(request: &SizingRequest, stop: &StopToken) -> Result<SizingAnswer,
         .known
         .insert((accelerators, hosts, devices), whole.foretold.clone());
     let search_limited_by = study.limit_above(largest, devices)?;
-    let (needed_hosts, needed_devices) = match request.accelerators {
-        Some(asked) => study.needed(asked)?,
-        None => (None, None),
+    let (needed_hosts, needed_devices) = match (depth, request.accelerators) {
+        (Depth::Tables, Some(asked)) => study.needed(asked)?,
+        _ => (None, None),
     };
-    let over_devices = study.over_devices()?;
-    let over_accelerators = study.over_accelerators(largest, accelerators)?;
+    let (over_accelerators, over_devices) = match depth {
+        Depth::Brief => (Vec::new(), Vec::new()),
+        Depth::Tables => (
+            study.over_accelerators(largest, accelerators)?,
+            study.over_devices()?,
+        ),
+    };
     Ok(SizingAnswer {
         largest_accelerators: largest,
         is_lower_bound: search_limited_by != LimitedBy::Storage,

@@ -36,14 +36,16 @@ pub fn record_columns() -> Vec<&'static str> {
 pub fn document(answer: &SizingAnswer) -> Document {
     let mut document = Document::new(headline(answer));
     document.facts = facts(answer);
-    let threshold = percent(answer.threshold_percent);
-    document
-        .section(
-            &format!("Over accelerators, {threshold} to reach"),
-            Some(over_accelerators(answer)),
-        )
-        .lines
-        .push("foretold by simulation, not measured".to_string());
+    if !answer.over_accelerators.is_empty() {
+        let threshold = percent(answer.threshold_percent);
+        document
+            .section(
+                &format!("Over accelerators, {threshold} to reach"),
+                Some(over_accelerators(answer)),
+            )
+            .lines
+            .push("foretold by simulation, not measured".to_string());
+    }
     if !answer.over_devices.is_empty() {
         document.section("Over drives", Some(over_devices(answer)));
     }
@@ -102,7 +104,8 @@ fn facts(answer: &SizingAnswer) -> Facts {
     facts.add("throughput", format!("{rate} MiB/s, {samples} samples/s"));
     facts.add("limited by", limits(answer));
     facts.add("hosts", hosts(answer));
-    if answer.asked && answer.storage_model.surface.is_none() {
+    // Where more drives were not simulated, nobody knows.
+    if answer.asked && !answer.over_devices.is_empty() {
         facts.add("needs", needs(answer));
     }
     facts.add(

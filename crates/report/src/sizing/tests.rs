@@ -8,8 +8,8 @@ use stormlp_model::training::report::WaitingSeconds;
 use super::*;
 use crate::{csv, html, text};
 
-fn answer() -> SizingAnswer {
-    let foretold = Foretold {
+fn foretold() -> Foretold {
+    Foretold {
         au_percent: 91.5,
         samples_per_second: 99.1,
         mib_per_second: 13_849.0,
@@ -22,7 +22,10 @@ fn answer() -> SizingAnswer {
         epoch_au_percent: vec![91.5],
         events: 1,
         assumptions: Vec::new(),
-    };
+    }
+}
+
+fn answer() -> SizingAnswer {
     let at = |accelerators, au_percent| AtCount {
         accelerators,
         meets: au_percent >= 90.0,
@@ -30,7 +33,7 @@ fn answer() -> SizingAnswer {
             1,
             &Foretold {
                 au_percent,
-                ..foretold.clone()
+                ..foretold()
             },
             90.0,
         )
@@ -84,7 +87,7 @@ fn answer() -> SizingAnswer {
         )),
         assumptions: vec!["everything here is simulated".to_string()],
         model_error: "within 5 %".to_string(),
-        foretold,
+        foretold: foretold(),
     }
 }
 

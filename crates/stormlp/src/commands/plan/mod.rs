@@ -3,7 +3,7 @@
 mod args;
 mod storage;
 
-use stormlp_emulator::sizing::{self, SizingError};
+use stormlp_emulator::sizing::{self, Depth, SizingError};
 use stormlp_emulator::training::SimulateError;
 use stormlp_model::sizing::presets::{self, Preset};
 use stormlp_model::sizing::{SizingAnswer, SizingRequest};
@@ -49,6 +49,10 @@ pub(crate) struct Args {
     #[arg(long)]
     list_storage: bool,
 
+    /// Leave out the tables, and what a number of accelerators needs: they take most of the time
+    #[arg(long, help_heading = "Results")]
+    brief: bool,
+
     #[command(flatten)]
     answer: AnswerArgs,
 }
@@ -63,6 +67,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         hosts,
         checkpoint,
         list_storage,
+        brief,
         answer,
     } = args;
     if list_storage {
@@ -71,15 +76,23 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let answer = answer.open(&record_columns())?;
     let request = args::request(&workload, &hosts, &checkpoint)?;
     workloads::tell_edition(&request.workload, request.train.profile, session);
-    show(&answer, &foretold(&request, session)?)
+    let depth = match brief {
+        true => Depth::Brief,
+        false => Depth::Tables,
+    };
+    show(&answer, &foretold(&request, depth, session)?)
 }
 
 fn show(answer: &Answer, found: &SizingAnswer) -> Result<(), Failure> {
     answer.write_with(found, &document(found), || sheet(found))
 }
 
-fn foretold(request: &SizingRequest, session: &Session) -> Result<SizingAnswer, Failure> {
-    sizing::answer(request, &session.stop).map_err(|error| match error {
+fn foretold(
+    request: &SizingRequest,
+    depth: Depth,
+    session: &Session,
+) -> Result<SizingAnswer, Failure> {
+    sizing::answer(request, depth, &session.stop).map_err(|error| match error {
         SizingError::Problems(problems) => problems.into(),
         SizingError::Simulation(SimulateError::Stopped) => {
             Failure::stopped("stopped by the user; nothing was measured, so nothing is lost")
