@@ -25,9 +25,9 @@ MIB = 1 << 20
 HEAD = """\
 # How far `stormlp plan` is off
 
-Made by `benches/compare/validation.py --stormlp target/release/stormlp > docs/validation.md`: foretold
-by simulation, beside what was published and what was measured. [sizing.md](sizing.md) says how plans
-are made.
+Made by `benches/compare/validation.py --stormlp target/release/stormlp{chosen} > docs/validation.md`:
+foretold by simulation, beside what was published and what was measured. [sizing.md](sizing.md) says how
+plans are made.
 
 ## Beside a publication
 
@@ -89,7 +89,8 @@ def judged(args, row):
 
 def published(args):
     with open(os.path.join(DATA, "published.csv"), newline="") as file:
-        rows = [judged(args, row) for row in csv.DictReader(file)]
+        rows = [row for row in csv.DictReader(file) if row["workload"] in args.workload]
+    rows = [judged(args, row) for row in rows]
     for kind, title in [("drives", "Limited by the drives"), ("memory", "Served from memory in part"),
                         ("client", "Limited by the client")]:
         of_kind = [row for row in rows if row["kind"] == kind]
@@ -137,8 +138,11 @@ def own():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--stormlp", required=True, help="the executable")
+    parser.add_argument("--workload", nargs="+", default=list(COMPUTE), choices=list(COMPUTE),
+                        help="rows of these alone")
     args = parser.parse_args()
-    print(HEAD.format(memory=MEMORY_GIB))
+    chosen = "" if set(args.workload) == set(COMPUTE) else f" --workload {' '.join(args.workload)}"
+    print(HEAD.format(memory=MEMORY_GIB, chosen=chosen))
     published(args)
     own()
 

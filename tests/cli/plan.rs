@@ -43,12 +43,12 @@ fn an_answer_has_the_keys_that_scripts_rely_on() {
 
 #[test]
 fn what_is_asked_about_is_told_with_what_it_needs() {
-    let words = "unet3d -n 5 --storage solidigm-d5-p5336 --params metric.au=0.9";
+    let words = "unet3d -n 7 --storage solidigm-d5-p5336 --params metric.au=0.9";
     let answer = json(words);
-    assert_eq!(answer["accelerators"], 5);
+    assert_eq!(answer["accelerators"], 7);
     assert_eq!(answer["meets_threshold"], false);
     assert_eq!(answer["largest_accelerators"], 2);
-    // 14.3 GB/s for 90 % of their demand: three of them.
+    // 20 GB/s for 90 % of their demand: three of them.
     assert_eq!(answer["needed_devices"], 3);
     assert_eq!(json(words), answer, "the same answer to the bit");
 }
