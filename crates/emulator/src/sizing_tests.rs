@@ -79,7 +79,7 @@ fn a_part_of_a_run_is_judged_as_all_of_it() {
         let foretold = simulate(&case.plan, &case.scenario, &stop).unwrap();
         (foretold.au_percent, foretold.run_seconds * case.stretch)
     };
-    let part = simulated(Extent::Reads(2000));
+    let part = simulated(Extent::Reads(10_000));
     let whole = simulated(Extent::Reads(200_000));
     assert!((part.0 - whole.0).abs() < 1.0, "{part:?} {whole:?}");
     assert!((part.1 / whole.1 - 1.0).abs() < 0.05, "{part:?} {whole:?}");

@@ -73,7 +73,7 @@ pub enum Extent {
 }
 
 /// An epoch that is simulated has so many steps at least, beside those in which loaders fill up.
-const FEWEST_STEPS: u64 = 16;
+const FEWEST_STEPS: u64 = 64;
 
 impl SizingRequest {
     /// Hosts that so many accelerators are on.
