@@ -191,7 +191,7 @@ impl Series {
     /// known, the last of an older report, is left out.
     pub fn timed<T: Copy>(&self, values: &[T]) -> impl Iterator<Item = (Interval, T)> {
         let last = values.len().saturating_sub(1);
-        let intervals = values.iter().enumerate().filter_map(move |(nth, value)| {
+        values.iter().enumerate().filter_map(move |(nth, value)| {
             let seconds = match nth == last {
                 true => self.last_interval_seconds?,
                 false => self.interval_seconds,
@@ -202,8 +202,7 @@ impl Series {
                 seconds,
             };
             (seconds > 0.0).then_some((interval, *value))
-        });
-        intervals
+        })
     }
 }
 
