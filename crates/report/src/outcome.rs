@@ -61,6 +61,24 @@ fn of_matrix(report: &MatrixReport, status: String) -> Outcome {
 
 fn of_training(report: &TrainReport, status: String) -> Outcome {
     let results = &report.results;
+    if let Some(find) = &results.find_max {
+        let largest = f64::from(find.largest_accelerators);
+        let bound = if find.is_lower_bound {
+            "at least"
+        } else {
+            "at most"
+        };
+        return Outcome {
+            what: "accelerators",
+            figure: (!find.tried.is_empty()).then(|| Quantity::higher(largest, "accelerators")),
+            verdict: match report.ending {
+                Ending::Complete => {
+                    format!("{bound} so many meet {:.1} %", results.threshold_percent)
+                }
+                _ => status,
+            },
+        };
+    }
     let is_measured = !results.scored_epochs().is_empty();
     let verb = if results.meets_threshold {
         "meets"

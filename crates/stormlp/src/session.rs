@@ -133,6 +133,11 @@ impl Session {
         self.started_at.to_rfc3339_opts(SecondsFormat::Secs, true)
     }
 
+    /// What time it is, as [`Self::started_at`].
+    pub(crate) fn now() -> String {
+        Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true)
+    }
+
     /// The same moment for names of folders: `20261121-072500`.
     pub(crate) fn file_stamp(&self) -> String {
         self.started_at.format("%Y%m%d-%H%M%S").to_string()

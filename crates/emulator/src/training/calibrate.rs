@@ -11,6 +11,7 @@ use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::report::Measures;
 use stormlp_model::training::request::StorageKind;
 use stormlp_transfer::Accelerator;
+use stormlp_transfer::storage::{Disk, Storage};
 
 use super::epochs::{self, Distributions};
 use super::prepare;
@@ -29,7 +30,10 @@ pub(super) fn ceiling(
 ) -> Result<Option<Measures>, String> {
     let plan = on_null_storage(&course.plan, &course.head.host);
     let orders = prepare::orders(surroundings.storage, &plan, &Inventory::default());
+    // Storage that is held back on purpose would hold null storage back as well.
+    let storage: Arc<dyn Storage> = Arc::new(Disk);
     let silent = Surroundings {
+        storage: &storage,
         observer: &Silent,
         ..*surroundings
     };
@@ -41,6 +45,7 @@ pub(super) fn ceiling(
         &silent,
         &mut unwanted,
         &mut |_, _, _| {},
+        None,
     );
     let measured = measured.map_err(|error| error.to_string())?;
     match measured.ending {

@@ -10,6 +10,7 @@ use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::path::PathKind;
 use stormlp_model::report::{Ending, FailureCause, Series};
 use stormlp_model::training::plan::{EvaluationPlan, TrainPlan};
+use stormlp_model::training::probe::Judge;
 use stormlp_model::training::report::{RunReport, StepLists, WaitingSeconds, WrittenCheckpoint};
 use stormlp_model::transport::DeviceId;
 use stormlp_transfer::crew::guarded;
@@ -103,8 +104,8 @@ pub(super) struct Distributions {
 pub(super) type OnEpoch<'a> = &'a mut dyn FnMut(&mut RunMeasured, &Distributions, Nanos);
 
 /// Runs all epochs of `plan` over `orders`, telling `on_epoch` after each what was measured until
-/// then, and adds to `distributions`. A failure or a pulled stop ends the run with what was
-/// measured.
+/// then, and adds to `distributions`. A failure, a pulled stop or a `judge` who has seen enough ends
+/// the run with what was measured.
 ///
 /// # Errors
 /// When the run cannot begin: no threads, no buffers, a path this machine does not have.
@@ -115,6 +116,7 @@ pub(super) fn run(
     surroundings: &Surroundings<'_>,
     distributions: &mut Distributions,
     on_epoch: OnEpoch<'_>,
+    judge: Option<&mut Judge>,
 ) -> Result<RunMeasured, TrainError> {
     let storage = &**surroundings.storage;
     let writer = plan
@@ -129,6 +131,9 @@ pub(super) fn run(
         accelerator: Arc::clone(accelerator),
     };
     let crew = Crew::start(&spec, loaders, plan.keep_step_times)?;
+    if judge.is_some() {
+        crew.shared.with(|machine, _| machine.mark_steps());
+    }
     let watched = plan.data.folder.as_ref().filter(|_| !moves_nothing(plan));
     let watched = watched.map(|location| location.folder());
     let devices = storage.devices(watched.as_slice());
@@ -145,11 +150,13 @@ pub(super) fn run(
         surroundings,
         distributions,
         on_epoch,
+        judge,
         devices,
         sampler: Sampler::new(plan.telemetry, &instruments),
         measured,
         writer,
         storage,
+        held_back: !storage.warnings().is_empty(),
         crew,
     };
     let went = guarded("main", || runner.epochs(orders));
@@ -204,11 +211,14 @@ struct Runner<'a> {
     surroundings: &'a Surroundings<'a>,
     distributions: &'a mut Distributions,
     on_epoch: OnEpoch<'a>,
+    judge: Option<&'a mut Judge>,
     devices: BlockDevices,
     sampler: Sampler<'a>,
     measured: RunMeasured,
     writer: Option<Writer<'a>>,
     storage: &'a dyn Storage,
+    /// Whether the storage was made slower than it is.
+    held_back: bool,
     crew: Crew,
 }
 
@@ -364,7 +374,10 @@ impl Runner<'_> {
                 .tick(now.now, halt.is_some(), || counters(&now, drivers));
             last = now;
             match halt {
-                Some(Halt::PhaseOver) => return (last, waiting, went),
+                Some(Halt::PhaseOver) => {
+                    self.has_seen_enough();
+                    return (last, waiting, went);
+                }
                 Some(Halt::Checkpoint) => {
                     let step = self.crew.shared.with(|machine, _| machine.steps_done());
                     went = self.checkpoint(epoch, step);
@@ -376,9 +389,20 @@ impl Runner<'_> {
                     }
                 }
                 None if self.surroundings.stop.is_stopped() => went = Err(self.abort()),
+                None if self.has_seen_enough() => went = Err(self.abort()),
                 None => self.tell_progress(),
             }
         }
+    }
+
+    /// Whether there is a judge, and one who needs no more steps.
+    fn has_seen_enough(&mut self) -> bool {
+        let Some(judge) = &mut self.judge else {
+            return false;
+        };
+        let heard = judge.heard();
+        let marks = (self.crew.shared).with(|machine, _| machine.marks(heard).to_vec());
+        judge.hear(&marks)
     }
 
     /// Writes down what a phase came to, and tells it.
@@ -461,7 +485,13 @@ impl Runner<'_> {
 
     fn divide(&self, before: &Reading, after: &Reading) -> WaitingSeconds {
         let threads = self.crew.threads;
-        attribution::divide(before, after, threads, moves_nothing(self.plan))
+        // A device is idle while storage that is held back on purpose makes reads wait.
+        let as_seen = |reading: &Reading| Reading {
+            device: reading.device.filter(|_| !self.held_back),
+            ..*reading
+        };
+        let (before, after) = (as_seen(before), as_seen(after));
+        attribution::divide(&before, &after, threads, moves_nothing(self.plan))
     }
 
     fn abort(&self) -> Cut {

@@ -27,7 +27,7 @@ mod verdict;
 mod warnings;
 
 pub use error::TrainError;
-pub use run::{Course, SoFar, begun, run};
+pub use run::{Course, SoFar, begun, probe, run};
 pub use simulate::{SimulateError, simulate};
 
 #[cfg(test)]

@@ -6,12 +6,14 @@ use stormlp_model::report::{Ending, Head, NamedEvidence, NamedSeries};
 use stormlp_model::training::inventory::Inventory;
 use stormlp_model::training::metrics;
 use stormlp_model::training::plan::TrainPlan;
+use stormlp_model::training::probe::Judge;
 use stormlp_model::training::report::{
     Calibration, Cost, EpochReport, RunReport, StepLatency, TrainReport, TrainResults, scored,
 };
 use stormlp_model::training::request::StorageKind;
 use stormlp_model::transport::DeviceId;
 use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_transfer::cufile::Driver;
 use stormlp_transfer::telemetry::peak_rss_bytes;
 use stormlp_transfer::{Accelerator, Backing, accelerator, thread};
 
@@ -51,15 +53,7 @@ pub fn run(
     on_unit: &mut dyn FnMut(SoFar<'_>),
 ) -> Result<TrainReport, TrainError> {
     let plan = &course.plan;
-    let device = plan.transport.device.and_then(DeviceId::cuda_index);
-    // Threads that are started later, and their buffers, are where this one is.
-    thread::bind(plan.transport.placement.cpus.as_ref()).map_err(TrainError::Device)?;
-    let accelerator = accelerator::open(device, plan.transport.wait).map_err(TrainError::Device)?;
-    let _cufile = hold_cufile(
-        plan.transport.path.needs_cufile(),
-        &settings(plan.require_gds, plan.cufile_stats),
-    )
-    .map_err(TrainError::Path)?;
+    let (accelerator, _cufile) = devices(plan)?;
     let orders = prepare::orders(surroundings.storage, plan, course.inventory);
     let mut runs: Vec<RunMeasured> = Vec::new();
     let mut distributions = Distributions::default();
@@ -86,6 +80,7 @@ pub fn run(
             surroundings,
             into,
             &mut on_epoch,
+            None,
         ) {
             Ok(done) => {
                 distributions = anew.unwrap_or(distributions);
@@ -117,12 +112,53 @@ pub fn run(
     Ok(report)
 }
 
+/// An accelerator, and cuFile where it is needed.
+type Held = (Arc<dyn Accelerator>, Option<Arc<Driver>>);
+
+/// What runs of `plan` hold as long as they last.
+fn devices(plan: &TrainPlan) -> Result<Held, TrainError> {
+    let device = plan.transport.device.and_then(DeviceId::cuda_index);
+    // Threads that are started later, and their buffers, are where this one is.
+    thread::bind(plan.transport.placement.cpus.as_ref()).map_err(TrainError::Device)?;
+    let accelerator = accelerator::open(device, plan.transport.wait).map_err(TrainError::Device)?;
+    let needed = plan.transport.path.needs_cufile();
+    let cufile = hold_cufile(needed, &settings(plan.require_gds, plan.cufile_stats));
+    Ok((accelerator, cufile.map_err(TrainError::Path)?))
+}
+
 /// The report of a run that has not begun: a run that is killed leaves it.
 pub fn begun(course: &Course<'_>) -> TrainReport {
     TrainReport {
         ending: Ending::Unfinished,
         ..report(course, &[], &Distributions::default())
     }
+}
+
+/// Runs the beginning of the first epoch until `judge` has seen enough of it, and makes the report of
+/// what was measured until then. It is the report of a run that was stopped, unless the epoch came to
+/// its end before.
+///
+/// # Errors
+/// As [`run`].
+pub fn probe(
+    course: &Course<'_>,
+    judge: &mut Judge,
+    surroundings: &Surroundings<'_>,
+) -> Result<TrainReport, TrainError> {
+    let plan = &course.plan;
+    let (accelerator, _cufile) = devices(plan)?;
+    let orders = prepare::orders(surroundings.storage, plan, course.inventory);
+    let mut distributions = Distributions::default();
+    let measured = epochs::run(
+        plan,
+        &orders,
+        &accelerator,
+        surroundings,
+        &mut distributions,
+        &mut |_, _, _| {},
+        Some(judge),
+    )?;
+    Ok(report(course, &[&measured], &distributions))
 }
 
 /// What `runs` come to; the distributions are those of the runs that are scored.
@@ -174,6 +210,7 @@ fn report(
         layout: plan.transport.layout_in_words(),
         verdict: verdict::verdict(plan, &epochs, &mean, None),
         calibration: None,
+        find_max: None,
         started_unix_seconds: reports.first().map_or(0.0, |run| run.started_unix_seconds),
         mean,
         runs: if plan.runs > 1 { reports } else { Vec::new() },

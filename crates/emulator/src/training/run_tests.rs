@@ -156,6 +156,7 @@ fn told(
         &surroundings,
         &mut distributions,
         on_epoch,
+        None,
     )
     .unwrap()
 }

@@ -4,6 +4,7 @@ use derive_more::{Add, AddAssign, Div, Mul};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::find_max::FindMax;
 use super::plan::TrainPlan;
 use super::profile::Profile;
 use crate::histogram::LatencyUs;
@@ -61,6 +62,9 @@ pub struct TrainResults {
     /// The same workload on storage that takes no time, when that was measured too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
+    /// The search for the largest number of accelerators, which all else is of, with `--find-max`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub find_max: Option<FindMax>,
     /// When the run started, in seconds since 1970, for the files of other tools.
     pub started_unix_seconds: f64,
     /// Times of every step, run by run, when they were asked for; not saved.

@@ -165,6 +165,7 @@ pub(crate) fn report() -> TrainReport {
             sentence: "storage-bound: 74 % of the waiting had reads in flight".to_string(),
         },
         calibration: None,
+        find_max: None,
         started_unix_seconds: 1_795_245_900.25,
         steps: Vec::new(),
     };

@@ -4,6 +4,7 @@
 mod charts;
 mod datasize;
 mod figures;
+mod find_max;
 pub mod mlperf;
 mod plan;
 mod run;

@@ -9,6 +9,7 @@ use stormlp_model::training::profile::Profile;
 use stormlp_model::training::report::{EpochReport, Measures, TrainReport};
 use stormlp_model::units::{ByteSize, counted, format_duration};
 
+use super::find_max;
 use crate::document::{Cell, Column, Document, Facts, Quantity, Table};
 use crate::numbers::percent;
 use crate::records::Records;
@@ -60,8 +61,16 @@ pub(crate) const RECORDS: [(&str, &str); 30] = [
     ("whole", "/whole"),
 ];
 
-/// What a run came to.
+/// What a run came to, or a search of which it is the answer's.
 pub fn document(report: &TrainReport) -> Document {
+    let run = of_run(report);
+    match &report.results.find_max {
+        Some(find) => find_max::document(report, find, run),
+        None => run,
+    }
+}
+
+fn of_run(report: &TrainReport) -> Document {
     let mut document = Document::new(headline(report));
     verdict(report, &mut document.facts);
     setup(report, &mut document.facts);

@@ -44,6 +44,7 @@ pub use workers::{Leftover, Workers, WorkersConfig};
 
 use accelerator::{Accelerator, State, Window};
 use queue::Queue;
+use stormlp_model::training::probe::StepMark;
 
 /// Nanoseconds on the clock of whoever drives the machine.
 pub type Nanos = u64;
@@ -108,6 +109,8 @@ pub struct Machine {
     /// The free places among them.
     unused: Vec<u32>,
     histograms: StepHistograms,
+    /// The end of each step of this phase, where somebody wants to know.
+    marks: Option<Vec<StepMark>>,
     /// Accelerators that are to try a fetch; empty between calls.
     work: Vec<u32>,
     scratch: Vec<LaneRead>,
@@ -138,9 +141,21 @@ impl Machine {
             preprocessing: Vec::new(),
             unused: Vec::new(),
             histograms: StepHistograms::default(),
+            marks: None,
             work: Vec::with_capacity(count),
             scratch: Vec::with_capacity(64),
         }
+    }
+
+    /// Marks the end of each step from now on.
+    pub fn mark_steps(&mut self) {
+        self.marks.get_or_insert_default();
+    }
+
+    /// The steps of this phase that are over, those before `from` left out.
+    pub fn marks(&self, from: usize) -> &[StepMark] {
+        let marks = self.marks.as_deref().unwrap_or_default();
+        marks.get(from..).unwrap_or_default()
     }
 
     /// Exchanges the loaders for others, between phases and while none is busy
@@ -167,6 +182,9 @@ impl Machine {
         self.arrived = 0;
         self.next_checkpoint = self.spec.checkpoint_steps.unwrap_or(u64::MAX);
         self.histograms = StepHistograms::default();
+        if let Some(marks) = &mut self.marks {
+            marks.clear();
+        }
         for index in 0..self.accelerators.len() {
             let accelerator = &mut self.accelerators[index];
             accelerator.step = 0;
@@ -445,6 +463,13 @@ impl Machine {
         }
         if self.opens_for_the_last {
             self.accelerators[last as usize].blamed_ns += waited_ns;
+        }
+        if let Some(marks) = &mut self.marks {
+            let landed = self.accelerators.iter().map(|one| one.landed);
+            marks.push(StepMark {
+                nanos: now,
+                samples: landed.sum(),
+            });
         }
         let checkpoint = step == self.next_checkpoint;
         for index in 0..self.accelerators.len() {

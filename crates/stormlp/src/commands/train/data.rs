@@ -73,6 +73,18 @@ enum Kind {
     Full,
     /// One that was begun before.
     Rest,
+    /// A starter set in the place of a smaller one.
+    Larger,
+}
+
+impl Kind {
+    /// What becomes of files that are there.
+    fn existing(self) -> Existing {
+        match self {
+            Self::Starter | Self::Full | Self::Rest => Existing::Resume,
+            Self::Larger => Existing::Overwrite,
+        }
+    }
 }
 
 /// Where the dataset lies, and whether stormlp may make one there unasked.
@@ -158,6 +170,55 @@ pub(crate) fn find(
     })
 }
 
+/// A larger starter set for as many accelerators as `request` has, in the place of the one that is
+/// there; `None` where that is no starter set of this workload, where the user said how large it is
+/// to be, or where there is no room for a larger one.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub(crate) fn larger(
+    as_asked: &Workload,
+    request: &TrainRequest,
+    args: &DataArgs,
+    name: &str,
+    session: &Session,
+) -> Result<Option<Data>, Failure> {
+    let place = place(as_asked, request);
+    let may_generate = place.is_default || args.generate;
+    if !may_generate || args.full || request.files.is_some() {
+        return Ok(None);
+    }
+    let profile = request.profile.unwrap_or(as_asked.edition);
+    let mut workload = as_asked.clone();
+    if let Some(samples) = request.samples_per_file {
+        workload.dataset.num_samples_per_file = samples;
+    }
+    let workload = &mut workload;
+    let found = scan(&place.folder, workload, &datagen_command(name, &place))?;
+    let Some(record) = found.and_then(|found| found.record) else {
+        return Ok(None);
+    };
+    let mut there = workload.clone();
+    starter::shape(&mut there, record.head.train_files);
+    let is_ours = spec::recipe(&there.dataset, Making::of(profile)).text() == record.head.recipe;
+    let files = starter::files(workload, request, &place.folder).unwrap_or(0);
+    if !is_ours || files <= record.head.train_files {
+        return Ok(None);
+    }
+    starter::shape(workload, files);
+    let direct = direct_support(workload, request, &place.folder, None);
+    let mut data = to_make(
+        workload,
+        files,
+        profile,
+        Kind::Larger,
+        place.folder,
+        session,
+    )?;
+    data.inventory.direct = direct;
+    Ok(Some(data))
+}
+
 /// Tells of the folder before anything is made in another.
 fn tell(warning: Option<&Warning>) {
     if let Some(warning) = warning {
@@ -192,7 +253,7 @@ fn to_make(
 ) -> Result<Data, Failure> {
     workload.dataset.num_files_train = files;
     let recipe = spec::recipe(&workload.dataset, Making::of(profile));
-    generate::check_room(&Disk, &recipe, &folder, Existing::Resume)
+    generate::check_room(&Disk, &recipe, &folder, kind.existing())
         .map_err(|error| generation(error, session))?;
     let dataset = Dataset::new(recipe).map_err(Failure::no_plan)?;
     Ok(Data {
@@ -201,7 +262,7 @@ fn to_make(
         warnings: Vec::new(),
         to_make: Some(ToMake {
             plan: GeneratePlan {
-                existing: Existing::Resume,
+                existing: kind.existing(),
                 storage: Arc::clone(&session.storage),
                 ..GeneratePlan::new(folder, &workload.name, profile.name(), dataset)
             },
@@ -252,6 +313,7 @@ impl ToMake {
             Kind::Starter => ("no dataset", "a starter one of"),
             Kind::Full => ("no dataset", "the full one of"),
             Kind::Rest => ("an unfinished dataset", "the rest of its"),
+            Kind::Larger => ("too small a starter dataset", "a larger one of"),
         };
         output::say(format!(
             "{there} in {}: {verb} {made} {}, {}, in about {}",

@@ -3,6 +3,7 @@
 
 mod args;
 mod data;
+mod find_max;
 mod finish;
 mod starter;
 
@@ -50,6 +51,8 @@ Examples:
       eight A100s on a dataset made by `stormlp datagen` or DLIO, from the device each epoch
   stormlp train unet3d --storage null -n 16 --steps 20
       what this host could reach if storage took no time
+  stormlp train unet3d --data-dir /mnt/nvme/unet3d --find-max
+      how many H100s that storage feeds: a short read, a few probes, two full runs
 
 Exit code 0 says that AU reached the workload's threshold, 6 that it did not. Sizes: K, M, G are
 powers of 1024, kB, MB, GB powers of 1000."
@@ -66,6 +69,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     threads: ThreadArgs,
+
+    #[command(flatten)]
+    find: find_max::FindMaxArgs,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -86,6 +92,9 @@ pub(crate) struct Args {
 
 /// Runs the workload.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+    if args.find.is_wanted() {
+        return find_max::run(args, session);
+    }
     let mut workload = args::workload(&args.workload)?;
     check_phases(&workload, &args.workload.workload)?;
     let mut request = request(&args, &workload)?;

@@ -1,0 +1,267 @@
+//! The largest count that passes: bracketed, bisected and confirmed.
+//!
+//! The search says what to run next and is told what came of it; it runs nothing itself. A *probe*
+//! is short and may be wrong, a *full* run is what the answer rests on. What is known at any moment
+//! is a bracket: the largest count that passed every time below the smallest that ever missed.
+//!
+//! From a first estimate it goes up or down until the bracket has both ends, then narrows it. It
+//! follows what the last run suggests as long as plain bisecting from there would stay within
+//! ceil(log₂ N) + 4 probes, and bisects otherwise: a cliff costs no more than a slope.
+
+/// How a count was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrialKind {
+    /// Short; its verdict may be a guess.
+    Probe,
+    /// All of the work.
+    Full,
+}
+
+/// What came of trying a count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trial {
+    /// The count.
+    pub count: u32,
+    /// How it was tried.
+    pub kind: TrialKind,
+    /// Whether it passed.
+    pub passed: bool,
+    /// Whether that is certain, at the confidence that the probe has; a full run always is.
+    pub certain: bool,
+    /// The largest count that would pass if throughput stayed what it was, where that was the limit.
+    pub suggests: Option<u32>,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Probe a count.
+    Probe(u32),
+    /// Run a count in full.
+    Full(u32),
+    /// Nothing: the answer is known.
+    Done,
+}
+
+/// What is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bracket {
+    /// The largest count that always passed, below all that missed; 0 where none did.
+    pub passing: u32,
+    /// The smallest count that missed.
+    pub missing: Option<u32>,
+}
+
+/// How much is still to be done, as far as one can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Left {
+    /// Probes, at most, if nothing contradicts what is known.
+    pub probes: u32,
+    /// Full runs.
+    pub full: u32,
+}
+
+/// A search for the largest count that passes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Search {
+    first: u32,
+    most: u32,
+    confirm: u32,
+    trials: Vec<Trial>,
+}
+
+impl Search {
+    /// A search from 1 to `most` that begins at `first`, and runs the answer and the count above it
+    /// `confirm` times in full.
+    pub fn new(first: u32, most: u32, confirm: u32) -> Self {
+        Self {
+            first: first.clamp(1, most.max(1)),
+            most: most.max(1),
+            confirm,
+            trials: Vec::new(),
+        }
+    }
+
+    /// Counts above `most` cannot be tried.
+    pub fn limit(&mut self, most: u32) {
+        self.most = self.most.min(most.max(1));
+        self.first = self.first.min(self.most);
+    }
+
+    /// The largest count that can be tried.
+    pub fn most(&self) -> u32 {
+        self.most
+    }
+
+    /// Takes what came of a trial.
+    pub fn tell(&mut self, trial: Trial) {
+        self.trials.push(trial);
+    }
+
+    /// What was tried, in that order.
+    pub fn trials(&self) -> &[Trial] {
+        &self.trials
+    }
+
+    /// What is known by now.
+    pub fn bracket(&self) -> Bracket {
+        let counts = |passes: bool| {
+            let of_kind = move |trial: &&Trial| self.passes(trial.count) == passes;
+            self.trials.iter().filter(of_kind).map(|trial| trial.count)
+        };
+        let missing = counts(false).min();
+        let below = |count: &u32| missing.is_none_or(|missing| *count < missing);
+        Bracket {
+            passing: counts(true).filter(below).max().unwrap_or(0),
+            missing,
+        }
+    }
+
+    /// Counts that passed and missed, rising.
+    pub fn inconsistent(&self) -> Vec<u32> {
+        let certain = |count: u32, passed: bool| {
+            let of_count = self.of(count);
+            of_count
+                .into_iter()
+                .any(|t| t.certain && t.passed == passed)
+        };
+        let mut counts: Vec<u32> = self.trials.iter().map(|trial| trial.count).collect();
+        counts.sort_unstable();
+        counts.dedup();
+        counts.retain(|count| certain(*count, true) && certain(*count, false));
+        counts
+    }
+
+    /// Whether the search ended at the largest count that can be tried: what is larger may pass too.
+    pub fn is_lower_bound(&self) -> bool {
+        let bracket = self.bracket();
+        bracket.missing.is_none() && bracket.passing == self.most
+    }
+
+    /// Probes so far.
+    pub fn probes(&self) -> u32 {
+        let probes = self.trials.iter().filter(|t| t.kind == TrialKind::Probe);
+        probes.count() as u32
+    }
+
+    /// What to do next.
+    pub fn next(&self) -> Next {
+        let Bracket { passing, missing } = self.bracket();
+        if self.trials.is_empty() {
+            return Next::Probe(self.first);
+        }
+        match missing {
+            None if passing < self.most => Next::Probe(self.upwards(passing)),
+            Some(missing) if missing - passing > 1 => Next::Probe(self.between(passing, missing)),
+            _ => {
+                let ends = [Some(passing), missing].into_iter().flatten();
+                let mut unconfirmed = ends.filter(|count| self.full_runs(*count) < self.confirm);
+                unconfirmed
+                    .find(|count| *count > 0)
+                    .map_or(Next::Done, Next::Full)
+            }
+        }
+    }
+
+    /// What is still to be done.
+    pub fn left(&self) -> Left {
+        let Bracket { passing, missing } = self.bracket();
+        let probes = match missing {
+            None if self.trials.is_empty() => 2,
+            None if passing < self.most => 2,
+            None => 0,
+            // What a run suggests is usually right, which leaves it and the count beside it.
+            Some(missing) => ceil_log2(missing - passing).min(2),
+        };
+        let ends = [(passing, true), (missing.unwrap_or(0), missing.is_some())];
+        let full = ends
+            .into_iter()
+            .filter(|(_, known)| *known)
+            .map(|(count, _)| match (count, passing) {
+                (0, 0) => 0,
+                _ => self.confirm.saturating_sub(self.full_runs(count)),
+            });
+        Left {
+            probes,
+            full: full.sum(),
+        }
+    }
+
+    fn of(&self, count: u32) -> impl IntoIterator<Item = &Trial> {
+        self.trials.iter().filter(move |trial| trial.count == count)
+    }
+
+    fn full_runs(&self, count: u32) -> u32 {
+        let full = self
+            .of(count)
+            .into_iter()
+            .filter(|t| t.kind == TrialKind::Full);
+        full.count() as u32
+    }
+
+    /// Whether a count that was tried always passed. A guess counts where nothing certain is known.
+    fn passes(&self, count: u32) -> bool {
+        let is_certain = self.of(count).into_iter().any(|trial| trial.certain);
+        let mut counting = self
+            .of(count)
+            .into_iter()
+            .filter(|t| t.certain || !is_certain);
+        counting.all(|trial| trial.passed)
+    }
+
+    fn suggestion(&self) -> Option<u32> {
+        self.trials.iter().rev().find_map(|trial| trial.suggests)
+    }
+
+    /// The next count where all that were tried passed.
+    fn upwards(&self, passing: u32) -> u32 {
+        let twice = passing.saturating_mul(2);
+        let suggested = self.suggestion();
+        let count = match self.probes() {
+            // The estimate is right more often than not.
+            0 | 1 => suggested.unwrap_or(passing + 1),
+            2 => suggested.unwrap_or(twice),
+            _ => twice,
+        };
+        // At twice the count it was never anywhere near; what says more is a guess gone wrong.
+        count
+            .clamp(passing + 1, twice.max(passing + 1))
+            .min(self.most)
+    }
+
+    /// The next count between two that are not neighbours.
+    fn between(&self, passing: u32, missing: u32) -> u32 {
+        let middle = passing + (missing - passing) / 2;
+        let Some(suggested) = self.suggestion() else {
+            return middle;
+        };
+        let count = suggested.clamp(passing + 1, missing - 1);
+        let worst = ceil_log2((count - passing).max(missing - count));
+        let least = match passing {
+            0 => missing.div_ceil(2),
+            passing => passing,
+        };
+        match self.probes() + 1 + worst <= most_probes(least) {
+            true => count,
+            false => middle,
+        }
+    }
+}
+
+/// Probes that a search needs at most to find `answer`, where nothing contradicts itself and the
+/// first estimate was not off by more than a factor of two.
+pub fn most_probes(answer: u32) -> u32 {
+    ceil_log2(answer.max(1)) + 4
+}
+
+fn ceil_log2(count: u32) -> u32 {
+    match count {
+        0 | 1 => 0,
+        count => u32::BITS - (count - 1).leading_zeros(),
+    }
+}
+
+#[cfg(test)]
+#[path = "search_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,655 @@
+//! `stormlp train --find-max`: the search says which count is next, the same resolve makes its plan,
+//! the emulator runs it, and the search is told.
+
+mod resume;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use stormlp_emulator::Surroundings;
+use stormlp_emulator::training::{self, Course};
+use stormlp_model::event::Silent;
+use stormlp_model::facts::HostFacts;
+use stormlp_model::problem::{ProblemKind, Problems};
+use stormlp_model::report::{Ending, Head, ReportKind};
+use stormlp_model::shell::shell_word;
+use stormlp_model::training::distribution::Distribution;
+use stormlp_model::training::find_max::{FindMax, Limit, RunKind, StorageEstimate, Tried};
+use stormlp_model::training::inventory::Inventory;
+use stormlp_model::training::metrics;
+use stormlp_model::training::plan::TrainPlan;
+use stormlp_model::training::probe::{Enough, Judge};
+use stormlp_model::training::report::TrainReport;
+use stormlp_model::training::request::TrainRequest;
+use stormlp_model::training::resolve::Resolved;
+use stormlp_model::training::search::{Next, Search};
+use stormlp_model::training::workload::Workload;
+use stormlp_model::units::{counted, format_duration};
+use stormlp_model::warning::Warning;
+use stormlp_report::matrix::Columns;
+use stormlp_transfer::storage::FolderLock;
+
+use super::args::DataArgs;
+use super::data::{self, Data};
+use super::{Args, check_phases, facts, head, is_null, lock, request};
+use crate::commands::deliver::{Delivery, Saver};
+use crate::exit::{Code, Failure};
+use crate::output;
+use crate::session::Session;
+
+/// How long the dataset is read to see what the storage gives.
+const READ_SECONDS: f64 = 2.0;
+/// Reads at a time that show it.
+const READS: usize = 16;
+/// Epochs with fewer steps say little: a starter set is made larger before.
+const FEW_STEPS: u64 = 24;
+/// More accelerators are not looked for.
+const MOST_ACCELERATORS: u32 = 1_000_000;
+
+/// The options of the search.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "How many accelerators")]
+pub(super) struct FindMaxArgs {
+    /// Find the largest number of accelerators that meets the workload's threshold; files are
+    /// dropped from the page cache before each run
+    #[arg(long, conflicts_with_all = ["accelerators", "closed", "mlperf_output", "dry_run"])]
+    find_max: bool,
+
+    /// Full runs at the answer and at one above it; with 0 the answer rests on probes, each of which
+    /// is right with 99 % [default: 1]
+    #[arg(long, value_name = "N", requires = "find_max", value_parser = clap::value_parser!(u32).range(0..=100))]
+    confirm: Option<u32>,
+
+    /// Go on with the search of a saved report, given the options that it was begun with
+    #[arg(long, value_name = "REPORT", requires = "find_max")]
+    resume: Option<PathBuf>,
+}
+
+impl FindMaxArgs {
+    /// Whether a search was asked for.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.find_max
+    }
+}
+
+/// A search, and all that its runs have in common.
+struct Hunt<'a> {
+    args: &'a DataArgs,
+    /// What the user called the workload.
+    name: &'a str,
+    session: &'a Session,
+    /// As it was asked for, whatever dataset is there.
+    as_asked: Workload,
+    workload: Workload,
+    request: TrainRequest,
+    facts: HostFacts,
+    inventory: Inventory,
+    warnings: Vec<Warning>,
+    head: Head,
+    threshold_percent: f64,
+    search: Search,
+    find: FindMax,
+    /// The full runs.
+    full: Vec<TrainReport>,
+    saver: Saver,
+    lock: Option<FolderLock>,
+    begun: Instant,
+    /// Seconds of the search before it was gone on with.
+    before_seconds: f64,
+}
+
+/// Searches.
+///
+/// # Errors
+/// As a run, and with exit code 6 when not even one accelerator meets the threshold.
+pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+    let as_asked = super::args::workload(&args.workload)?;
+    let name = args.workload.workload.clone();
+    check_phases(&as_asked, &name)?;
+    let mut request = request(&args, &as_asked)?;
+    let facts = facts(&request, session)?;
+    let data = match is_null(&request) {
+        true => Data::none(&as_asked),
+        false => data::find(&as_asked, &request, &args.data, &name, &facts, session)?,
+    };
+    let mut workload = as_asked.clone();
+    workload.dataset = data.spec;
+    // A probe that reads what the last one left in memory would say nothing of the storage.
+    request.cold |= !is_null(&request);
+    let plan = TrainPlan::resolve(&workload, &request, &facts, &data.inventory)?.plan;
+    if plan.compute.mean_seconds() <= 0.0 {
+        return Err(Failure::usage(
+            "--find-max has nothing to hold AU against: no compute is emulated",
+        ));
+    }
+    let delivery = args.output.open(ReportKind::Train, Columns::Standard)?;
+    let saved = args.find.resume.as_deref().map(resume::read).transpose()?;
+    let saver = match &saved {
+        Some(saved) => Saver::resume(&saved.path),
+        None => delivery.saver(&format!("{}-find-max", plan.workload), session)?,
+    };
+    let confirm = args.find.confirm.unwrap_or(1);
+    let mut warnings = data.warnings;
+    warnings.extend(session.storage.warnings());
+    let mut hunt = Hunt {
+        args: &args.data,
+        name: &name,
+        session,
+        head: head(&plan, facts.clone(), &delivery, session),
+        threshold_percent: plan.metric.threshold_percent,
+        as_asked,
+        workload,
+        request,
+        facts,
+        inventory: data.inventory,
+        warnings,
+        search: Search::new(1, MOST_ACCELERATORS, confirm),
+        find: FindMax::begun(confirm),
+        full: Vec::new(),
+        saver,
+        lock: None,
+        begun: Instant::now(),
+        before_seconds: 0.0,
+    };
+    if let Some(saved) = saved {
+        hunt.take(saved, &plan)?;
+    } else {
+        let report = hunt.report(Ending::Unfinished, &plan);
+        hunt.saver.begin(&report)?;
+    }
+    if plan.transport.path.needs_cufile() {
+        hunt.saver.prepare_cufile(plan.require_gds);
+    }
+    if let Some(dataset) = &data.to_make {
+        hunt.inventory = dataset.make(&hunt.inventory, session)?;
+        hunt.begun = Instant::now();
+    }
+    hunt.lock = lock(&plan)?;
+    let ending = hunt.go()?;
+    hunt.deliver(ending, &plan, &delivery)
+}
+
+impl Hunt<'_> {
+    /// Runs what the search asks for until the answer is known or the user has enough.
+    fn go(&mut self) -> Result<Ending, Failure> {
+        if self.find.estimate.is_none() && self.search.trials().is_empty() {
+            self.read_first()?;
+        }
+        while !self.session.stop.is_stopped() {
+            let (count, kind) = match self.search.next() {
+                Next::Probe(count) => (count, RunKind::Probe),
+                Next::Full(count) => (count, RunKind::Full),
+                Next::Done => return Ok(Ending::Complete),
+            };
+            let Some(plan) = self.plan(count)? else {
+                // The limit that was met is known now.
+                continue;
+            };
+            let begun = Instant::now();
+            let tried = match kind {
+                RunKind::Probe => self.probe(plan)?,
+                RunKind::Full => match self.full_run(plan)? {
+                    Ok(tried) => Some(tried),
+                    Err(ending) => return Ok(ending),
+                },
+            };
+            let Some(mut tried) = tried else { break };
+            tried.seconds = begun.elapsed().as_secs_f64();
+            self.take_in(tried);
+        }
+        Ok(Ending::Stopped)
+    }
+
+    /// Books a run, saves what is known and says it.
+    fn take_in(&mut self, tried: Tried) {
+        self.search.tell(tried.trial(self.threshold_percent));
+        self.find.tried.push(tried);
+        self.find.conclude(&self.search);
+        self.find.search_seconds = self.before_seconds + self.begun.elapsed().as_secs_f64();
+        if let Some(last) = self.find.tried.last() {
+            self.say(self.line(last));
+            if let Ok(Some(plan)) = self.plan_as_it_is(last.accelerators) {
+                let report = self.report(Ending::Unfinished, &plan);
+                self.saver.save(&report);
+            }
+        }
+    }
+
+    fn say(&self, line: impl std::fmt::Display) {
+        if !self.session.quiet {
+            output::say(line);
+        }
+    }
+
+    /// Reads for a moment without compute: what that gives is where the search begins.
+    fn read_first(&mut self) -> Result<(), Failure> {
+        let Some(one) = self.plan(1)? else {
+            return Ok(());
+        };
+        let wanted = READS.div_ceil(one.loader.concurrent_reads().max(1)) as u32;
+        let possible = (1..=wanted.max(1)).rev();
+        let mut plans = possible.filter_map(|count| self.plan_as_it_is(count).ok().flatten());
+        let plan = beginning(plans.next().unwrap_or(one));
+        let compute = plan.compute.mean_seconds();
+        let plan = TrainPlan {
+            compute: Distribution::ZERO,
+            preprocess: Distribution::ZERO,
+            client: None,
+            ..plan
+        };
+        self.say(format_args!(
+            "reading for {READ_SECONDS} s without compute, to see what the storage gives"
+        ));
+        let (loaders, batch) = (plan.accelerators, f64::from(plan.batch_size));
+        let begun = Instant::now();
+        let mut judge = Judge::of(&plan, Enough::Seconds(READ_SECONDS));
+        self.run_probe(plan, &mut judge)?;
+        let Some(rate) = judge.samples_per_second() else {
+            return Ok(());
+        };
+        let fed = rate * compute / batch * 100.0 / self.threshold_percent.max(1.0);
+        let accelerators = (fed as u32).clamp(1, self.search.most());
+        self.say(format_args!(
+            "it gives {rate:.1} samples/s to {}, enough for about {accelerators} accelerators",
+            counted(u64::from(loaders), "loader")
+        ));
+        self.find.estimate = Some(StorageEstimate {
+            loaders,
+            samples_per_second: rate,
+            seconds: begun.elapsed().as_secs_f64(),
+            accelerators,
+        });
+        self.begin_at(accelerators);
+        Ok(())
+    }
+
+    /// Begins the search at what the storage is thought to feed.
+    fn begin_at(&mut self, accelerators: u32) {
+        let most = self.search.most();
+        self.search = Search::new(accelerators, most, self.find.confirm_runs);
+    }
+
+    /// The beginning of a run of `plan`; `None` when the user ended it before it told anything.
+    fn probe(&mut self, plan: TrainPlan) -> Result<Option<Tried>, Failure> {
+        let threshold = self.threshold_percent / 100.0;
+        let mut judge = Judge::of(&plan, Enough::Verdict { threshold });
+        let plan = beginning(plan);
+        let (accelerators, steps) = (plan.accelerators, plan.steps_per_epoch);
+        let rule = metrics::Rule::of(&plan);
+        let report = self.run_probe(plan, &mut judge)?;
+        let forecast = judge.forecast();
+        if self.session.stop.is_stopped() && !forecast.is_some_and(|forecast| forecast.certain) {
+            return Ok(None);
+        }
+        let mean = &report.results.mean;
+        let mut tried = Tried {
+            accelerators,
+            kind: RunKind::Probe,
+            au_percent: 0.0,
+            au_spread: None,
+            samples_per_second: 0.0,
+            mib_per_second: 0.0,
+            meets: mean.au_percent.profile >= self.threshold_percent,
+            certain: true,
+            steps,
+            seconds: 0.0,
+            bound: report.results.verdict.bound,
+        };
+        tried.measured(mean);
+        if let Some(forecast) = forecast.filter(|_| report.ending != Ending::Complete) {
+            tried.au_percent = forecast.au_percent;
+            tried.au_spread = forecast.au_error;
+            tried.samples_per_second = forecast.samples_per_second;
+            tried.mib_per_second = metrics::mib(&rule, forecast.samples_per_second);
+            tried.meets = forecast.passes;
+            tried.certain = forecast.certain;
+            tried.steps = forecast.steps;
+        }
+        Ok(Some(tried))
+    }
+
+    fn run_probe(&self, plan: TrainPlan, judge: &mut Judge) -> Result<TrainReport, Failure> {
+        let course = self.course(plan);
+        let surroundings = Surroundings {
+            storage: &self.session.storage,
+            observer: &Silent,
+            stop: &self.session.stop,
+        };
+        let report = training::probe(&course, judge, &surroundings);
+        let report = report.map_err(|error| {
+            let help = error.remedy(&course.plan);
+            Failure::machine(error).with_help(help)
+        })?;
+        match &report.ending {
+            Ending::Failed {
+                cause,
+                message,
+                remedy,
+            } => Err(Failure::of_run(*cause, message, remedy)),
+            _ => Ok(report),
+        }
+    }
+
+    /// A whole run of `plan`, or how it ended instead.
+    fn full_run(&mut self, plan: TrainPlan) -> Result<Result<Tried, Ending>, Failure> {
+        let accelerators = plan.accelerators;
+        self.say(format_args!(
+            "a full run of {}",
+            counted(u64::from(accelerators), "accelerator")
+        ));
+        let course = self.course(plan);
+        let progress = self.session.progress();
+        let surroundings = Surroundings {
+            storage: &self.session.storage,
+            observer: &progress,
+            stop: &self.session.stop,
+        };
+        let report = training::run(&course, &surroundings, &mut |_| {}).map_err(|error| {
+            let help = error.remedy(&course.plan);
+            Failure::machine(error).with_help(help)
+        })?;
+        if report.ending != Ending::Complete {
+            return Ok(Err(report.ending));
+        }
+        let results = &report.results;
+        let epochs = results.scored_epochs().len();
+        let mut tried = Tried {
+            accelerators,
+            kind: RunKind::Full,
+            au_percent: 0.0,
+            au_spread: (epochs > 1).then_some(results.stdev.au_percent),
+            samples_per_second: 0.0,
+            mib_per_second: 0.0,
+            meets: results.meets_threshold,
+            certain: true,
+            steps: results.steps_per_epoch * epochs as u64,
+            seconds: 0.0,
+            bound: results.verdict.bound,
+        };
+        tried.measured(&results.mean);
+        self.full.push(report);
+        Ok(Ok(tried))
+    }
+
+    fn course(&self, mut plan: TrainPlan) -> Course<'_> {
+        plan.data.take_sizes(&self.inventory);
+        Course {
+            head: self.head.clone(),
+            plan,
+            warnings: self.warnings.clone(),
+            inventory: &self.inventory,
+        }
+    }
+
+    fn resolve(&self, count: u32) -> Result<Resolved, Problems> {
+        let request = TrainRequest {
+            accelerators: Some(count),
+            ..self.request.clone()
+        };
+        TrainPlan::resolve(&self.workload, &request, &self.facts, &self.inventory)
+    }
+
+    /// The plan of `count` accelerators on the dataset that is there, if there is one.
+    fn plan_as_it_is(&self, count: u32) -> Result<Option<TrainPlan>, Failure> {
+        Ok(self.resolve(count).ok().map(|resolved| resolved.plan))
+    }
+
+    /// The plan of `count` accelerators, for which the dataset grows where it is too small and the
+    /// tool's own. `None` when there is no such plan: the search has a limit then.
+    fn plan(&mut self, count: u32) -> Result<Option<TrainPlan>, Failure> {
+        let mut resolved = self.resolve(count);
+        let short = match &resolved {
+            Ok(resolved) => resolved.plan.steps_per_epoch < FEW_STEPS,
+            Err(problems) => problems.kind() == ProblemKind::Plan,
+        };
+        if short && !is_null(&self.request) && self.grow(count)? {
+            resolved = self.resolve(count);
+        }
+        match resolved {
+            Ok(Resolved { plan, warnings }) => {
+                for warning in warnings {
+                    if !self.warnings.contains(&warning) {
+                        self.warnings.push(warning);
+                    }
+                }
+                Ok(Some(plan))
+            }
+            // Nothing at all can be run.
+            Err(problems) if count <= 1 => Err(problems.into()),
+            Err(problems) => {
+                self.limit(count, &problems);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Makes a larger starter set for `count` accelerators; whether there is one now.
+    fn grow(&mut self, count: u32) -> Result<bool, Failure> {
+        let request = TrainRequest {
+            accelerators: Some(count),
+            ..self.request.clone()
+        };
+        let (workload, session) = (&self.as_asked, self.session);
+        let larger = data::larger(workload, &request, self.args, self.name, session)?;
+        let Some(larger) = larger else {
+            return Ok(false);
+        };
+        let Some(dataset) = &larger.to_make else {
+            return Ok(false);
+        };
+        let begun = Instant::now();
+        self.lock = None;
+        self.inventory = dataset.make(&larger.inventory, session)?;
+        self.workload.dataset = larger.spec;
+        if let Some(plan) = self.plan_as_it_is(1)? {
+            self.lock = lock(&plan)?;
+        }
+        self.begun += begun.elapsed();
+        Ok(true)
+    }
+
+    /// Books that there is no plan for `count`, and looks for the largest count that has one.
+    fn limit(&mut self, count: u32, problems: &Problems) {
+        let (mut has, mut has_not) = (self.search.bracket().passing.max(1), count);
+        while has_not - has > 1 {
+            let middle = has + (has_not - has) / 2;
+            match self.resolve(middle) {
+                Ok(_) => has = middle,
+                Err(_) => has_not = middle,
+            }
+        }
+        self.search.limit(has);
+        let problems = self
+            .resolve(has_not)
+            .err()
+            .unwrap_or_else(|| problems.clone());
+        let (limit, help) = match problems.kind() {
+            ProblemKind::Plan => (Limit::Dataset, self.what_it_needs(has_not.max(has * 2))),
+            ProblemKind::Capacity => (Limit::Memory, String::new()),
+            ProblemKind::Machine if problems.to_string().contains("memory") => (
+                Limit::Memory,
+                "; raise --memory-limit where there is more".to_string(),
+            ),
+            ProblemKind::Machine => (Limit::Client, String::new()),
+        };
+        let said = format!(
+            "no more than {} can be tried: {problems}{help}",
+            counted(u64::from(has), "accelerator")
+        );
+        self.say(&said);
+        self.find.limited_by = Some(limit);
+        self.find.limit = Some(said);
+    }
+
+    /// The command that makes a dataset for `count` accelerators.
+    fn what_it_needs(&self, count: u32) -> String {
+        let spec = &self.workload.dataset;
+        let batch = self
+            .request
+            .batch_size
+            .unwrap_or(self.workload.reader.batch_size);
+        let steps = FEW_STEPS.max(self.request.steps.unwrap_or(0));
+        let samples = steps * u64::from(batch) * u64::from(count);
+        let files = samples.div_ceil(spec.num_samples_per_file.max(1));
+        let folder = self
+            .request
+            .data_dir
+            .as_ref()
+            .unwrap_or(&self.inventory.folder);
+        format!(
+            "; {count} accelerators have {steps} steps with `stormlp datagen {} --data-dir {} \
+             --files {files}`",
+            shell_word(self.name),
+            shell_word(&folder.to_string())
+        )
+    }
+
+    /// What came of a run, what is known by now and how long the rest may take.
+    fn line(&self, tried: &Tried) -> String {
+        let spread = tried
+            .au_spread
+            .map_or(String::new(), |spread| format!(" ± {spread:.1}"));
+        let verb = match (tried.meets, tried.certain) {
+            (true, true) => "meets",
+            (false, true) => "misses",
+            (true, false) => "probably meets",
+            (false, false) => "probably misses",
+        };
+        let kind = match tried.kind {
+            RunKind::Probe => "probe",
+            RunKind::Full => "full run",
+        };
+        let left = match self.search.next() {
+            Next::Done => String::new(),
+            _ => format!("; about {} left", format_duration(self.seconds_left())),
+        };
+        format!(
+            "{kind}: {}: AU {:.1}{spread} %, {verb} {:.1} % ({}, {}); {}{left}",
+            counted(u64::from(tried.accelerators), "accelerator"),
+            tried.au_percent,
+            self.threshold_percent,
+            counted(tried.steps, "step"),
+            format_duration(tried.seconds),
+            self.find.known()
+        )
+    }
+
+    /// About how long the rest takes: runs take as long as those of their kind did.
+    fn seconds_left(&self) -> f64 {
+        let left = self.search.left();
+        let mean = |kind: RunKind| {
+            let of_kind = self.find.tried.iter().filter(|tried| tried.kind == kind);
+            let seconds: Vec<f64> = of_kind.map(|tried| tried.seconds).collect();
+            (!seconds.is_empty()).then(|| stormlp_model::stats::mean(&seconds))
+        };
+        let count = self.search.bracket().passing.max(1);
+        let planned = || {
+            let plan = self.plan_as_it_is(count).ok().flatten()?;
+            let computed = plan.compute_seconds() * f64::from(plan.runs);
+            Some(computed / (self.threshold_percent / 100.0).max(0.1))
+        };
+        let full = mean(RunKind::Full).or_else(planned).unwrap_or(0.0);
+        let probe = mean(RunKind::Probe).unwrap_or(0.0);
+        probe * f64::from(left.probes) + full * f64::from(left.full)
+    }
+
+    /// The report of the full run at the answer, or of no run yet, with the search in it.
+    fn report(&self, ending: Ending, plan: &TrainPlan) -> TrainReport {
+        let shown = self.find.largest_accelerators.max(1);
+        let of_answer = |report: &&TrainReport| report.results.accelerators == shown;
+        let answer = self.full.iter().rev().find(of_answer).cloned();
+        let mut report = answer.unwrap_or_else(|| training::begun(&self.course(plan.clone())));
+        report.ending = ending;
+        report.results.find_max = Some(self.find.clone());
+        report
+    }
+
+    /// Saves and prints what was found.
+    fn deliver(
+        mut self,
+        ending: Ending,
+        plan: &TrainPlan,
+        delivery: &Delivery,
+    ) -> Result<(), Failure> {
+        self.find.conclude(&self.search);
+        self.find.search_seconds = self.before_seconds + self.begun.elapsed().as_secs_f64();
+        if self.find.limited_by.is_none() && ending == Ending::Complete {
+            self.find.limited_by = Some(Limit::Nothing);
+        }
+        let shown = self.plan_as_it_is(self.find.largest_accelerators.max(1))?;
+        let mut report = self.report(ending, shown.as_ref().unwrap_or(plan));
+        report.head.ended_at = Some(Session::now());
+        let (session, find) = (self.session, self.find.clone());
+        let outcome = |saved: Option<&Path>| ended(&report, &find, session, saved);
+        delivery.finish(self.saver, &report, session, outcome)
+    }
+}
+
+/// How the search ended, as an exit code.
+fn ended(
+    report: &TrainReport,
+    find: &FindMax,
+    session: &Session,
+    saved: Option<&Path>,
+) -> Result<(), Failure> {
+    let place = match saved {
+        Some(path) => format!("what was measured is saved in {}", path.display()),
+        None => "what was measured could not be saved".to_string(),
+    };
+    match &report.ending {
+        Ending::Stopped | Ending::Unfinished => {
+            let error = format!(
+                "stopped by the user; accelerators: {}; {place}",
+                find.known()
+            );
+            let again = saved.map(|path| {
+                let command = session.command_line_without("--resume");
+                let path = shell_word(&path.to_string_lossy());
+                format!("`{command} --resume {path}` goes on")
+            });
+            let failure = Failure::stopped(error);
+            Err(match again {
+                Some(again) => failure.with_help(again),
+                None => failure,
+            })
+        }
+        Ending::Failed {
+            cause,
+            message,
+            remedy,
+        } => Err(Failure::of_run(
+            *cause,
+            format!("{message}; {place}"),
+            remedy,
+        )),
+        Ending::Complete if find.largest_accelerators > 0 => Ok(()),
+        Ending::Complete => {
+            let one = find
+                .tried
+                .iter()
+                .rev()
+                .find(|tried| tried.accelerators == 1);
+            let au = one.map_or(String::new(), |one| format!(": AU {:.1} %", one.au_percent));
+            Err(Failure::new(
+                Code::MissedTarget,
+                anyhow::anyhow!(
+                    "not even one accelerator reaches the {:.1} % that {} asks for{au}",
+                    report.results.threshold_percent,
+                    report.results.workload
+                ),
+            ))
+        }
+    }
+}
+
+/// The first epoch of a run, without what comes between epochs.
+fn beginning(plan: TrainPlan) -> TrainPlan {
+    TrainPlan {
+        epochs: 1,
+        runs: 1,
+        evaluation: None,
+        checkpoint: None,
+        keep_step_times: false,
+        ..plan
+    }
+}

@@ -1,0 +1,103 @@
+//! Going on with a search: the plan is made anew, and what was tried is taken where it is of it.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use stormlp_model::report::{AnyReport, ReportKind};
+use stormlp_model::training::find_max::FindMax;
+use stormlp_model::training::plan::TrainPlan;
+use stormlp_model::training::report::TrainReport;
+
+use super::Hunt;
+use crate::commands::saved;
+use crate::exit::Failure;
+
+/// The report of a search.
+pub(super) struct Saved {
+    pub(super) path: PathBuf,
+    report: TrainReport,
+    find: FindMax,
+}
+
+/// Reads one.
+///
+/// # Errors
+/// When it cannot be read, or holds no search.
+pub(super) fn read(path: &Path) -> Result<Saved, Failure> {
+    let path = saved::file(path);
+    let report = saved::of_kind(&path, ReportKind::Train)?;
+    match report {
+        AnyReport::Train(mut report) => match report.results.find_max.take() {
+            Some(find) => Ok(Saved { path, report, find }),
+            None => Err(Failure::no_plan(anyhow::anyhow!(
+                "{} is the report of one run, not of `stormlp train --find-max`",
+                path.display()
+            ))),
+        },
+        _ => Err(Failure::usage(
+            "--resume goes on with a report of --find-max",
+        )),
+    }
+}
+
+impl Hunt<'_> {
+    /// Takes what a saved search has tried; `plan` is that of one accelerator now.
+    ///
+    /// # Errors
+    /// With exit code 3 when it was on another machine, or of something else.
+    pub(super) fn take(&mut self, saved: Saved, plan: &TrainPlan) -> Result<(), Failure> {
+        let Saved { path, report, find } = saved;
+        let refuse = |what: String| {
+            let error = anyhow::anyhow!("{} {what}", path.display());
+            Err(Failure::no_plan(error).with_help(format!(
+                "give the options that it was begun with beside --resume; it says `{}`",
+                report.head.command
+            )))
+        };
+        let (here, there) = (&self.facts.hostname, &report.head.host.hostname);
+        if here != there {
+            return refuse(format!("was measured on {there}, and this is {here}"));
+        }
+        let now = self.plan_as_it_is(report.plan.accelerators)?;
+        if let Some(key) = difference(now.as_ref().unwrap_or(plan), &report.plan) {
+            return refuse(format!("is of another run: `{key}` differs"));
+        }
+        self.head.started_at.clone_from(&report.head.started_at);
+        self.before_seconds = find.search_seconds;
+        self.find = FindMax {
+            confirm_runs: self.find.confirm_runs,
+            // What limits a search is met again.
+            limited_by: None,
+            limit: None,
+            ..find
+        };
+        if let Some(estimate) = self.find.estimate {
+            self.begin_at(estimate.accelerators);
+        }
+        for tried in &self.find.tried {
+            self.search.tell(tried.trial(self.threshold_percent));
+        }
+        self.find.conclude(&self.search);
+        if !report.results.epochs.is_empty() {
+            self.full.push(report);
+        }
+        Ok(())
+    }
+}
+
+/// The first key in which two plans differ, but for what is drawn anew or read from the files.
+fn difference(now: &TrainPlan, then: &TrainPlan) -> Option<String> {
+    let value = |plan: &TrainPlan| {
+        let mut value = serde_json::to_value(plan).unwrap_or_default();
+        value["shuffle"]["file_seed"] = Value::Null;
+        value["data"]["bytes"] = Value::Null;
+        value["data"]["eval_bytes"] = Value::Null;
+        value["memory_bytes"] = Value::Null;
+        value
+    };
+    let (now, then) = (value(now), value(then));
+    let keys = now.as_object()?.keys();
+    keys.into_iter()
+        .find(|key| now[key.as_str()] != then[key.as_str()])
+        .cloned()
+}
