@@ -133,7 +133,7 @@ pub(super) fn fits_accelerators(_: &Submission, group: &Group) -> Vec<Outcome> {
             let mut kinds = ACCELERATOR_GB.iter();
             kinds.find(|(kind, _)| *kind == name).map(|(_, gb)| *gb)
         };
-        let named = accelerator.and_then(|name| of_kind(&name).map(|gb| (name, gb)));
+        let named = accelerator.and_then(|name| of_kind(name).map(|gb| (name, gb)));
         let (name, gb) = named.unwrap_or(LEAST_ACCELERATOR);
         let together = gb * ranks as f64;
         Some(Outcome::of(
