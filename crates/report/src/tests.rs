@@ -144,72 +144,73 @@ proptest! {
     }
 }
 
+/// A report by its index, a place in it, a value that contradicts the rest, and what is told of it.
+fn contradictions() -> Vec<(usize, &'static str, Value, &'static str)> {
+    vec![
+        (0, "/cells/0/iops", json!(1.0), "cells.0.iops is 1.0000"),
+        (
+            0,
+            "/cells/0/operations",
+            json!(3),
+            "operations of io_size_bytes come to",
+        ),
+        (
+            0,
+            "/cells/0/interval_bytes",
+            json!(vec![1_u64 << 30; 99]),
+            "cells.0.interval_bytes come to 106300440576 bytes",
+        ),
+        (
+            0,
+            "/cells/0/interval_device_bytes",
+            json!([1, 2]),
+            "cells.0.interval_device_bytes has 2 values",
+        ),
+        (
+            1,
+            "/bytes_read",
+            json!(7),
+            "bytes_read is 7, but those of its epochs",
+        ),
+        (
+            1,
+            "/epochs/1/read_mib_per_second",
+            json!(9e9),
+            "epochs.1.read_mib_per_second",
+        ),
+        (
+            1,
+            "/au_percent/profile",
+            json!(99.5),
+            "au_percent.profile is 99.5",
+        ),
+        (2, "/saves/0/bytes", json!(7), "saves.0.bytes is 7"),
+        (
+            2,
+            "/saves/1/ranks/1/gib_per_second",
+            json!(70.0),
+            "saves.1.ranks.1.gib_per_second is 70.0",
+        ),
+        (
+            2,
+            "/summary/save/dlio/gib_per_second/mean",
+            json!(70.0),
+            "summary.save.dlio.gib_per_second.mean is 70.0",
+        ),
+    ]
+}
+
 #[test]
 fn what_figures_contradict_is_told_by_its_place() {
-    let [gds, train, checkpoint] = [
+    let reports = [
         matrix::tests::run_of(20.0).into(),
         training::fixtures::report().into(),
         checkpoint::tests::report(1.0).into(),
     ]
     .map(|report: AnyReport| serde_json::to_value(report).unwrap());
     let read = |report: &Value| AnyReport::from_json(&report.to_string()).unwrap();
-    for (report, place, value, told) in [
-        (&gds, "/cells/0/iops", json!(1.0), "cells.0.iops is 1.0000"),
-        (
-            &gds,
-            "/cells/0/operations",
-            json!(3),
-            "operations of io_size_bytes come to",
-        ),
-        (
-            &gds,
-            "/cells/0/interval_bytes",
-            json!(vec![1_u64 << 30; 99]),
-            "cells.0.interval_bytes come to 106300440576 bytes",
-        ),
-        (
-            &gds,
-            "/cells/0/interval_device_bytes",
-            json!([1, 2]),
-            "cells.0.interval_device_bytes has 2 values",
-        ),
-        (
-            &train,
-            "/bytes_read",
-            json!(7),
-            "bytes_read is 7, but those of its epochs",
-        ),
-        (
-            &train,
-            "/epochs/1/read_mib_per_second",
-            json!(9e9),
-            "epochs.1.read_mib_per_second",
-        ),
-        (
-            &train,
-            "/au_percent/profile",
-            json!(99.5),
-            "au_percent.profile is 99.5",
-        ),
-        (
-            &checkpoint,
-            "/saves/0/bytes",
-            json!(7),
-            "saves.0.bytes is 7",
-        ),
-        (
-            &checkpoint,
-            "/saves/1/ranks/1/gib_per_second",
-            json!(70.0),
-            "saves.1.ranks.1.gib_per_second is 70.0",
-        ),
-        (
-            &checkpoint,
-            "/summary/save/dlio/gib_per_second/mean",
-            json!(70.0),
-            "summary.save.dlio.gib_per_second.mean is 70.0",
-        ),
-    ] {
+    for (index, place, value, told) in contradictions() {
+        let report = &reports[index];
         assert_eq!(read(report).contradictions(), Vec::<String>::new());
         let mut changed = report.clone();
         *changed
