@@ -1,5 +1,7 @@
 //! The dataset of a run: where it lies, what is there, and a starter set where nothing is.
 
+mod larger;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,6 +31,8 @@ use crate::commands::datagen::{LARGER_FILES, NO_LINK};
 use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
+
+pub(super) use larger::larger;
 
 /// What a disk may be expected to write, for the estimate before anything is known of it.
 const WRITE_BYTES_PER_SECOND: f64 = 1e9;
@@ -168,55 +172,6 @@ pub(crate) fn find(
         warnings,
         to_make: None,
     })
-}
-
-/// A larger starter set for as many accelerators as `request` has, in the place of the one that is
-/// there; `None` where that is no starter set of this workload, where the user said how large it is
-/// to be, or where there is no room for a larger one.
-///
-/// # Errors
-/// When the folder cannot be read.
-pub(crate) fn larger(
-    as_asked: &Workload,
-    request: &TrainRequest,
-    args: &DataArgs,
-    name: &str,
-    session: &Session,
-) -> Result<Option<Data>, Failure> {
-    let place = place(as_asked, request);
-    let may_generate = place.is_default || args.generate;
-    if !may_generate || args.full || request.files.is_some() {
-        return Ok(None);
-    }
-    let profile = request.profile.unwrap_or(as_asked.edition);
-    let mut workload = as_asked.clone();
-    if let Some(samples) = request.samples_per_file {
-        workload.dataset.num_samples_per_file = samples;
-    }
-    let workload = &mut workload;
-    let found = scan(&place.folder, workload, &datagen_command(name, &place))?;
-    let Some(record) = found.and_then(|found| found.record) else {
-        return Ok(None);
-    };
-    let mut there = workload.clone();
-    starter::shape(&mut there, record.head.train_files);
-    let is_ours = spec::recipe(&there.dataset, Making::of(profile)).text() == record.head.recipe;
-    let files = starter::files(workload, request, &place.folder).unwrap_or(0);
-    if !is_ours || files <= record.head.train_files {
-        return Ok(None);
-    }
-    starter::shape(workload, files);
-    let direct = direct_support(workload, request, &place.folder, None);
-    let mut data = to_make(
-        workload,
-        files,
-        profile,
-        Kind::Larger,
-        place.folder,
-        session,
-    )?;
-    data.inventory.direct = direct;
-    Ok(Some(data))
 }
 
 /// Tells of the folder before anything is made in another.

@@ -1,0 +1,60 @@
+//! A larger starter set in the place of one that is too small.
+
+use stormlp_dataset::spec::{self, Making};
+use stormlp_model::training::request::TrainRequest;
+use stormlp_model::training::workload::Workload;
+
+use super::super::args::DataArgs;
+use super::super::starter;
+use super::{Data, Kind, datagen_command, direct_support, place, scan, to_make};
+use crate::exit::Failure;
+use crate::session::Session;
+
+/// A larger starter set for as many accelerators as `request` has, in the place of the one that is
+/// there; `None` where that is no starter set of this workload, where the user said how large it is
+/// to be, or where there is no room for a larger one.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub(in crate::commands::train) fn larger(
+    as_asked: &Workload,
+    request: &TrainRequest,
+    args: &DataArgs,
+    name: &str,
+    session: &Session,
+) -> Result<Option<Data>, Failure> {
+    let place = place(as_asked, request);
+    let may_generate = place.is_default || args.generate;
+    if !may_generate || args.full || request.files.is_some() {
+        return Ok(None);
+    }
+    let profile = request.profile.unwrap_or(as_asked.edition);
+    let mut workload = as_asked.clone();
+    if let Some(samples) = request.samples_per_file {
+        workload.dataset.num_samples_per_file = samples;
+    }
+    let workload = &mut workload;
+    let found = scan(&place.folder, workload, &datagen_command(name, &place))?;
+    let Some(record) = found.and_then(|found| found.record) else {
+        return Ok(None);
+    };
+    let mut there = workload.clone();
+    starter::shape(&mut there, record.head.train_files);
+    let is_ours = spec::recipe(&there.dataset, Making::of(profile)).text() == record.head.recipe;
+    let files = starter::files(workload, request, &place.folder).unwrap_or(0);
+    if !is_ours || files <= record.head.train_files {
+        return Ok(None);
+    }
+    starter::shape(workload, files);
+    let direct = direct_support(workload, request, &place.folder, None);
+    let mut data = to_make(
+        workload,
+        files,
+        profile,
+        Kind::Larger,
+        place.folder,
+        session,
+    )?;
+    data.inventory.direct = direct;
+    Ok(Some(data))
+}

@@ -1,0 +1,122 @@
+//! What a search says: a line for each run, and how it ended.
+
+use std::path::Path;
+
+use stormlp_model::report::Ending;
+use stormlp_model::shell::shell_word;
+use stormlp_model::training::find_max::{FindMax, RunKind, Tried};
+use stormlp_model::training::report::TrainReport;
+use stormlp_model::training::search::Next;
+use stormlp_model::units::{counted, format_duration};
+
+use super::Hunt;
+use crate::exit::{Code, Failure};
+use crate::session::Session;
+
+impl Hunt<'_> {
+    /// What came of a run, what is known by now and how long the rest may take.
+    pub(super) fn line(&self, tried: &Tried) -> String {
+        let spread = tried
+            .au_spread
+            .map_or(String::new(), |spread| format!(" ± {spread:.1}"));
+        let verb = match (tried.meets, tried.certain) {
+            (true, true) => "meets",
+            (false, true) => "misses",
+            (true, false) => "probably meets",
+            (false, false) => "probably misses",
+        };
+        let kind = match tried.kind {
+            RunKind::Probe => "probe",
+            RunKind::Full => "full run",
+        };
+        let left = match self.search.next() {
+            Next::Done => String::new(),
+            _ => format!("; about {} left", format_duration(self.seconds_left())),
+        };
+        format!(
+            "{kind}: {}: AU {:.1}{spread} %, {verb} {:.1} % ({}, {}); {}{left}",
+            counted(u64::from(tried.accelerators), "accelerator"),
+            tried.au_percent,
+            self.threshold_percent,
+            counted(tried.steps, "step"),
+            format_duration(tried.seconds),
+            self.find.known()
+        )
+    }
+
+    /// About how long the rest takes: runs take as long as those of their kind did.
+    fn seconds_left(&self) -> f64 {
+        let left = self.search.left();
+        let mean = |kind: RunKind| {
+            let of_kind = self.find.tried.iter().filter(|tried| tried.kind == kind);
+            let seconds: Vec<f64> = of_kind.map(|tried| tried.seconds).collect();
+            (!seconds.is_empty()).then(|| stormlp_model::stats::mean(&seconds))
+        };
+        let count = self.search.bracket().passing.max(1);
+        let planned = || {
+            let plan = self.plan_as_it_is(count).ok().flatten()?;
+            let computed = plan.compute_seconds() * f64::from(plan.runs);
+            Some(computed / (self.threshold_percent / 100.0).max(0.1))
+        };
+        let full = mean(RunKind::Full).or_else(planned).unwrap_or(0.0);
+        let probe = mean(RunKind::Probe).unwrap_or(0.0);
+        probe * f64::from(left.probes) + full * f64::from(left.full)
+    }
+}
+
+/// How the search ended, as an exit code.
+pub(super) fn ended(
+    report: &TrainReport,
+    find: &FindMax,
+    session: &Session,
+    saved: Option<&Path>,
+) -> Result<(), Failure> {
+    let place = match saved {
+        Some(path) => format!("what was measured is saved in {}", path.display()),
+        None => "what was measured could not be saved".to_string(),
+    };
+    match &report.ending {
+        Ending::Stopped | Ending::Unfinished => {
+            let error = format!(
+                "stopped by the user; accelerators: {}; {place}",
+                find.known()
+            );
+            let again = saved.map(|path| {
+                let command = session.command_line_without("--resume");
+                let path = shell_word(&path.to_string_lossy());
+                format!("`{command} --resume {path}` goes on")
+            });
+            let failure = Failure::stopped(error);
+            Err(match again {
+                Some(again) => failure.with_help(again),
+                None => failure,
+            })
+        }
+        Ending::Failed {
+            cause,
+            message,
+            remedy,
+        } => Err(Failure::of_run(
+            *cause,
+            format!("{message}; {place}"),
+            remedy,
+        )),
+        Ending::Complete if find.largest_accelerators > 0 => Ok(()),
+        Ending::Complete => {
+            let one = find
+                .tried
+                .iter()
+                .rev()
+                .find(|tried| tried.accelerators == 1);
+            let au = one.map_or(String::new(), |one| format!(": AU {:.1} %", one.au_percent));
+            Err(Failure::new(
+                Code::MissedTarget,
+                anyhow::anyhow!(
+                    "not even one accelerator reaches the {:.1} % that {} asks for{au}",
+                    report.results.threshold_percent,
+                    report.results.workload
+                ),
+            ))
+        }
+    }
+}
