@@ -162,8 +162,11 @@ impl Pmix {
             rounds: 0,
         };
         pmix.size = pmix.get(RANK_WILDCARD, JOB_SIZE, |value| {
-            // SAFETY: what the kind says decides which member of the union is there.
-            (value.kind == UINT32).then(|| unsafe { value.data.uint32 })
+            match value.kind {
+                // SAFETY: what the kind says decides which member of the union is there.
+                UINT32 => Some(unsafe { value.data.uint32 }),
+                _ => None,
+            }
         })?;
         Ok(pmix)
     }
