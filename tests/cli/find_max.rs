@@ -1,0 +1,152 @@
+//! `stormlp train --find-max` on tiny datasets: what it answers, says and saves. Storage is throttled
+//! by a factor that no host makes up for, so that answers hold on any machine.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::train::{folder, train};
+use crate::{stderr, stdout};
+
+/// One accelerator asks for 0.8 MB/s: two samples of 20 kB every 50 ms.
+const SMALL: &str = "unet3d --find-max --files 200 --batch-size 2 --compute-time 50ms --epochs 1 \
+    --read-threads 1 --prefetch 1 --params dataset.record_length_bytes=20000 \
+    dataset.record_length_bytes_stdev=0 workflow.checkpoint=False";
+
+/// At most seven accelerators get a fifth of what they ask for.
+const SEVEN: &str = "metric.au=0.2 --throttle read=1100K";
+
+#[test]
+fn the_answer_lies_between_what_meets_and_what_misses() {
+    let folder = folder();
+    let words = format!("{SMALL} {SEVEN} --format json");
+    let run = train(folder.path(), &words).assert().success();
+    let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
+    assert!(said.contains("to see what the storage gives"), "{said}");
+    assert!(
+        said.contains("probe: ") && said.contains("a full run of "),
+        "{said}"
+    );
+    let report: Value = serde_json::from_str(&stdout(run)).unwrap();
+    let find = &report["find_max"];
+    let largest = find["largest_accelerators"].as_u64().unwrap();
+    assert!((1..=9).contains(&largest), "{find}");
+    assert_eq!(find["least_missing"], largest + 1);
+    assert_eq!(report["accelerators"], largest);
+    assert_eq!(report["ending"]["status"], "complete");
+    let tried = find["tried"].as_array().unwrap();
+    for run in tried {
+        let meets = run["au_percent"].as_f64().unwrap() >= 20.0;
+        assert_eq!(run["meets"].as_bool().unwrap(), meets, "{run}");
+        assert!(run["samples_per_second"].as_f64().unwrap() > 0.0, "{run}");
+    }
+    let full = |count| {
+        let of_count = tried.iter().filter(|run| run["accelerators"] == count);
+        of_count.filter(|run| run["run"] == "full").count()
+    };
+    assert!(full(largest) > 0 && full(largest + 1) > 0, "{find}");
+}
+
+#[test]
+fn a_threshold_that_not_even_one_accelerator_meets_is_6_with_its_au() {
+    let folder = folder();
+    let words = format!("{SMALL} metric.au=0.99 --confirm 0 --throttle read=300K");
+    let assert = train(folder.path(), &words).assert().code(6);
+    let page = stdout(assert);
+    assert!(
+        page.contains("not even one accelerator meets the 99.0 % of unet3d"),
+        "{page}"
+    );
+    assert!(page.contains("Every count tried"), "{page}");
+    let report = report(folder.path());
+    assert_eq!(report["find_max"]["largest_accelerators"], 0);
+    assert_eq!(report["find_max"]["least_missing"], 1);
+}
+
+#[test]
+fn what_ends_at_the_dataset_is_a_lower_bound_and_says_what_it_needs() {
+    let folder = folder();
+    let words = "unet3d --find-max --files 12 --batch-size 2 --compute-time 50ms --epochs 1 \
+        --confirm 0 --params dataset.record_length_bytes=150000 \
+        dataset.record_length_bytes_stdev=0 workflow.checkpoint=False metric.au=0.001";
+    let page = stdout(train(folder.path(), words).assert().success());
+    assert!(
+        page.contains("at least 2 accelerators meet the 0.1 % of unet3d"),
+        "{page}"
+    );
+    assert!(
+        page.contains("limited by  the size of the dataset"),
+        "{page}"
+    );
+    assert!(
+        page.contains("`stormlp datagen unet3d --data-dir stormlp-data/unet3d --files"),
+        "{page}"
+    );
+    let report = report(folder.path());
+    assert_eq!(report["find_max"]["is_lower_bound"], true);
+    assert_eq!(report["find_max"]["limited_by"], "dataset");
+}
+
+#[test]
+fn a_search_is_gone_on_with_and_only_with_its_own_options() {
+    let folder = folder();
+    let words = format!("{SMALL} {SEVEN}");
+    train(folder.path(), &format!("{words} --confirm 0"))
+        .assert()
+        .success();
+    let path = saved(folder.path());
+    let before = report(folder.path());
+    let tried = before["find_max"]["tried"].as_array().unwrap().len();
+    let resume = format!("--resume {}", path.display());
+    let other = words.replace("--read-threads 1", "--read-threads 2");
+    let other = format!("{other} {resume}");
+    let said = stderr(train(folder.path(), &other).assert().code(3));
+    assert!(
+        said.contains("is of another run: `loader` differs"),
+        "{said}"
+    );
+    let again = format!("{words} --confirm 1 {resume}");
+    train(folder.path(), &again).assert().success();
+    assert_eq!(saved(folder.path()), path, "nothing is saved elsewhere");
+    let after = report(folder.path());
+    let all = after["find_max"]["tried"].as_array().unwrap();
+    assert_eq!(
+        all[..tried],
+        before["find_max"]["tried"].as_array().unwrap()[..]
+    );
+    assert!(
+        all[tried..].iter().any(|run| run["run"] == "full"),
+        "{all:?}"
+    );
+}
+
+#[test]
+fn options_that_do_not_go_with_a_search_are_refused() {
+    let folder = folder();
+    for (words, told) in [
+        ("unet3d --find-max -n 4", "--accelerators"),
+        ("unet3d --find-max --dry-run", "--dry-run"),
+        ("unet3d --confirm 2", "--find-max"),
+        (
+            "unet3d --find-max --compute-time 0s --storage null",
+            "no compute is emulated",
+        ),
+    ] {
+        let said = stderr(train(folder.path(), words).assert().code(2));
+        assert!(said.contains(told), "{words}: {said}");
+    }
+}
+
+/// The only saved report.
+fn saved(folder: &Path) -> std::path::PathBuf {
+    let reports = fs::read_dir(folder.join("stormlp-results")).unwrap();
+    let reports: Vec<_> = reports.map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(reports.len(), 1, "{reports:?}");
+    reports[0].strip_prefix(folder).unwrap().join("report.json")
+}
+
+fn report(folder: &Path) -> Value {
+    let text = fs::read_to_string(folder.join(saved(folder))).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
