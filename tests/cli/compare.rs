@@ -96,6 +96,39 @@ fn a_tenth_less_regressed_and_fails_where_that_was_asked_for() {
 }
 
 #[test]
+fn a_gate_fails_where_what_was_measured_before_broke() {
+    let folder = folder();
+    let folder = folder.path();
+    let report = sets(folder);
+    let mut failed = report.clone();
+    failed["cells"][0]["status"] = json!("failed");
+    failed["cells"][0]["reason"] = json!("EIO");
+    write(folder, "f", &failed.to_string());
+    let words = "--fail-on-regression 5 a1 a2 a3 -- a2 f";
+    let said = stderr(compare(folder, words).failure());
+    assert!(!said.contains("within noise"), "{said}");
+    // Another combination is as fast as ever.
+    let (mut two, mut of_two) = (report.clone(), report);
+    for both in [&mut two, &mut of_two] {
+        both["plan"]["cells"] = json!([both["plan"]["cells"][0], both["plan"]["cells"][0]]);
+        let mut other = both["cells"][0].clone();
+        (other["cell"], other["threads"]) = (json!(1), json!(7));
+        both["cells"].as_array_mut().unwrap().push(other);
+    }
+    of_two["cells"][1]["status"] = json!("failed");
+    of_two["cells"][1]["reason"] = json!("EIO");
+    write(folder, "c1", &two.to_string());
+    write(folder, "c2", &of_two.to_string());
+    let text = stdout(compare(folder, "--force c1 c2").success());
+    assert!(
+        text.contains("failed now: ") && text.contains("EIO"),
+        "{text}"
+    );
+    let said = stderr(compare(folder, "--force --fail-on-regression 5 c1 c2").code(7));
+    assert!(said.contains("failed now: "), "{said}");
+}
+
+#[test]
 fn folders_are_sets_and_the_same_report_twice_is_identical() {
     let folder = folder();
     let folder = folder.path();
@@ -243,6 +276,17 @@ fn a_baseline_ends_a_run_with_the_same_comparison() {
         "{text}"
     );
     assert!(!text.contains("not the same work"), "{text}");
+    // The folder of one results folder means the report in it, as it does to compare.
+    save(
+        folder,
+        "nightly/1",
+        &read_json(&folder.join("a1/report.json")),
+        1e9,
+    );
+    gds(folder, &words.replace("a1", "nightly"))
+        .assert()
+        .success();
+    gds(folder, &words.replace("a1", ".")).assert().code(4);
     let text = stdout(
         gds(folder, &words.replace("50ms", "60ms"))
             .assert()

@@ -310,6 +310,9 @@ fn a_plan_has_sizes_commands_and_says_that_it_is_an_estimate() {
     let text = stdout(plan("llama3-8b --edition 2.0", 0));
     assert!(!text.contains("30 s"), "{text}");
     plan("unet3d --hosts a,a", 2);
+    plan("unet3d --organisation a/b;rm", 3);
+    let told = stderr(plan("unet3d --data-dir /mnt/results", 3));
+    assert!(told.contains("rule 3.4.1"), "{told}");
     plan("gpt4", 3);
     plan("unet3d --edition 1.0", 2);
 }

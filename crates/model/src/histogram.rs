@@ -175,6 +175,28 @@ const HEADER_BYTES: usize = 40;
 /// A saved histogram as quantiles (0 to 1) and latencies in microseconds, as far as there is a
 /// latency beyond each; `None` when `data` is no histogram that a run can have saved.
 pub fn curve(data: &str) -> Option<Vec<(f64, f64)>> {
+    let histogram = read(data)?;
+    let beyond = |quantile: f64| histogram.len() as f64 * (1.0 - quantile) >= 1.0;
+    let known = CURVE.into_iter().filter(|quantile| beyond(*quantile));
+    let points =
+        known.map(|quantile| (quantile, histogram.value_at_quantile(quantile) as f64 / 1e3));
+    Some(points.collect())
+}
+
+/// How many latencies a saved histogram has, and what they come to, as far as its buckets tell;
+/// `None` when `data` is no histogram that a run can have saved.
+pub(crate) fn of_saved(data: &str) -> Option<(u64, LatencyUs)> {
+    let histogram = read(data)?;
+    let saved = LatencyHistogram {
+        sum_ns: (histogram.mean() * histogram.len() as f64) as u128,
+        min_ns: histogram.min(),
+        max_ns: histogram.max(),
+        inner: histogram,
+    };
+    Some((saved.len(), saved.summary().unwrap_or_default()))
+}
+
+fn read(data: &str) -> Option<Histogram<u64>> {
     let bytes = base64::engine::general_purpose::STANDARD
         .decode(data)
         .ok()?;
@@ -183,14 +205,7 @@ pub fn curve(data: &str) -> Option<Vec<(f64, f64)>> {
     if bytes.len() != HEADER_BYTES + usize::try_from(payload).ok()? {
         return None;
     }
-    let histogram: Histogram<u64> = Deserializer::new()
-        .deserialize(&mut bytes.as_slice())
-        .ok()?;
-    let beyond = |quantile: f64| histogram.len() as f64 * (1.0 - quantile) >= 1.0;
-    let known = CURVE.into_iter().filter(|quantile| beyond(*quantile));
-    let points =
-        known.map(|quantile| (quantile, histogram.value_at_quantile(quantile) as f64 / 1e3));
-    Some(points.collect())
+    Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
 }
 
 #[cfg(test)]

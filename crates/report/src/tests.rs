@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::printable::printable;
 use stormlp_model::report::AnyReport;
 
@@ -200,6 +201,117 @@ fn contradictions() -> Vec<(usize, &'static str, Value, &'static str)> {
     ]
 }
 
+/// The same of cells: what they are, which path ran, and their latencies.
+fn contradictions_of_cells() -> Vec<(usize, &'static str, Value, &'static str)> {
+    vec![
+        (
+            0,
+            "/cells/0/effective_path",
+            json!("gds"),
+            "cells.0.effective_path is gds, but its evidence shows cpu",
+        ),
+        (
+            0,
+            "/cells/0/cell",
+            json!(99),
+            "cells.0.cell is 99, but 1 were planned",
+        ),
+        (0, "/cells/0/repeat", json!(0), "cells.0.repeat is 0"),
+        (
+            0,
+            "/cells/0/last_done_seconds",
+            json!(8.0),
+            "cells.0.duration_seconds is 4.0000, but last_done_seconds come to 8.0000",
+        ),
+        (
+            0,
+            "/cells/0/latency_us/p99",
+            json!(1.0),
+            "cells.0.latency p90 is 800.0000, and p99 no more than 1.0000",
+        ),
+        (
+            0,
+            "/cells/0/latency_us/max",
+            json!(1.0),
+            "cells.0.latency mean",
+        ),
+        (
+            0,
+            "/cells/0/cpu_seconds_per_gib",
+            json!(0.1),
+            "cells.0.cpu_seconds_per_gib is 0.1000",
+        ),
+        (
+            0,
+            "/cells/0/latency_histogram",
+            json!("AAAA"),
+            "cells.0 has a histogram that is none",
+        ),
+        (
+            0,
+            "/cells/0/latency_histogram",
+            json!(LatencyHistogram::new().to_base64()),
+            "cells.0.latencies is 20480, but the values of its histogram come to 0",
+        ),
+        (
+            0,
+            "/ended_at",
+            json!("2026-11-21T07:00:00Z"),
+            "before started_at",
+        ),
+    ]
+}
+
+/// The same of training and checkpoint runs: what parts come to.
+fn contradictions_of_runs() -> Vec<(usize, &'static str, Value, &'static str)> {
+    vec![
+        (1, "/mib_per_second", json!(1.0), "mib_per_second is 1.0000"),
+        (1, "/meets_threshold", json!(false), "meets_threshold is"),
+        (
+            1,
+            "/steps_per_epoch",
+            json!(1_000_000_000_000_000_u64),
+            "steps_per_epoch is 1000000000000000",
+        ),
+        (
+            1,
+            "/epochs/0/au_percent/profile",
+            json!(150.0),
+            "epochs.0.au_percent.profile is 150.0000, but the blocks of its accelerators",
+        ),
+        (
+            2,
+            "/saves",
+            json!([]),
+            "summary.save is of checkpoints, but there are none",
+        ),
+        (
+            2,
+            "/summary/save/checkpoints",
+            json!(10),
+            "summary.save.checkpoints is 10",
+        ),
+        (
+            2,
+            "/summary/save/total_over_total_gib_per_second",
+            json!(99.0),
+            "total_over_total_gib_per_second is 99.0",
+        ),
+        (
+            2,
+            "/saves/0/slowest_parts/fsync_seconds",
+            json!(1000.0),
+            "saves.0.slowest_parts is 1001.0000",
+        ),
+        (
+            2,
+            "/elapsed_seconds",
+            json!(0.001),
+            "elapsed_seconds no more than 0.0010",
+        ),
+    ]
+}
+
 #[test]
 fn what_figures_contradict_is_told_by_its_place() {
     let reports = [
@@ -209,7 +321,12 @@ fn what_figures_contradict_is_told_by_its_place() {
     ]
     .map(|report: AnyReport| serde_json::to_value(report).unwrap());
     let read = |report: &Value| AnyReport::from_json(&report.to_string()).unwrap();
-    for (index, place, value, told) in contradictions() {
+    let all = [
+        contradictions(),
+        contradictions_of_cells(),
+        contradictions_of_runs(),
+    ];
+    for (index, place, value, told) in all.into_iter().flatten() {
         let report = &reports[index];
         assert_eq!(read(report).contradictions(), Vec::<String>::new());
         let mut changed = report.clone();
@@ -223,4 +340,25 @@ fn what_figures_contradict_is_told_by_its_place() {
             .join("; ");
         assert!(shown.contains("the report contradicts itself"), "{shown}");
     }
+}
+
+#[test]
+fn a_cell_that_stands_twice_and_one_without_transfers_are_told() {
+    let mut report = matrix::tests::run_of(20.0);
+    let cell = report.results.cells[0].clone();
+    report.results.cells.push(cell);
+    let told = AnyReport::from(report).contradictions().join("; ");
+    assert!(
+        told.contains("cells.1.cell is 0, as that of cells.0 is"),
+        "{told}"
+    );
+    let mut report = matrix::tests::run_of(20.0);
+    let numbers = report.results.cells[0].measurement.as_mut().unwrap();
+    (numbers.operations, numbers.bytes) = (0, 0);
+    (numbers.throughput_bytes_per_second, numbers.iops) = (0.0, 0.0);
+    let told = AnyReport::from(report).contradictions().join("; ");
+    assert!(
+        told.contains("cells.0 has latencies and a rate, but no"),
+        "{told}"
+    );
 }

@@ -4,19 +4,21 @@
 //! A run writes none of these. Whoever reads a report is told of them and may still look at it: a
 //! field that somebody corrected does not make the rest of it worthless.
 
-use super::{AnyReport, NamedSeries, Series};
-use crate::checkpoint::{
-    CheckpointReport, CheckpointResult, PhaseSummary, gib_per_second, summarise,
-};
-use crate::matrix::{CellReport, MatrixReport, Measurement};
-use crate::training::metrics;
-use crate::training::report::{EpochReport, TrainReport, scored};
-use crate::units::MIB;
+mod checkpoint;
+mod matrix;
+mod training;
+
+use super::{AnyReport, Head, NamedHistogram, Series};
+use crate::histogram::{LatencyUs, of_saved};
 
 /// Rates are computed from the numbers that stand beside them: what is further apart was changed.
 const TOLERANCE: f64 = 0.01;
 /// Intervals begin and end when somebody looks, not when bytes begin to move.
 const TOLERANCE_OF_INTERVALS: f64 = 0.1;
+/// Means are of numbers that stand in the report with all their digits.
+const TOLERANCE_OF_MEANS: f64 = 1e-4;
+/// Values of a histogram are known within 1 %, and so are the percentiles that were taken of it.
+const TOLERANCE_OF_LATENCIES: f64 = 0.02;
 /// Fewer intervals say little: the first or the last may hold most of a part.
 const FEWEST_INTERVALS: usize = 10;
 
@@ -24,6 +26,7 @@ impl AnyReport {
     /// Where figures of the report contradict each other, in words; empty for what a run wrote.
     pub fn contradictions(&self) -> Vec<String> {
         let mut found = Found::default();
+        found.times(self.head());
         match self {
             Self::Gds(report) => found.matrix(report),
             Self::Train(report) => found.training(report),
@@ -39,13 +42,34 @@ struct Found(Vec<String>);
 impl Found {
     /// Tells where a number is not what others come to.
     fn hold(&mut self, place: &str, what: &str, number: f64, comes_to: f64, from: &str) {
+        self.hold_within(TOLERANCE, (place, what), [number, comes_to], from);
+    }
+
+    /// The same of a number and what others come to, at a tolerance of its own.
+    fn hold_within(
+        &mut self,
+        tolerance: f64,
+        (place, what): (&str, &str),
+        [number, comes_to]: [f64; 2],
+        from: &str,
+    ) {
         let apart = (number - comes_to).abs();
-        if apart > TOLERANCE * number.abs().max(comes_to.abs()) {
+        if apart > tolerance * number.abs().max(comes_to.abs()) {
             let place = inner(place, what);
             let (number, comes_to) = (short(number), short(comes_to));
             self.0.push(format!(
                 "{place} is {number}, but {from} come to {comes_to}"
             ));
+        }
+    }
+
+    /// Tells where a part is more than its whole.
+    fn hold_part(&mut self, place: &str, what: &str, part: f64, whole: f64, of: &str) {
+        if part > whole * (1.0 + TOLERANCE) {
+            let place = inner(place, what);
+            let (part, whole) = (short(part), short(whole));
+            self.0
+                .push(format!("{place} is {part}, and {of} no more than {whole}"));
         }
     }
 
@@ -59,165 +83,73 @@ impl Found {
         }
     }
 
-    fn matrix(&mut self, report: &MatrixReport) {
-        for (index, cell) in report.results.cells.iter().enumerate() {
-            if let Some(numbers) = cell.result() {
-                self.cell(report, &format!("cells.{index}"), cell, numbers);
-            }
+    /// That a run ends after it began.
+    fn times(&mut self, head: &Head) {
+        let moment = |time: &str| time.trim_end_matches('Z').to_string();
+        let ended = head.ended_at.as_deref();
+        if let Some(ended) = ended.filter(|ended| moment(ended) < moment(&head.started_at)) {
+            let started = &head.started_at;
+            self.0.push(format!(
+                "ended_at is {ended}, before started_at ({started})"
+            ));
         }
     }
 
-    fn cell(
-        &mut self,
-        report: &MatrixReport,
-        place: &str,
-        cell: &CellReport,
-        numbers: &Measurement,
-    ) {
-        let seconds = numbers.duration_seconds;
-        let rate = numbers.throughput_bytes_per_second;
-        let (bytes, operations) = (numbers.bytes, numbers.operations);
-        if seconds > 0.0 {
-            let of = "bytes and duration_seconds";
-            let comes_to = bytes as f64 / seconds;
-            self.hold(place, "throughput_bytes_per_second", rate, comes_to, of);
-            let of = "operations and duration_seconds";
-            self.hold(place, "iops", numbers.iops, operations as f64 / seconds, of);
-        }
-        if has_one_size(report, cell) {
-            let comes_to = operations.saturating_mul(cell.io_size_bytes);
-            let of = "operations of io_size_bytes";
-            self.hold_count(place, "bytes", bytes, comes_to, of);
-        }
-        self.shape(place, &numbers.series);
-        let covers = match report.plan.warmup_seconds > 0.0 {
-            // Whoever looks for the first time may come late.
-            true => Covers::AtMost,
-            false => Covers::All,
-        };
-        self.intervals(place, &numbers.series, bytes, covers);
-    }
-
-    fn training(&mut self, report: &TrainReport) {
-        let (plan, results) = (&report.plan, &report.results);
-        let single = results.runs.is_empty();
-        let runs = results.runs.iter().enumerate();
-        for (index, run) in runs {
-            let place = format!("runs.{index}");
-            self.epochs(&place, &run.epochs);
-            self.bytes_of_epochs(&place, run.cost.bytes_read, &run.epochs);
-        }
-        if single {
-            self.epochs("", &results.epochs);
-            self.bytes_of_epochs("", results.cost.bytes_read, &results.epochs);
-        }
-        let of_scored = scored(plan, results.scored_epochs());
-        if !of_scored.is_empty() {
-            let (mean, of) = (metrics::mean(&of_scored), "those of the epochs");
-            let told = &results.mean;
-            let (au, comes_to) = (told.au_percent.profile, mean.au_percent.profile);
-            self.hold("", "au_percent.profile", au, comes_to, of);
-            let (rate, comes_to) = (told.samples_per_second, mean.samples_per_second);
-            self.hold("", "samples_per_second", rate, comes_to, of);
-        }
-        for (index, named) in report.series.iter().enumerate() {
-            let place = format!("series.{index}");
-            self.shape(&place, &named.series);
-            let epochs = match single {
-                true => (index == 0).then_some(&results.epochs),
-                false => results.runs.get(index).map(|run| &run.epochs),
-            };
-            if let Some(epochs) = epochs {
-                // Evaluations and the starts of loaders read besides.
-                self.intervals(&place, &named.series, bytes_of(epochs), Covers::AtLeast);
-            }
-        }
-    }
-
-    fn epochs(&mut self, place: &str, epochs: &[EpochReport]) {
-        for (index, epoch) in epochs.iter().enumerate() {
-            let place = inner(place, &format!("epochs.{index}"));
-            if epoch.duration_seconds > 0.0 {
-                let mib = epoch.cost.bytes_read as f64 / MIB as f64;
-                let (rate, comes_to) = (
-                    epoch.measures.read_mib_per_second,
-                    mib / epoch.duration_seconds,
-                );
-                let of = "bytes_read and duration_seconds";
-                self.hold(&place, "read_mib_per_second", rate, comes_to, of);
-            }
-        }
-    }
-
-    fn bytes_of_epochs(&mut self, place: &str, bytes: u64, epochs: &[EpochReport]) {
-        let comes_to = bytes_of(epochs);
-        self.hold_count(place, "bytes_read", bytes, comes_to, "those of its epochs");
-    }
-
-    fn checkpoint(&mut self, report: &CheckpointReport) {
-        let results = &report.results;
-        let phases = [
-            ("save", "saves", &results.saves, results.summary.save),
-            (
-                "restore",
-                "restores",
-                &results.restores,
-                results.summary.restore,
-            ),
+    /// That latencies are in order, and those of the histogram that is saved beside them.
+    fn latencies(&mut self, place: &str, count: u64, told: &LatencyUs, saved: &str) {
+        let known = [
+            ("min", Some(told.min)),
+            ("p50", told.p50),
+            ("p90", told.p90),
+            ("p99", told.p99),
+            ("p999", told.p999),
+            ("max", Some(told.max)),
         ];
-        for (part, key, phase, summary) in phases {
-            for (index, result) in phase.iter().enumerate() {
-                let place = format!("{key}.{index}");
-                self.ranks(&place, result);
-                let name = format!("{part} {}", result.step);
-                let mut series = report.series.iter().filter(|named| named.name == name);
-                if let (Some(named), None) = (series.next(), series.next()) {
-                    self.intervals(&place, &named.series, result.bytes, Covers::All);
-                }
-            }
-            if let Some((told, comes_to)) = summary.zip(summarise(phase)) {
-                self.summary(&format!("summary.{part}"), &told, &comes_to);
+        let known: Vec<(&str, f64)> = known
+            .into_iter()
+            .filter_map(|(name, us)| Some((name, us?)))
+            .collect();
+        for pair in known.windows(2) {
+            if let [(lower, less), (upper, more)] = pair {
+                self.hold_part(place, &format!("latency {lower}"), *less, *more, upper);
             }
         }
-        for (index, NamedSeries { series, .. }) in report.series.iter().enumerate() {
-            self.shape(&format!("series.{index}"), series);
+        self.hold_part(place, "latency mean", told.mean, told.max, "max");
+        // Not every report has one.
+        if saved.is_empty() {
+            return;
         }
-    }
-
-    fn ranks(&mut self, place: &str, result: &CheckpointResult) {
-        let sum = result.ranks.iter().map(|rank| rank.bytes);
-        let sum = sum.fold(0, u64::saturating_add);
-        self.hold_count(place, "bytes", result.bytes, sum, "those of its ranks");
-        for (index, rank) in result.ranks.iter().enumerate() {
-            let place = format!("{place}.ranks.{index}");
-            let comes_to = gib_per_second(rank.bytes, rank.duration_seconds);
-            let of = "bytes and duration_seconds";
-            self.hold(&place, "gib_per_second", rank.gib_per_second, comes_to, of);
-        }
-        let slowest = result.duration_seconds.max;
-        let comes_to = gib_per_second(result.bytes, slowest);
-        let of = "bytes and duration_seconds.max";
-        let total = result.gib_per_second.total;
-        self.hold(place, "gib_per_second.total", total, comes_to, of);
-    }
-
-    fn summary(&mut self, place: &str, told: &PhaseSummary, comes_to: &PhaseSummary) {
-        for (what, of) in [
-            (
-                "mlperf_rules",
-                (|phase| phase.mlperf_rules) as fn(&PhaseSummary) -> _,
-            ),
-            ("dlio", |phase| phase.dlio),
-            ("all_ranks", |phase| phase.all_ranks),
+        let Some((values, comes_to)) = of_saved(saved) else {
+            self.0.push(format!("{place} has a histogram that is none"));
+            return;
+        };
+        let from = "the values of its histogram";
+        self.hold_count(place, "latencies", count, values, from);
+        let means = [told.mean, comes_to.mean];
+        let place_of = |what| (place, what);
+        self.hold_within(
+            TOLERANCE_OF_LATENCIES,
+            place_of("mean latency"),
+            means,
+            from,
+        );
+        for (what, told, comes_to) in [
+            ("p50 latency", told.p50, comes_to.p50),
+            ("p90 latency", told.p90, comes_to.p90),
+            ("p99 latency", told.p99, comes_to.p99),
+            ("p99.9 latency", told.p999, comes_to.p999),
         ] {
-            let (told, comes_to) = (of(told), of(comes_to));
-            let rate = format!("{what}.gib_per_second.mean");
-            let from = "those of the checkpoints";
-            let rates = (told.gib_per_second.mean, comes_to.gib_per_second.mean);
-            self.hold(place, &rate, rates.0, rates.1, from);
-            let seconds = format!("{what}.duration_seconds.mean");
-            let means = (told.duration_seconds.mean, comes_to.duration_seconds.mean);
-            self.hold(place, &seconds, means.0, means.1, from);
+            if let Some((told, comes_to)) = told.zip(comes_to) {
+                let pair = [told, comes_to];
+                self.hold_within(TOLERANCE_OF_LATENCIES, place_of(what), pair, from);
+            }
+        }
+    }
+
+    fn histograms(&mut self, histograms: &[NamedHistogram]) {
+        for (index, one) in histograms.iter().enumerate() {
+            let place = format!("histograms.{index}");
+            self.latencies(&place, one.count, &one.summary_us, &one.data);
         }
     }
 
@@ -280,19 +212,6 @@ enum Covers {
     AtLeast,
     /// All but those of a first while.
     AtMost,
-}
-
-/// Whether all transfers of a cell are of the same size.
-fn has_one_size(report: &MatrixReport, cell: &CellReport) -> bool {
-    let planned = report.plan.cells.get(cell.cell);
-    let crew = planned.and_then(|planned| report.plan.crews.get(planned.crew));
-    let own = |crew: &crate::matrix::Crew| crew.workers.iter().any(|one| one.io_size.is_some());
-    cell.io_size_mix.is_none() && crew.is_some_and(|crew| !own(crew))
-}
-
-fn bytes_of(epochs: &[EpochReport]) -> u64 {
-    let each = epochs.iter().map(|epoch| epoch.cost.bytes_read);
-    each.fold(0, u64::saturating_add)
 }
 
 /// A number with no more digits than tell it from another.

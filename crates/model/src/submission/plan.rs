@@ -1,6 +1,8 @@
 //! What a submission takes: data, runs, time and disk, and the official tool's command lines in
 //! their order.
 
+use std::path::Path;
+
 use serde::Serialize;
 
 use super::survey::Edition;
@@ -122,6 +124,8 @@ pub struct Step {
 /// With every workload that the edition does not take, and numbers beyond all storage.
 pub fn plan(planned: &[Planned], request: &PlanRequest) -> Result<CampaignPlan, Problems> {
     let mut problems = Problems::default();
+    names(request, &mut problems);
+    places(request, &mut problems);
     let mut campaign = CampaignPlan {
         edition: request.edition,
         results: Vec::new(),
@@ -155,6 +159,47 @@ pub fn plan(planned: &[Planned], request: &PlanRequest) -> Result<CampaignPlan, 
     let seconds = campaign.results.iter().map(|one| one.estimated_seconds);
     campaign.estimated_seconds = seconds.sum();
     problems.or(campaign)
+}
+
+/// Names become folders, and a name that is no folder's breaks rule 2.1.1 once everything has run.
+fn names(request: &PlanRequest, problems: &mut Problems) {
+    for (option, name) in [
+        ("--organisation", &request.organisation),
+        ("--system", &request.system),
+    ] {
+        if !is_name(name) {
+            problems.plan(
+                format!(
+                    "{option} `{name}` is no name of a folder that is submitted: letters, digits, \
+                     `.`, `_` and `-` (rule 2.1.1)"
+                ),
+                "put a `-` for each other character",
+            );
+        }
+    }
+}
+
+/// Whether folders of a submission may be called so.
+fn is_name(name: &str) -> bool {
+    let safe = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    !matches!(name, "" | "." | "..") && !name.starts_with('-') && name.chars().all(safe)
+}
+
+/// Results lie on another file system than what is measured, so never in the same folder.
+fn places(request: &PlanRequest, problems: &mut Problems) {
+    let results = Path::new(&request.results);
+    for (option, folder, rule) in [
+        ("--data-dir", &request.data, "3.4.1"),
+        ("--checkpoint-folder", &request.checkpoints, "4.4.1"),
+    ] {
+        // Compared as paths: a slash at the end makes no other folder.
+        if Path::new(folder) == results {
+            problems.plan(
+                format!("{option} and --results-dir are both {folder} (rule {rule})"),
+                "put the results on another file system: --results-dir DIR",
+            );
+        }
+    }
 }
 
 fn estimate_of(request: &PlanRequest) -> String {
@@ -535,106 +580,6 @@ fn checkpoint_command(
 }
 
 #[cfg(test)]
+#[path = "plan_tests.rs"]
 #[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-    use crate::checkpoint::builtin;
-    use crate::training::catalog;
-
-    fn request(edition: Edition) -> PlanRequest {
-        PlanRequest {
-            edition,
-            accelerators: 8,
-            hosts: vec!["h1".to_string(), "h2".to_string()],
-            host_memory_bytes: 64 * GIB,
-            write_bytes_per_second: Some(1e9),
-            read_bytes_per_second: Some(2e9),
-            data: "/data".to_string(),
-            checkpoints: "/ckpt".to_string(),
-            results: "/my results".to_string(),
-            organisation: "acme".to_string(),
-            system: "fast".to_string(),
-            checkpoint_accelerator: "b200".to_string(),
-        }
-    }
-
-    fn unet3d(accelerator: &str) -> Planned {
-        let entry = catalog::find("unet3d", Some(accelerator)).unwrap();
-        Planned::Training(Box::new(entry.workload(&[]).unwrap()))
-    }
-
-    #[test]
-    fn a_campaign_has_the_sizes_of_datasize_and_every_command_in_order() {
-        let model = Planned::Checkpointing(Box::new(builtin::load("llama3-8b").unwrap()));
-        for (edition, accelerator) in [(Edition::V2, "h100"), (Edition::V3, "b200")] {
-            let campaign = plan(&[unet3d(accelerator), model.clone()], &request(edition)).unwrap();
-            assert_eq!(
-                (campaign.results[0].files, campaign.results[0].runs),
-                (28_000, 6)
-            );
-            assert_eq!(campaign.results[1].disk_bytes, 1_124_256_235_520);
-            assert!(campaign.estimated_seconds.unwrap() > 4104.0);
-            let steps = campaign
-                .steps
-                .iter()
-                .map(|step| format!("# {}\n{}", step.what, step.command));
-            let steps = steps.collect::<Vec<String>>().join("\n");
-            insta::assert_snapshot!(format!("steps_of_{edition}"), steps);
-        }
-    }
-
-    #[test]
-    fn a_workload_that_is_named_twice_is_one_result() {
-        let once = plan(&[unet3d("b200")], &request(Edition::V3)).unwrap();
-        let twice = plan(&[unet3d("b200"), unet3d("b200")], &request(Edition::V3)).unwrap();
-        assert_eq!(twice, once);
-    }
-
-    #[test]
-    fn no_command_breaks_the_rules_of_hosts() {
-        let mut request = request(Edition::V3);
-        request.accelerators = 3;
-        let told = plan(&[unet3d("b200")], &request).unwrap_err().to_string();
-        assert!(
-            told.contains("3 accelerators on 2 hosts") && told.contains("3.3.6"),
-            "{told}"
-        );
-        let hosts: Vec<String> = ["h1", "h2", "h3"].map(str::to_string).to_vec();
-        let taken = |edition, ranks| hosts_of_ranks(edition, &hosts, ranks).map(<[String]>::len);
-        // Four ranks a host are enough in v2.0, and one too few in v3.0.
-        assert_eq!(taken(Edition::V2, 8), Some(2));
-        assert_eq!(taken(Edition::V3, 8), Some(1));
-        assert_eq!(taken(Edition::V3, 64), Some(3));
-        assert_eq!(taken(Edition::V3, 4), None);
-    }
-
-    #[test]
-    fn without_rates_there_is_no_estimate_of_the_whole() {
-        let mut request = request(Edition::V3);
-        request.write_bytes_per_second = None;
-        let campaign = plan(&[unet3d("b200")], &request).unwrap();
-        assert_eq!(campaign.estimated_seconds, None);
-        assert!(campaign.results[0].estimated_run_seconds.is_some());
-        assert!(
-            campaign.estimate.contains("--write-rate"),
-            "{}",
-            campaign.estimate
-        );
-    }
-
-    #[test]
-    fn what_an_edition_does_not_have_is_refused() {
-        let problems = plan(&[unet3d("a100")], &request(Edition::V3)).unwrap_err();
-        let told = problems.to_string();
-        assert!(
-            told.contains("unet3d on a100 is no closed workload of v3.0"),
-            "{told}"
-        );
-        assert!(
-            problems
-                .help()
-                .is_some_and(|help| help.contains("unet3d on b200")),
-            "{told}"
-        );
-    }
-}
+mod tests;

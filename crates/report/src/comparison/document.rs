@@ -83,8 +83,19 @@ impl Comparison {
         document.warnings.extend(new);
     }
 
-    /// The verdict in a sentence, with its number.
+    /// The verdict in a sentence, with its number, and what no figure tells of.
     pub(super) fn told(&self) -> String {
+        let told = self.told_of_figures();
+        match self.broken.len() {
+            0 => told,
+            broken => {
+                let parts = counted(broken as u64, "part");
+                format!("{told}; {parts} of the baseline broke or did not end")
+            }
+        }
+    }
+
+    fn told_of_figures(&self) -> String {
         let command = |side: &[Source]| {
             side.first()
                 .map_or(String::new(), |one| one.command.clone())

@@ -1,6 +1,7 @@
 //! Two sets of reports of the same work beside each other: every figure with its change, and
 //! whether that is more than chance explains.
 
+mod broken;
 mod document;
 mod figure;
 #[cfg(test)]
@@ -46,6 +47,8 @@ pub struct Comparison {
     pub figures: Vec<Compared>,
     /// Subjects and figures that not every report has, with the side that lacks them.
     pub unmatched: Vec<String>,
+    /// What the baseline measured and what broke now, or did not end; no figure tells of it.
+    pub broken: Vec<String>,
     /// What to know before trusting the verdict.
     pub warnings: Vec<String>,
     /// What every line begins with where the work is no real one: `SCALED 0.27`.
@@ -115,6 +118,11 @@ impl Comparison {
         if !identical {
             warnings.extend(on_both(&baseline, &now));
         }
+        let broken = match identical {
+            true => Vec::new(),
+            false => broken::broken(&baseline, &now),
+        };
+        warnings.extend(broken.iter().cloned());
         warnings.extend(doubts(&baseline, &now));
         let figures = |side: &[Named<'_>]| -> Vec<Vec<Figure>> {
             side.iter().map(|named| figure::of(named.report)).collect()
@@ -138,6 +146,7 @@ impl Comparison {
             value: sources(&now),
             figures,
             unmatched,
+            broken,
             warnings,
             mark: mark(&now),
         };

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 use stormlp_model::comparison::Verdict;
-use stormlp_model::matrix::MatrixReport;
+use stormlp_model::matrix::{CellStatus, MatrixReport};
 use stormlp_model::report::{AnyReport, Ending};
 
 use super::*;
@@ -80,6 +80,44 @@ fn one_run_each_is_told_apart_by_its_own_course() {
     assert_eq!(slower.figures[1].verdict, Verdict::TooFewSamples);
     let text = shown(&slower);
     assert!(text.contains("autocorrelation"), "{text}");
+}
+
+#[test]
+fn what_broke_now_is_told_although_no_figure_can() {
+    let then = runs(&[20.0, 20.2, 19.8]);
+    let mut failed = run_of(20.0);
+    failed.results.cells[0].status = CellStatus::Failed;
+    failed.results.cells[0].reason = Some("EIO".to_string());
+    let mut cut = run_of(20.0);
+    cut.results.cells.clear();
+    for (report, told) in [(failed.clone(), "EIO"), (cut, "it did not run")] {
+        let comparison = compare(&then, &[report.into(), run_of(20.1).into()]);
+        let expected = "failed now: cpu, read of 1 MiB, 8 threads, depth 1: ";
+        let broken = comparison.broken.join("; ");
+        assert!(
+            broken.starts_with(expected) && broken.contains(told),
+            "{broken}"
+        );
+        assert!(shown(&comparison).contains(expected));
+    }
+    // What never worked did not break.
+    let never = compare(&[failed.clone().into()], &[failed.into()]);
+    assert_eq!(never.broken, Vec::<String>::new());
+    let mut unfinished = run_of(20.0);
+    unfinished.ending = Ending::Unfinished;
+    let told = compare(&then, &[unfinished.into()]);
+    assert_eq!(told.broken, ["a1 is unfinished, and the baseline complete"]);
+    assert!(
+        told.sentence
+            .ends_with("1 part of the baseline broke or did not end")
+    );
+}
+
+#[test]
+fn a_report_on_both_sides_of_different_sets_is_told() {
+    let runs = runs(&[20.0, 20.2, 19.8]);
+    let told = compare(&runs[..2], &runs[1..]).warnings.join("; ");
+    assert!(told.contains("is on both sides"), "{told}");
 }
 
 #[test]

@@ -163,6 +163,11 @@ pub(crate) fn combinations(report: &MatrixReport) -> Vec<(&'static str, String)>
     told.collect()
 }
 
+/// What the combination of a cell is called in every report.
+pub(crate) fn subject(report: &MatrixReport, cell: &CellReport) -> String {
+    key_of(report, cell).name()
+}
+
 pub(super) fn key_of(report: &MatrixReport, cell: &CellReport) -> Key {
     Key {
         path: cell.requested_path,

@@ -19,7 +19,7 @@ mod warnings;
 pub(crate) use charts::charts;
 pub(crate) use figures::figures;
 pub use gdsio::result_lines as gdsio_lines;
-pub(crate) use group::combinations;
+pub(crate) use group::{combinations, subject};
 pub use plan::plan;
 pub use progress::{cell_row, cell_row_head};
 pub(crate) use reach::fsync_setting;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use stormlp_model::comparison::Verdict;
 use stormlp_model::report::AnyReport;
+use stormlp_model::units::counted;
 use stormlp_report::comparison::{Comparison, Named, record_columns};
 
 use super::deliver::AnswerArgs;
@@ -42,7 +43,8 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
 
-    /// Exit with code 7 when a figure got worse by so many percent or more, beyond chance
+    /// Exit with code 7 when a figure got worse by so many percent or more, beyond chance, and when
+    /// what the baseline measured broke or did not end
     #[arg(long, value_name = "PCT", value_parser = percent, allow_negative_numbers = true)]
     fail_on_regression: Option<f64>,
 
@@ -91,7 +93,8 @@ fn sides(
             Ok((baseline, now))
         }
         (true, count) => Err(Failure::usage(format!(
-            "a comparison has two sides, and {count} places without -- could be either"
+            "a comparison has two sides, and {} without -- could be either",
+            counted(count as u64, "place")
         ))
         .with_help("stormlp compare BASELINE NOW, or BASELINE... -- NOW...")),
     }
@@ -135,8 +138,15 @@ fn check_kinds(baseline: &[Saved], now: &[Saved]) -> Result<(), Failure> {
     }
 }
 
-/// Exit code 7 where a figure regressed by `percent` or more.
+/// Exit code 7 where a figure regressed by `percent` or more, or what was measured before broke.
 fn fail_beyond(percent: f64, comparison: &Comparison) -> Result<(), Failure> {
+    if let Some((first, others)) = comparison.broken.split_first() {
+        let besides = match others.len() {
+            0 => String::new(),
+            others => format!("; {others} more are among the warnings"),
+        };
+        return Err(Failure::regressed(format!("{first}{besides}")));
+    }
     if comparison.verdict == Verdict::TooFewSamples {
         output::say("warning: --fail-on-regression has nothing to go by: too few samples to tell");
     }

@@ -38,7 +38,8 @@ pub(crate) use sink::{Format, Sink};
 use sink::{cannot_write, check_folder, of_file};
 
 /// What to do when MLPerf's files have no place.
-const MLPERF_HELP: &str = "name a folder that you may write to: --mlperf-output DIR";
+const MLPERF_HELP: &str =
+    "name a folder that you may write to: --mlperf-output DIR, or --tree DIR of a rehearsal";
 
 /// What is shown, and where else it is written.
 #[derive(Debug, Args)]
@@ -244,8 +245,9 @@ impl ShowArgs {
             exports,
             baseline: baseline
                 .map(|path| {
-                    let name = saved::file(path).display().to_string();
-                    saved::of_kind(path, kind).map(|report| (name, report))
+                    let file = saved::only(path)?;
+                    let name = file.display().to_string();
+                    saved::of_kind(&file, kind).map(|report| (name, report))
                 })
                 .transpose()?,
             results_dir: None,

@@ -54,6 +54,26 @@ pub(crate) fn files(place: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
 }
 
+/// The file of the one report that is meant by `place`, which may be a folder of its folder.
+///
+/// # Errors
+/// With exit code 4 when it is a folder that holds several.
+pub(crate) fn only(place: &Path) -> Result<PathBuf, Failure> {
+    let file = file(place);
+    if !file.is_dir() {
+        return Ok(file);
+    }
+    match files(&file)?.as_slice() {
+        [one] => Ok(one.clone()),
+        several => {
+            let (place, count) = (file.display(), several.len());
+            let error = anyhow::anyhow!("{place} holds {count} reports, and one is needed");
+            let help = "name the folder of one; `stormlp compare` takes several a side";
+            Err(Failure::machine(error).with_help(help))
+        }
+    }
+}
+
 /// The files of a run of DLIO's, when `place` is its `summary.json` or the folder of one.
 ///
 /// # Errors

@@ -1,0 +1,153 @@
+//! Cells of a matrix: which of the plan they are, which path ran, and their numbers.
+
+use super::{Covers, Found};
+use crate::matrix::{CellReport, MatrixReport, Measurement};
+use crate::path::PathKind;
+use crate::units::GIB;
+
+impl Found {
+    pub(super) fn matrix(&mut self, report: &MatrixReport) {
+        for (index, cell) in report.results.cells.iter().enumerate() {
+            let place = format!("cells.{index}");
+            let before = report.results.cells.iter().take(index);
+            self.identity(report, &place, cell, before);
+            if let Some(numbers) = cell.result() {
+                self.path(&place, cell);
+                self.cell(report, &place, cell, numbers);
+            }
+        }
+    }
+
+    /// That a cell is one of the plan, and the only one that is.
+    fn identity<'a>(
+        &mut self,
+        report: &MatrixReport,
+        place: &str,
+        cell: &CellReport,
+        mut before: impl Iterator<Item = &'a CellReport>,
+    ) {
+        let number = cell.cell;
+        if let Some(first) = before.position(|one| one.cell == number) {
+            self.0.push(format!(
+                "{place}.cell is {number}, as that of cells.{first} is: one of the plan counts twice"
+            ));
+        }
+        let Some(planned) = report.plan.cells.get(number) else {
+            let planned = report.plan.cells.len();
+            self.0.push(format!(
+                "{place}.cell is {number}, but {planned} were planned"
+            ));
+            return;
+        };
+        let (repeat, of) = (u64::from(cell.repeat), u64::from(planned.repeat));
+        self.hold_count(place, "repeat", repeat, of, "the plan's");
+        let (asked, planned) = (cell.requested_path, planned.transport.path);
+        if asked != planned {
+            self.0.push(format!(
+                "{place}.requested_path is {asked}, but the plan asked for {planned}"
+            ));
+        }
+    }
+
+    /// That the path that is said to have run is the one that the evidence shows.
+    fn path(&mut self, place: &str, cell: &CellReport) {
+        let name =
+            |path: Option<PathKind>| path.map_or("no path".to_string(), |path| path.to_string());
+        let shown = cell
+            .evidence
+            .as_ref()
+            .and_then(|evidence| evidence.effective_path);
+        if cell.effective_path != shown {
+            let (told, shown) = (name(cell.effective_path), name(shown));
+            self.0.push(format!(
+                "{place}.effective_path is {told}, but its evidence shows {shown}"
+            ));
+        }
+    }
+
+    fn cell(
+        &mut self,
+        report: &MatrixReport,
+        place: &str,
+        cell: &CellReport,
+        numbers: &Measurement,
+    ) {
+        let seconds = numbers.duration_seconds;
+        let rate = numbers.throughput_bytes_per_second;
+        let (bytes, operations) = (numbers.bytes, numbers.operations);
+        if seconds > 0.0 {
+            let of = "bytes and duration_seconds";
+            let comes_to = bytes as f64 / seconds;
+            self.hold(place, "throughput_bytes_per_second", rate, comes_to, of);
+            let of = "operations and duration_seconds";
+            self.hold(place, "iops", numbers.iops, operations as f64 / seconds, of);
+        }
+        if has_one_size(report, cell) {
+            let comes_to = operations.saturating_mul(cell.io_size_bytes);
+            let of = "operations of io_size_bytes";
+            self.hold_count(place, "bytes", bytes, comes_to, of);
+        }
+        self.costs(place, numbers);
+        let untimed = report.plan.warmup_seconds > 0.0;
+        self.ends(place, numbers, untimed);
+        let saved = &numbers.latency_histogram;
+        self.latencies(place, operations, &numbers.latency_us, saved);
+        self.shape(place, &numbers.series);
+        let covers = match report.plan.warmup_seconds > 0.0 {
+            // Whoever looks for the first time may come late.
+            true => Covers::AtMost,
+            false => Covers::All,
+        };
+        self.intervals(place, &numbers.series, bytes, covers);
+    }
+
+    /// That the threads ended when the cell did; with a warm-up, not before.
+    fn ends(&mut self, place: &str, numbers: &Measurement, warmed_up: bool) {
+        let (seconds, last) = (numbers.duration_seconds, numbers.last_done_seconds);
+        let first = numbers.first_done_seconds;
+        self.hold_part(
+            place,
+            "first_done_seconds",
+            first,
+            last,
+            "last_done_seconds",
+        );
+        match warmed_up {
+            true => self.hold_part(
+                place,
+                "duration_seconds",
+                seconds,
+                last,
+                "last_done_seconds",
+            ),
+            false => self.hold(
+                place,
+                "duration_seconds",
+                seconds,
+                last,
+                "last_done_seconds",
+            ),
+        }
+    }
+
+    fn costs(&mut self, place: &str, numbers: &Measurement) {
+        if numbers.operations == 0 || numbers.bytes == 0 {
+            let what = "operations and bytes";
+            self.0
+                .push(format!("{place} has latencies and a rate, but no {what}"));
+            return;
+        }
+        let cpu = numbers.cpu_user_seconds + numbers.cpu_system_seconds;
+        let comes_to = cpu * GIB as f64 / numbers.bytes as f64;
+        let (told, of) = (numbers.cpu_seconds_per_gib, "its CPU seconds and bytes");
+        self.hold(place, "cpu_seconds_per_gib", told, comes_to, of);
+    }
+}
+
+/// Whether all transfers of a cell are of the same size.
+fn has_one_size(report: &MatrixReport, cell: &CellReport) -> bool {
+    let planned = report.plan.cells.get(cell.cell);
+    let crew = planned.and_then(|planned| report.plan.crews.get(planned.crew));
+    let own = |crew: &crate::matrix::Crew| crew.workers.iter().any(|one| one.io_size.is_some());
+    cell.io_size_mix.is_none() && crew.is_some_and(|crew| !own(crew))
+}
