@@ -1,19 +1,34 @@
 //! Whether the files of a run say the same, and the runs of a result, too: what no rule asks for, and
 //! what results rest on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::figures::number;
+use super::figures::{number, shown};
 use super::leaf::{Leaf, LeafKind, plain};
 use super::rule::{Outcome, or_passed};
-use super::survey::{Category, Group, Submission};
+use super::strays;
+use super::survey::{Category, Group, Submission, is_elsewhere};
+use super::tree::{CODE_HASH, last};
 
 /// Files that cannot be used.
 pub(super) fn readable(submission: &Submission) -> Vec<Outcome> {
-    let unusable = submission.leaves().flat_map(|leaf| &leaf.unusable);
-    let faults = unusable.map(|(path, why)| {
+    // A link may lead anywhere: what it names is no part of the tree.
+    let strays: BTreeSet<&str> = strays::paths(submission).into_iter().collect();
+    let is_asked_for = |path: &str| {
+        let is_known = !is_elsewhere(path) || last(path) == CODE_HASH;
+        is_known && !strays.contains(path) && !submission.tree.is_folder(path)
+    };
+    let paths = submission.tree.iter().map(|(path, _)| path);
+    let paths = paths.filter(|path| is_asked_for(path));
+    let mut unusable: BTreeMap<&str, &str> = paths
+        .filter_map(|path| Some((path, submission.tree.fault(path)?)))
+        .collect();
+    for (path, why) in submission.leaves().flat_map(|leaf| &leaf.unusable) {
+        unusable.insert(path, why);
+    }
+    let faults = unusable.into_iter().map(|(path, why)| {
         Outcome::failed(
             path,
             format!("it cannot be used: {why}"),
@@ -25,18 +40,42 @@ pub(super) fn readable(submission: &Submission) -> Vec<Outcome> {
     })
 }
 
-/// Leaves that belong to no result.
+/// Leaves that belong to no result, or to several.
 pub(super) fn placed(submission: &Submission) -> Vec<Outcome> {
-    let faults = submission.others.iter().map(|leaf| {
+    let mut faults = copies(submission);
+    let others = submission.others.iter().map(|leaf| {
         Outcome::failed(
             &leaf.path,
             "nothing tells what this folder is of",
             "remove it, or put it where mlpstorage wrote it",
         )
     });
-    or_passed(faults.collect(), "", || {
-        "every folder of a run belongs to a result".to_string()
+    faults.extend(others);
+    or_passed(faults, "", || {
+        "every folder of a run belongs to one result".to_string()
     })
+}
+
+/// Runs that two results of a division rest on. The same runs may be submitted to both divisions.
+fn copies(submission: &Submission) -> Vec<Outcome> {
+    let mut seen: BTreeMap<(&str, String), (&Group, &Leaf)> = BTreeMap::new();
+    let mut faults = Vec::new();
+    for group in &submission.groups {
+        for leaf in group.runs.iter().filter(|leaf| leaf.span().is_some()) {
+            let division = group.division.as_deref().unwrap_or_default();
+            let key = (division, leaf.summary.value().to_string());
+            let (first, other) = *seen.entry(key).or_insert((group, leaf));
+            // Two of one result are told where runs are held against each other.
+            if first.path != group.path {
+                faults.push(Outcome::failed(
+                    &leaf.path,
+                    format!("its summary.json is that of {}", other.path),
+                    "a run belongs to one result: take the copy out",
+                ));
+            }
+        }
+    }
+    faults
 }
 
 /// What summary, metadata and configuration of each run say of the same, and runs of each other.
@@ -52,6 +91,7 @@ pub(super) fn agree(_: &Submission, group: &Group) -> Vec<Outcome> {
         let told = said.iter().filter_map(Said::contradiction);
         let mut told: Vec<String> = told.collect();
         told.extend(host(leaf));
+        told.extend(memory(leaf));
         told.extend(data_folder(leaf));
         told.extend(overrides(leaf));
         if leaf.metadata_names.len() > 1 {
@@ -98,9 +138,7 @@ impl Said {
 }
 
 fn whole(value: Option<f64>) -> Option<String> {
-    value
-        .filter(|value| *value > 0.0)
-        .map(|value| value.to_string())
+    value.filter(|value| *value > 0.0).map(shown)
 }
 
 fn files(leaf: &Leaf) -> Said {
@@ -214,6 +252,26 @@ fn data_folder(leaf: &Leaf) -> Option<String> {
         .then(|| format!("dataset: data_dir {named} in the metadata, {used} in the overrides"))
 }
 
+/// The command names the memory of a host, rounded and in GB; more than this is another host.
+const SAME_MEMORY: f64 = 0.25;
+
+/// The memory of a host by the command and by the hosts themselves.
+fn memory(leaf: &Leaf) -> Option<String> {
+    // What is free for the program, and what the host has, may differ in a rehearsal.
+    let told =
+        number(leaf.argument("client_host_memory_in_gb")).filter(|_| !leaf.is_of_stormlp())?;
+    let hosts = leaf.figure("num_hosts").filter(|hosts| *hosts > 0.0)?;
+    let found = leaf.memory_gib()? / hosts;
+    let is_far = (told - found).abs() > SAME_MEMORY * told.abs().max(found);
+    is_far.then(|| {
+        format!(
+            "memory of a host: {} GiB in the metadata, {} GiB in summary.json",
+            shown(told),
+            shown(found)
+        )
+    })
+}
+
 /// Hydra writes the overrides twice.
 fn overrides(leaf: &Leaf) -> Option<String> {
     let twice = leaf.hydra.value()["hydra"]["overrides"]["task"].as_array()?;
@@ -269,6 +327,16 @@ pub(super) fn verification(_: &Submission, group: &Group) -> Vec<Outcome> {
     for leaf in group.leaves().filter(|leaf| !leaf.is_of_stormlp()) {
         let path = leaf.metadata.path().unwrap_or(&leaf.path);
         let Some(said) = leaf.verification() else {
+            let ran = matches!(leaf.kind, LeafKind::Run | LeafKind::Checkpoint);
+            let found = &leaf.metadata.value()["verification"];
+            // A file that is missing or broken is told as such.
+            if leaf.metadata.is_found() && (ran || !found.is_null()) {
+                outcomes.push(Outcome::unknown(
+                    path,
+                    format!("its verification is {found}: no word of mlpstorage's"),
+                    "take the metadata as mlpstorage wrote it",
+                ));
+            }
             continue;
         };
         let division = group.division.as_deref();

@@ -8,7 +8,7 @@ use super::rule::{Finding, Outcome, Rule, RuleResult};
 use super::survey::{Category, Edition, Shape, Submission};
 use super::{
     agreement, checkpointing, files, paths, provenance, report_file, scored, strays, structure,
-    sums, training,
+    sums, systems, training,
 };
 
 /// What the rules say of a tree as a whole.
@@ -105,7 +105,7 @@ const RULES: &[Rule] = &[
         "systemsDirectoryFiles",
         Some(("11.4", Silent)),
         Some(("2.1.7", Same)),
-        OfTree(structure::systems)
+        OfTree(systems::systems)
     ),
     rule!(
         "resultsDirectorySystems",

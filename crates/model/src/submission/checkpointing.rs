@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::effective::{self, Parameter};
-use super::figures::number;
+use super::figures::{number, shown};
 use super::leaf::{Leaf, plain};
 use super::moment;
 use super::rule::{Official, Outcome, or_passed};
@@ -248,8 +248,15 @@ pub(super) fn ranks_of_host(submission: &Submission, group: &Group) -> Vec<Outco
     each(group, |leaf| {
         let hosts = leaf.figure("num_hosts").filter(|hosts| *hosts > 0.0)?;
         let each = ranks(leaf)? as f64 / hosts;
-        let evidence = format!("{each} on each of {hosts} hosts; at least {least}");
-        let remedy = "run on fewer hosts";
+        let evidence = format!(
+            "{} on each of {}; at least {least}",
+            shown(each),
+            counted(hosts as u64, "host")
+        );
+        let remedy = match hosts > 1.0 {
+            true => "run on fewer hosts",
+            false => "run the processes that the model has",
+        };
         Some(Outcome::of(
             each >= f64::from(least),
             &leaf.path,

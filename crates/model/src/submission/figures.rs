@@ -14,31 +14,25 @@ pub struct RankFigures {
     pub epochs: Vec<EpochFigures>,
 }
 
-/// An epoch of a rank.
+/// An epoch of a rank. Figures that the file does not have are `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct EpochFigures {
     /// AU in percent, the mean of its blocks.
-    pub au_percent: f64,
+    pub au_percent: Option<f64>,
     /// Samples a second, the mean of its blocks.
-    pub samples_per_second: f64,
+    pub samples_per_second: Option<f64>,
 }
 
 impl RankFigures {
     /// Reads `N_output.json`.
     ///
     /// # Errors
-    /// When it is no JSON.
+    /// When it is no JSON, or skips an epoch.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file = python_json::parse(text).map_err(|error| error.to_string())?;
-        if !file.is_object() {
-            return Err("it holds no object".to_string());
-        }
-        let epochs = (1u32..).map_while(|number| file.get(number.to_string()));
-        let epochs = epochs.filter_map(|epoch| {
-            Some(EpochFigures {
-                au_percent: of_blocks(&epoch["au"])?,
-                samples_per_second: of_blocks(&epoch["throughput"])?,
-            })
+        let epochs = epochs_of(&file)?.into_iter().map(|epoch| EpochFigures {
+            au_percent: of_blocks(&epoch["au"]),
+            samples_per_second: of_blocks(&epoch["throughput"]),
         });
         Ok(Self {
             epochs: epochs.collect(),
@@ -60,8 +54,8 @@ pub struct EpochTimes {
     pub span: Option<(f64, f64)>,
     /// How long it says that it took.
     pub seconds: Option<f64>,
-    /// Blocks of steps.
-    pub blocks: usize,
+    /// How long its blocks of steps took together; `None` where one does not say.
+    pub block_seconds: Option<f64>,
     /// Checkpoints that were written.
     pub saves: Vec<CheckpointTimes>,
     /// Checkpoints that were read.
@@ -71,6 +65,8 @@ pub struct EpochTimes {
 /// A checkpoint of a rank.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct CheckpointTimes {
+    /// When it began and ended, in seconds of the same clock.
+    pub span: Option<(f64, f64)>,
     /// How long it took.
     pub seconds: f64,
     /// GiB a second; v1.0 has none.
@@ -81,14 +77,11 @@ impl EpochStats {
     /// Reads `N_per_epoch_stats.json`.
     ///
     /// # Errors
-    /// When it is no JSON, or holds no epoch.
+    /// When it is no JSON, skips an epoch or holds none, or when times are no numbers.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file = python_json::parse(text).map_err(|error| error.to_string())?;
-        if !file.is_object() {
-            return Err("it holds no object".to_string());
-        }
-        let epochs = (1u32..).map_while(|number| file.get(number.to_string()));
-        let epochs: Vec<EpochTimes> = epochs.map(EpochTimes::of).collect();
+        let epochs = epochs_of(&file)?.into_iter().map(EpochTimes::of);
+        let epochs = epochs.collect::<Result<Vec<EpochTimes>, String>>()?;
         match epochs.is_empty() {
             true => Err("it holds no epoch".to_string()),
             false => Ok(Self { epochs }),
@@ -97,28 +90,67 @@ impl EpochStats {
 }
 
 impl EpochTimes {
-    fn of(epoch: &Value) -> Self {
+    fn of(epoch: &Value) -> Result<Self, String> {
         let named = |start: &'static str| {
             let entries = epoch.as_object().into_iter().flatten();
             entries.filter(move |(name, _)| name.starts_with(start))
         };
         let checkpoints = |start| {
-            let told = named(start).filter_map(|(_, entry)| {
-                Some(CheckpointTimes {
-                    seconds: number(&entry["duration"])?,
-                    gib_per_second: number(&entry["throughput"]),
-                })
+            let told = named(start).filter_map(|(name, entry)| {
+                let seconds = told_number(entry, name, "duration").transpose()?;
+                Some(seconds.and_then(|seconds| {
+                    Ok(CheckpointTimes {
+                        span: span_of(entry),
+                        seconds,
+                        gib_per_second: told_number(entry, name, "throughput")?,
+                    })
+                }))
             });
-            told.collect()
+            told.collect::<Result<Vec<CheckpointTimes>, String>>()
         };
-        let at = |key: &str| moment::seconds(epoch[key].as_str()?);
-        Self {
-            span: at("start").zip(at("end")),
+        let blocks = named("block").map(|(_, block)| number(&block["duration"]));
+        let blocks: Option<Vec<f64>> = blocks.collect();
+        Ok(Self {
+            span: span_of(epoch),
             seconds: number(&epoch["duration"]),
-            blocks: named("block").count(),
-            saves: checkpoints("save_ckpt"),
-            loads: checkpoints("load_ckpt"),
-        }
+            block_seconds: blocks
+                .filter(|all| !all.is_empty())
+                .map(|all| all.iter().sum()),
+            saves: checkpoints("save_ckpt")?,
+            loads: checkpoints("load_ckpt")?,
+        })
+    }
+}
+
+/// The epochs of a file of a rank, which are numbered from 1.
+fn epochs_of(file: &Value) -> Result<Vec<&Value>, String> {
+    let Some(entries) = file.as_object() else {
+        return Err("it holds no object".to_string());
+    };
+    let numbered = entries.keys().filter(|key| key.parse::<u32>().is_ok());
+    let epochs = (1u32..).map_while(|number| entries.get(&number.to_string()));
+    let epochs: Vec<&Value> = epochs.collect();
+    match epochs.len() == numbered.count() {
+        true => Ok(epochs),
+        false => Err(format!(
+            "it has no epoch {}, and later ones",
+            epochs.len() + 1
+        )),
+    }
+}
+
+/// When something began and ended.
+fn span_of(entry: &Value) -> Option<(f64, f64)> {
+    let at = |key: &str| moment::seconds(entry[key].as_str()?);
+    at("start").zip(at("end"))
+}
+
+/// A number that need not be there, but is one where it is.
+fn told_number(entry: &Value, name: &str, key: &str) -> Result<Option<f64>, String> {
+    match (&entry[key], number(&entry[key])) {
+        (Value::Null, _) => Ok(None),
+        (_, Some(number)) => Ok(Some(number)),
+        (other, None) => Err(format!("{key} of {name} is {other}, which is no number")),
     }
 }
 
@@ -136,18 +168,28 @@ pub(super) fn number(value: &Value) -> Option<f64> {
     number.filter(|number| number.is_finite())
 }
 
+/// A figure for a line of text: as digits, but for what would fill the line with them.
+pub(super) fn shown(figure: f64) -> String {
+    match figure.abs() {
+        size if size >= 1e15 || size > 0.0 && size < 1e-4 => format!("{figure:e}"),
+        _ => format!("{figure}"),
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_averaged_and_what_is_no_epoch_is_left_out() {
+    fn blocks_are_averaged_and_no_epoch_takes_the_place_of_another() {
         let text = r#"{"hostname": "a", "1": {"au": {"block1": 90, "block2": "92", "eval": 1},
             "throughput": {"block1": 4.0}}, "2": {"au": {}, "throughput": {}}}"#;
         let figures = RankFigures::parse(text).unwrap();
-        assert_eq!(figures.epochs.len(), 1);
-        assert_eq!(figures.epochs[0].au_percent, 91.0);
+        assert_eq!(figures.epochs.len(), 2);
+        assert_eq!(figures.epochs[0].au_percent, Some(91.0));
+        assert_eq!(figures.epochs[1], EpochFigures::default());
+        assert!(RankFigures::parse(r#"{"1": {}, "3": {}}"#).is_err());
         assert!(RankFigures::parse("[]").is_err());
         assert!(RankFigures::parse("{").is_err());
         for other in ["[]", "{}", "{\"2\": {}}", "{"] {
@@ -164,7 +206,15 @@ mod tests {
         let epoch = &stats.epochs[0];
         let (start, end) = epoch.span.unwrap();
         assert_eq!((end - start, epoch.seconds), (60.0, Some(60.0)));
-        assert_eq!((epoch.blocks, epoch.loads.len()), (1, 1));
+        assert_eq!((epoch.block_seconds, epoch.loads.len()), (None, 1));
         assert_eq!(epoch.saves[0].gib_per_second, Some(4.5));
+        let text = text
+            .replace("4.5", "\"x\"")
+            .replace("\"block1\": {}", "\"block1\": {\"duration\": 9}");
+        let why = EpochStats::parse(&text).unwrap_err();
+        assert_eq!(why, "throughput of save_ckpt1 is \"x\", which is no number");
+        let stats = EpochStats::parse(&text.replace("\"x\"", "1")).unwrap();
+        assert_eq!(stats.epochs[0].block_seconds, Some(9.0));
+        assert_eq!(shown(1e300), "1e300");
     }
 }

@@ -6,7 +6,7 @@ use super::leaf::Leaf;
 use super::moment;
 use super::rule::{Official, Outcome, or_passed};
 use super::survey::{Category, Edition, Group, Shape, Submission};
-use super::tree::{Entry, join, rank_of};
+use super::tree::{Entry, join, last, parent, rank_of};
 use crate::training::rules::CLOSED_RUNS;
 use crate::units::{counted, format_duration};
 
@@ -32,6 +32,7 @@ pub(super) fn one_datagen(submission: &Submission, group: &Group) -> Vec<Outcome
         }];
     }
     let mut faults = misnamed(&group.datagen);
+    faults.extend(no_runs(submission, &folder, &group.datagen));
     if group.datagen.len() > 1 {
         faults.push(Outcome::failed(
             &folder,
@@ -57,6 +58,17 @@ fn misnamed(leaves: &[Leaf]) -> Vec<Outcome> {
             )
         })
         .collect()
+}
+
+/// Folders beside the runs in `folder` that are none.
+fn no_runs(submission: &Submission, folder: &str, runs: &[Leaf]) -> Vec<Outcome> {
+    let names = submission.tree.folders(folder).into_iter();
+    let others = names.filter(|name| runs.iter().all(|leaf| leaf.name() != *name));
+    let faults = others.map(|name| {
+        let what = "it is no run: no file of one is in it, and its name is no moment";
+        Outcome::failed(&join(folder, name), what, "take it out of the package")
+    });
+    faults.collect()
 }
 
 /// 2.1.14: files of a generation.
@@ -90,7 +102,11 @@ fn files_of(submission: &Submission, leaves: &[Leaf], stem: &str, path: &str) ->
         for name in needed.iter().filter(|name| !files.contains(&name.as_str())) {
             let place = join(&leaf.path, name);
             faults.push(match leaf.is_of_stormlp() && name.ends_with(".log") {
-                true => Outcome::noted(&place, "a rehearsal has no log of DLIO's", ""),
+                true => Outcome::noted(
+                    &place,
+                    "it is not there; a rehearsal has one without DLIO's output",
+                    "copy it from what `stormlp submission rehearse` wrote",
+                ),
                 false => missing_file(&files, &place, name),
             });
         }
@@ -223,10 +239,14 @@ pub(super) fn results_json(submission: &Submission, group: &Group) -> Vec<Outcom
 }
 
 /// 2.1.17: a warm-up and five runs.
-pub(super) fn run_count(_: &Submission, group: &Group) -> Vec<Outcome> {
+pub(super) fn run_count(submission: &Submission, group: &Group) -> Vec<Outcome> {
     let wanted = CLOSED_RUNS as usize + 1;
     let folder = group.run_folder();
     let mut faults = misnamed(&group.runs);
+    // DLIO alone leaves runs of anything beside each other.
+    if last(&folder) == "run" {
+        faults.extend(no_runs(submission, &folder, &group.runs));
+    }
     let found = group.runs.len();
     if found != wanted {
         let what = format!(
@@ -341,6 +361,9 @@ fn gap_fault(
 /// 2.1.23: one invocation, or one that writes and one that reads.
 pub(super) fn checkpoint_count(submission: &Submission, group: &Group) -> Vec<Outcome> {
     let mut faults = misnamed(&group.runs);
+    if last(parent(&group.path)) == "checkpointing" {
+        faults.extend(no_runs(submission, &group.path, &group.runs));
+    }
     let found = group.runs.len();
     if submission.edition == Edition::V3 && !(1..=2).contains(&found) {
         faults.push(Outcome::failed(

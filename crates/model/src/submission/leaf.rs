@@ -134,12 +134,12 @@ impl Leaf {
             let fault = match part {
                 Part::Absent => continue,
                 Part::Broken { path, why } => Some((path, why.clone())),
-                Part::Found { path, value } => {
-                    // Hydra's list is the only one that is no mapping.
-                    let is_list = path.ends_with("overrides.yaml");
-                    let fits = value.is_object() || is_list && value.is_array();
-                    (!fits).then(|| (path, "it does not hold what its name says".to_string()))
+                // Hydra's list is the only one that is no mapping.
+                Part::Found { path, value } if path.ends_with("overrides.yaml") => {
+                    fault_of_overrides(value).map(|why| (path, why))
                 }
+                Part::Found { path, value } => (!value.is_object())
+                    .then(|| (path, "it does not hold what its name says".to_string())),
             };
             if let Some((path, why)) = fault
                 && !self.unusable.iter().any(|(known, _)| known == path)
@@ -252,8 +252,11 @@ impl Leaf {
     /// The memory of all hosts together in GiB.
     pub fn memory_gib(&self) -> Option<f64> {
         let list = self.summary.value()["host_memory_GB"].as_array()?;
-        let sum: f64 = list.iter().filter_map(Value::as_f64).sum();
-        (sum > 0.0).then_some(sum)
+        let each: Option<Vec<f64>> = list.iter().map(number).collect();
+        // Node numbers of MPI leave some of them 0, and count others twice.
+        let each = each.filter(|each| each.iter().all(|gib| *gib >= 0.0))?;
+        let sum: f64 = each.iter().sum();
+        (sum > 0.0 && sum.is_finite()).then_some(sum)
     }
 
     /// How the official tool judged it, in lower case.
@@ -310,6 +313,22 @@ impl Leaf {
         let mut lines = self.overrides_file.value().as_array()?.iter();
         lines.find_map(|line| line.as_str()?.strip_prefix("workload="))
     }
+}
+
+/// What is wrong with Hydra's overrides: each is `KEY=VALUE`, and one that is not says nothing of
+/// what was set.
+fn fault_of_overrides(value: &Value) -> Option<String> {
+    let Some(list) = value.as_array() else {
+        return Some("it is no list of overrides".to_string());
+    };
+    let is_override = |line: &str| {
+        line.split_once('=')
+            .is_some_and(|(key, _)| !key.trim_matches('+').trim().is_empty() && key.trim() == key)
+    };
+    let wrong = list
+        .iter()
+        .find(|line| !line.as_str().is_some_and(is_override))?;
+    Some(format!("its entry {wrong} is no KEY=VALUE"))
 }
 
 /// Whether a file of this name is mlpstorage's metadata.

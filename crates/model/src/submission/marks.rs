@@ -32,11 +32,12 @@ fn of(path: &str, entry: &Entry) -> Option<&'static str> {
         Entry::Folder | Entry::Other => return None,
     };
     match content {
-        Content::Head(text) => of_lines(text),
+        Content::Head(text) => of_lines(text, path.ends_with(".csv")),
         Content::Text(text) if path.ends_with(".json") => {
             // Letters may be written as escapes.
-            let may = ["stormlp", "REHEARSAL", "\\u"];
-            let told = may.iter().any(|word| text.contains(word));
+            let may = ["stormlp", "rehearsal", "\\u"];
+            let lower = text.to_ascii_lowercase();
+            let told = may.iter().any(|word| lower.contains(word));
             told.then(|| python_json::parse(text).ok())
                 .flatten()
                 .and_then(|value| of_json(&value))
@@ -45,29 +46,43 @@ fn of(path: &str, entry: &Entry) -> Option<&'static str> {
     }
 }
 
-/// Logs say it in their first line, tables in the first cell of a row.
-fn of_lines(text: &str) -> Option<&'static str> {
-    let is_log = text.starts_with("REHEARSAL by stormlp");
-    let is_table = text.lines().any(|line| line.starts_with("REHEARSAL,"));
-    match (is_log, is_table) {
-        (true, _) => Some("its first line"),
-        (_, true) => Some("a row is a REHEARSAL"),
-        _ => None,
+/// Logs say it in their first line, tables in the first cell of a row. Blanks, quotes and the mark of
+/// an encoding before it hide nothing.
+fn of_lines(text: &str, is_table: bool) -> Option<&'static str> {
+    let plain = |line: &str| {
+        let line = line.trim_start_matches(|c: char| c.is_whitespace() || "\u{feff}\"".contains(c));
+        line.to_ascii_lowercase().replace('"', "")
+    };
+    let mut lines = text.lines().map(plain).filter(|line| !line.is_empty());
+    if is_table {
+        let is_row = |line: String| {
+            line.split(',')
+                .next()
+                .is_some_and(|cell| cell.trim() == "rehearsal")
+        };
+        return lines.any(is_row).then_some("a row is a REHEARSAL");
     }
+    let first = lines.next()?;
+    first
+        .starts_with("rehearsal by stormlp")
+        .then_some("its first line")
 }
 
 fn of_json(value: &Value) -> Option<&'static str> {
     if let Some(entries) = value.as_array() {
         return entries.iter().find_map(of_json);
     }
-    let verification = value["verification"].as_str().unwrap_or_default();
-    if value["generator"] == "stormlp" {
+    let is = |value: &Value, word: &str| {
+        let text = value.as_str().unwrap_or_default();
+        text.trim().eq_ignore_ascii_case(word)
+    };
+    if is(&value["generator"], "stormlp") {
         Some("generator is stormlp")
-    } else if verification.eq_ignore_ascii_case("rehearsal") {
+    } else if is(&value["verification"], "rehearsal") {
         Some("verification is REHEARSAL")
-    } else if value["stormlp"].is_object() {
+    } else if value["stormlp"].is_object() || value["metric"]["stormlp"].is_object() {
         Some("it has stormlp's entry")
-    } else if value["tool"]["name"] == "stormlp" {
+    } else if is(&value["tool"]["name"], "stormlp") {
         Some("its tool is stormlp")
     } else {
         None

@@ -25,6 +25,7 @@ mod structure;
 mod sums;
 mod survey;
 pub mod system_yaml;
+mod systems;
 mod training;
 pub mod tree;
 

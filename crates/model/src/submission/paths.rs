@@ -32,7 +32,11 @@ pub(super) fn paths(_: &Submission, group: &Group) -> Vec<Outcome> {
             ),
             // Without any metadata the file that is missing is told.
             _ if !leaf.metadata.is_found() => {
-                Outcome::unknown(&leaf.path, "there is no metadata that can be read", "")
+                let (why, remedy) = (
+                    "there is no metadata that can be read",
+                    "copy it from the results folder that mlpstorage wrote",
+                );
+                Outcome::unknown(&leaf.path, why, remedy)
             }
             (data, results) => {
                 let missing = [(key, data), ("results_dir", results)];

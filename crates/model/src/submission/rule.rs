@@ -100,7 +100,7 @@ impl Outcome {
         }
     }
 
-    /// What must be there and is not: a fault, but for files of stormlp's, which never wrote it.
+    /// What must be there and is not: a fault, but for files of stormlp's, which need not have it.
     pub(super) fn lacking(
         is_rehearsal: bool,
         path: &str,
@@ -108,7 +108,7 @@ impl Outcome {
         remedy: impl Into<String>,
     ) -> Self {
         match is_rehearsal {
-            true => Self::noted(path, evidence, "a rehearsal has none"),
+            true => Self::noted(path, evidence, remedy),
             false => Self::failed(path, evidence, remedy),
         }
     }

@@ -44,13 +44,7 @@ const MOST_NAMED: usize = 20;
 
 /// Files that neither the official tool nor DLIO writes, where they lie.
 pub(super) fn strays(submission: &Submission) -> Vec<Outcome> {
-    let leaves: BTreeSet<&str> = submission.leaves().map(|leaf| leaf.path.as_str()).collect();
-    let mut found: Vec<&str> = Vec::new();
-    for (path, entry) in submission.tree.iter() {
-        if !matches!(entry, Entry::Folder) && is_stray(submission.shape, path, &leaves) {
-            found.push(path);
-        }
-    }
+    let found = paths(submission);
     let notes = found.iter().take(MOST_NAMED).map(|path| {
         Outcome::noted(
             path,
@@ -66,6 +60,19 @@ pub(super) fn strays(submission: &Submission) -> Vec<Outcome> {
     or_passed(notes, "", || {
         "no file but those that tools write".to_string()
     })
+}
+
+/// The paths of them.
+pub(super) fn paths(submission: &Submission) -> Vec<&str> {
+    let leaves: BTreeSet<&str> = submission.leaves().map(|leaf| leaf.path.as_str()).collect();
+    let files = submission
+        .tree
+        .iter()
+        .filter(|(_, entry)| !matches!(entry, Entry::Folder));
+    let paths = files.map(|(path, _)| path);
+    paths
+        .filter(|path| is_stray(submission.shape, path, &leaves))
+        .collect()
 }
 
 fn is_stray(shape: Shape, path: &str, leaves: &BTreeSet<&str>) -> bool {

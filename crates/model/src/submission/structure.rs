@@ -1,16 +1,16 @@
 //! Folders and names, above the runs: the rules from 2.1.1 to 2.1.12.
 
 use super::leaf::{Leaf, plain};
+use super::provenance;
 use super::rule::{Outcome, or_passed};
 use super::survey::{Category, DIVISIONS, Edition, Group, OTHER_BENCHMARKS, Shape, Submission};
-use super::tree::{CODE_HASH, Entry, Form, Part, Tree, join, last, parent};
-use super::{provenance, system_yaml};
+use super::tree::{CODE_HASH, Form, Part, Tree, join, last, parent};
 use crate::checkpoint::builtin;
 use crate::training::rules::closed_workloads;
 use crate::units::counted;
 
 /// What only a package has is not looked for in a folder of results.
-fn of_package(
+pub(super) fn of_package(
     submission: &Submission,
     check: impl FnOnce(&mut Vec<Outcome>) -> String,
 ) -> Vec<Outcome> {
@@ -219,11 +219,18 @@ pub(super) fn code(submission: &Submission) -> Vec<Outcome> {
         let records: Vec<&str> = records.filter(|path| last(path) == CODE_HASH).collect();
         let mut hashes = Vec::new();
         for path in &records {
-            // One that cannot be read is told below, where no image is left.
-            if let Part::Found { value, .. } = tree.part(path, Form::Json) {
-                let hash = value["hash"].as_str().unwrap_or_default();
-                faults.extend(image_fault(tree, path, hash));
-                hashes.push(hash.to_string());
+            match tree.part(path, Form::Json) {
+                Part::Absent => {}
+                Part::Found { value, .. } => {
+                    let hash = value["hash"].as_str().unwrap_or_default();
+                    faults.extend(image_fault(tree, path, hash));
+                    hashes.push(hash.to_string());
+                }
+                Part::Broken { why, .. } => faults.push(Outcome::failed(
+                    path,
+                    format!("it cannot be used: {why}"),
+                    "copy the image again as mlpstorage captured it",
+                )),
             }
         }
         if hashes.is_empty() && submission.edition == Edition::V3 {
@@ -286,92 +293,6 @@ fn image_fault(tree: &Tree, path: &str, hash: &str) -> Option<Outcome> {
                 "copy the image again as mlpstorage captured it: no file changed, added or missing",
             )
         }),
-    }
-}
-
-/// 2.1.7: descriptions of systems.
-pub(super) fn systems(submission: &Submission) -> Vec<Outcome> {
-    let is_rehearsal = submission.rehearsal().is_some();
-    let mut unknown = Vec::new();
-    let mut outcomes = of_package(submission, |faults| {
-        for organisation in submission.organisations() {
-            let results = submission.tree.folders(&join(&organisation, "results"));
-            let folder = join(&organisation, "systems");
-            for system in &results {
-                system_files(
-                    submission,
-                    &folder,
-                    system,
-                    is_rehearsal,
-                    faults,
-                    &mut unknown,
-                );
-            }
-            let known = |name: &str| {
-                let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-                name.ends_with(".md") || results.contains(&stem)
-            };
-            let files = submission.tree.names(&folder).into_iter();
-            for name in files.filter(|name| !known(name)) {
-                faults.push(Outcome::failed(
-                    &join(&folder, name),
-                    "it describes no system that has results",
-                    "name it as the folder below results/ is, or remove it",
-                ));
-            }
-        }
-        "each system has its description".to_string()
-    });
-    outcomes.extend(unknown);
-    outcomes
-}
-
-fn system_files(
-    submission: &Submission,
-    folder: &str,
-    system: &str,
-    is_rehearsal: bool,
-    faults: &mut Vec<Outcome>,
-    unknown: &mut Vec<Outcome>,
-) {
-    let tree = &submission.tree;
-    let yaml = join(folder, &format!("{system}.yaml"));
-    let pdf = join(folder, &format!("{system}.pdf"));
-    let is_v3 = submission.edition == Edition::V3;
-    let json = join(folder, &format!("{system}.json"));
-    if tree.get(&yaml).is_none() && (is_v3 || tree.get(&json).is_none()) {
-        let remedy = "start with `stormlp submission system-yaml`, or copy mlpstorage's";
-        faults.push(Outcome::failed(&yaml, "it is not there", remedy));
-    }
-    if tree.get(&pdf).is_none() {
-        let (what, remedy) = ("it is not there", "write it: cover page and power table");
-        match is_rehearsal {
-            true => unknown.push(Outcome::noted(&pdf, "a rehearsal has none", remedy)),
-            false => faults.push(Outcome::failed(&pdf, what, remedy)),
-        }
-    }
-    if let Some(Entry::File {
-        content: super::tree::Content::Text(text),
-        ..
-    }) = tree.get(&yaml)
-        && is_v3
-    {
-        let check = "`stormlp submission system-yaml --check FILE` tells each field alone";
-        let found = system_yaml::faults(text).into_iter();
-        let (blank, wrong): (Vec<_>, Vec<_>) =
-            found.partition(|fault| is_rehearsal && fault.is_blank);
-        if let Some(first) = blank.first() {
-            let what = format!(
-                "{} not filled in yet, as {first}",
-                counted(blank.len() as u64, "field")
-            );
-            unknown.push(Outcome::noted(&yaml, what, check));
-        }
-        faults.extend(
-            wrong
-                .iter()
-                .map(|fault| Outcome::failed(&yaml, fault.to_string(), check)),
-        );
     }
 }
 

@@ -272,7 +272,7 @@ fn began(leaf: &Leaf) -> f64 {
 pub(super) const OTHER_BENCHMARKS: [&str; 2] = ["vector_database", "kv_cache"];
 
 /// Whether `path` is of another benchmark, or of source code: neither has runs of these.
-fn is_elsewhere(path: &str) -> bool {
+pub(super) fn is_elsewhere(path: &str) -> bool {
     let mut parts = path.split('/');
     parts.any(|part| OTHER_BENCHMARKS.contains(&part)) || is_in_image(path)
 }

@@ -1,12 +1,15 @@
 //! Trees that keep the rules, and trees that do not.
 
 mod broken;
+mod damaged;
 mod fixtures;
 
 use serde_json::json;
 
 use self::broken::{CHECKPOINTING, TRAINING};
-use self::fixtures::{Builder, SYSTEM, checkpoint_leaf, checkpoints, package, run_name, summary};
+use self::fixtures::{
+    Builder, MIB_PER_SECOND, SYSTEM, checkpoint_leaf, checkpoints, package, run_name, summary,
+};
 use super::tree::join;
 use super::*;
 
@@ -42,12 +45,10 @@ fn a_package_that_keeps_the_rules_breaks_none() {
 
 #[test]
 fn each_rule_that_is_broken_is_told() {
-    let cases = TRAINING
-        .iter()
-        .map(|case| (package as fn() -> Builder, case));
-    let more = CHECKPOINTING
-        .iter()
-        .map(|case| (checkpoints as fn() -> Builder, case));
+    let cases = TRAINING.iter().chain(damaged::TRAINING);
+    let cases = cases.map(|case| (package as fn() -> Builder, case));
+    let more = CHECKPOINTING.iter().chain(damaged::CHECKPOINTING);
+    let more = more.map(|case| (checkpoints as fn() -> Builder, case));
     for (index, (whole, (id, break_it))) in cases.chain(more).enumerate() {
         let mut builder = whole();
         break_it(&mut builder);
@@ -66,6 +67,21 @@ fn each_rule_that_is_broken_is_told() {
             told.into_iter()
                 .all(|rule| !rule.evidence.is_empty() && !rule.remedy.is_empty())
         );
+    }
+}
+
+#[test]
+fn a_verification_that_is_no_word_holds_the_verdict_up() {
+    for said in [json!(null), json!(5), json!("MAYBE")] {
+        let mut builder = package();
+        let place = join(&run_name(2), "training_x_metadata.json");
+        builder.edit(&place, |metadata| metadata["verification"] = said);
+        let report = builder.check();
+        assert_eq!(
+            (report.verdict, failed(&report)),
+            (Verdict::Incomplete, vec![])
+        );
+        assert_eq!(report.held_up_by, ["stormlp.verification"]);
     }
 }
 
@@ -125,8 +141,12 @@ fn what_stormlp_made_is_a_rehearsal_and_never_passes_for_more() {
 #[test]
 fn packages_of_v2_spell_their_divisions_with_capitals() {
     let mut builder = of_v2("Closed/acme/results/fast");
-    for name in ["code/x.py", "systems/fast.yaml", "systems/fast.pdf"] {
-        builder.put(&format!("Closed/acme/{name}"), "");
+    for (name, text) in [
+        ("code/x.py", ""),
+        ("systems/fast.yaml", "system: {}\n"),
+        ("systems/fast.pdf", "%PDF"),
+    ] {
+        builder.put(&format!("Closed/acme/{name}"), text);
     }
     let report = builder.check();
     assert_eq!(
@@ -243,7 +263,7 @@ fn an_open_result_may_have_any_multiple_of_the_ranks_of_a_model() {
 fn the_report_of_v3_is_a_table() {
     let mut builder = package();
     let row = json!([{"Benchmark Type": "training", "Model": "Unet3D", "Name": "fast",
-        "Training - Read B/W (GiB/s)": 44_738.96 / 1024.0,
+        "Training - Read B/W (GiB/s)": MIB_PER_SECOND / 1024.0,
         "Training - # Simulated Accelerators": 8, "Training - Accelerator Type": "b200"}]);
     builder.json(&format!("{SYSTEM}/training/unet3d/run/results.json"), &row);
     let report = builder.check();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::effective;
-use super::figures::number;
+use super::figures::{number, shown};
 use super::leaf::{Leaf, LeafKind};
 use super::rule::{Official, Outcome, or_passed};
 use super::survey::{Division, Edition, Group, Submission};
@@ -12,6 +12,8 @@ use crate::training::datasize::{MEMORY_MULTIPLE, MIN_STEPS, SizeRequest, datasiz
 use crate::training::rules::{Freedom, freedom, prefetch_fault};
 use crate::training::workload::Workload;
 use crate::units::{GIB, counted};
+
+const AS_WRITTEN: &str = "take summary.json, metadata and overrides.yaml as the tool wrote them";
 
 /// The workload that a leaf ran, as its edition has it.
 pub(super) fn workload_of(group: &Group, leaf: &Leaf) -> Option<Workload> {
@@ -29,6 +31,21 @@ fn files_of(leaf: &Leaf) -> Option<f64> {
         .filter(|files| *files > 0.0)
         .or_else(set)
         .or_else(parameter)
+}
+
+/// The bytes of a sample: as the leaf tells, else as its workload has it.
+pub(super) fn record_bytes(group: &Group, leaf: &Leaf) -> Option<f64> {
+    let told = number(leaf.parameter("dataset", "record_length_bytes"));
+    let usual = || Some(workload_of(group, leaf)?.dataset.record_length_bytes);
+    told.filter(|bytes| *bytes > 0.0).or_else(usual)
+}
+
+/// Samples in a file: as the leaf tells, else as its workload has it.
+pub(super) fn samples_per_file(group: &Group, leaf: &Leaf) -> Option<f64> {
+    let key = "num_samples_per_file";
+    let told = number(leaf.parameter("dataset", key)).filter(|samples| *samples > 0.0);
+    let usual = || Some(workload_of(group, leaf)?.dataset.num_samples_per_file as f64);
+    told.or(leaf.figure(key)).or_else(usual)
 }
 
 /// 3.1.1: the dataset was sized.
@@ -80,11 +97,8 @@ fn size_needed(submission: &Submission, group: &Group, leaf: &Leaf) -> Result<Ou
     let usual = |get: fn(&Workload) -> f64| workload.as_ref().map(get);
     let need = |value: Option<f64>, what: &str| value.ok_or_else(|| format!("no {what} is told"));
     let batch = told("reader", "batch_size").or(usual(|w| f64::from(w.reader.batch_size)));
-    let per_file = told("dataset", "num_samples_per_file")
-        .or(leaf.figure("num_samples_per_file"))
-        .or(usual(|w| w.dataset.num_samples_per_file as f64));
-    let record =
-        told("dataset", "record_length_bytes").or(usual(|w| w.dataset.record_length_bytes));
+    let per_file = samples_per_file(group, leaf);
+    let record = record_bytes(group, leaf);
     let memory = need(leaf.memory_gib(), "memory of the hosts")?;
     let accelerators = need(leaf.figure("num_accelerators"), "number of accelerators")?;
     let files = need(files_of(leaf), "number of files")?;
@@ -100,8 +114,10 @@ fn size_needed(submission: &Submission, group: &Group, leaf: &Leaf) -> Result<Ou
     };
     let size = datasize(&request).map_err(|error| error.to_string())?;
     let evidence = format!(
-        "{files} files; {MEMORY_MULTIPLE} × {memory:.1} GiB ask for {}, {MIN_STEPS} steps for {}",
-        size.files_for_memory, size.files_for_steps
+        "{} files; {MEMORY_MULTIPLE} × {memory:.1} GiB ask for {}, {MIN_STEPS} steps for {}",
+        shown(files),
+        size.files_for_memory,
+        size.files_for_steps
     );
     let remedy = format!("generate and use at least {} files", size.files);
     Ok(Outcome::of(
@@ -136,10 +152,18 @@ pub(super) fn generated(_: &Submission, group: &Group) -> Vec<Outcome> {
         Some(asked) => Outcome::of(
             made >= asked,
             path,
-            format!("{made} files generated, {asked} asked for"),
+            format!(
+                "{} files generated, {} asked for",
+                shown(made),
+                shown(asked)
+            ),
             "generate the rest, and run again",
         ),
-        None => Outcome::unknown(path, "neither sizing nor run names a number of files", ""),
+        None => Outcome::unknown(
+            path,
+            "neither sizing nor run names a number of files",
+            AS_WRITTEN,
+        ),
     }]
 }
 
@@ -153,21 +177,25 @@ pub(super) fn used(_: &Submission, group: &Group) -> Vec<Outcome> {
             faults.push(Outcome::unknown(
                 &leaf.path,
                 "it names no number of files",
-                "",
+                AS_WRITTEN,
             ));
             continue;
         };
         if let Some(sized) = sized.filter(|sized| files < *sized) {
             faults.push(Outcome::failed(
                 &leaf.path,
-                format!("{files} files used, {sized} by the sizing"),
+                format!(
+                    "{} files used, {} by the sizing",
+                    shown(files),
+                    shown(sized)
+                ),
                 "run on as many files as the sizing says",
             ));
         }
         if let Some(made) = made.filter(|made| files > *made) {
             faults.push(Outcome::failed(
                 &leaf.path,
-                format!("{files} files used, {made} generated"),
+                format!("{} files used, {} generated", shown(files), shown(made)),
                 "the generation that is there is not that of these runs: add the right one",
             ));
         }
@@ -176,7 +204,7 @@ pub(super) fn used(_: &Submission, group: &Group) -> Vec<Outcome> {
         faults.push(Outcome::noted(
             &group.path,
             "neither sizing nor generation is there, or they name no number of files",
-            "",
+            "add what `mlpstorage … datasize` and `datagen` wrote",
         ));
     }
     or_passed(faults, &group.path, || {
@@ -285,7 +313,7 @@ pub(super) fn hosts(_: &Submission, group: &Group) -> Vec<Outcome> {
 pub(super) fn even(_: &Submission, group: &Group) -> Vec<Outcome> {
     let outcomes = group.runs.iter().filter_map(|leaf| {
         let (count, hosts) = (leaf.figure("num_accelerators")?, leaf.figure("num_hosts")?);
-        let evidence = format!("{count} accelerators on {hosts} hosts");
+        let evidence = format!("{} accelerators on {} hosts", shown(count), shown(hosts));
         let remedy = "take a multiple of the number of hosts";
         Some(Outcome::of(
             hosts > 0.0 && count % hosts == 0.0,
@@ -296,7 +324,11 @@ pub(super) fn even(_: &Submission, group: &Group) -> Vec<Outcome> {
     });
     let outcomes: Vec<Outcome> = outcomes.collect();
     match outcomes.is_empty() {
-        true => vec![Outcome::unknown(&group.path, "no summary names hosts", "")],
+        true => vec![Outcome::unknown(
+            &group.path,
+            "no summary names hosts",
+            AS_WRITTEN,
+        )],
         false => outcomes,
     }
 }
@@ -356,7 +388,8 @@ pub(super) fn parameters(submission: &Submission, group: &Group) -> Vec<Outcome>
                 match leaf.overrides_file.is_found() || leaf.metadata.is_found() {
                     true => Outcome::passed(&leaf.path, evidence),
                     false => {
-                        Outcome::unknown(&leaf.path, "neither overrides nor metadata is there", "")
+                        let why = "neither overrides nor metadata is there";
+                        Outcome::unknown(&leaf.path, why, AS_WRITTEN)
                     }
                 },
             );

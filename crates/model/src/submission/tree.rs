@@ -113,7 +113,7 @@ pub fn wanted(path: &str) -> Wanted {
         Wanted::Figures
     } else if ends(&["_run.stdout.log"]) {
         Wanted::Head(LOG_BYTES)
-    } else if ends(&[".log", ".csv", ".mlps-code-image"]) {
+    } else if ends(&[".log", ".csv", ".pdf", ".mlps-code-image"]) {
         Wanted::Head(HEAD_BYTES)
     } else if ends(&["timeseries.json"]) || !ends(&[".json", ".yaml", ".yml"]) {
         Wanted::Nothing
@@ -124,7 +124,10 @@ pub fn wanted(path: &str) -> Wanted {
 
 /// The rank in a name like `3_output.json`.
 pub(super) fn rank_of(name: &str, end: &str) -> Option<u64> {
-    name.strip_suffix(end)?.parse().ok()
+    let digits = name.strip_suffix(end)?;
+    let rank: u64 = digits.parse().ok()?;
+    // No tool writes `007` or `+7`.
+    (rank.to_string() == digits).then_some(rank)
 }
 
 /// Whether `path` lies in an image of source code, where files of every name are.
@@ -221,21 +224,35 @@ impl Tree {
         self.names(path).into_iter().filter(is_file).collect()
     }
 
+    /// Why what lies at `path` cannot be used as a file, whatever it should hold.
+    pub(super) fn fault(&self, path: &str) -> Option<&str> {
+        match self.get(path)? {
+            Entry::Folder => Some("it is a folder"),
+            Entry::Other => Some("it is a link or no regular file"),
+            Entry::File {
+                content: Content::Unreadable(why),
+                ..
+            } => Some(why),
+            Entry::File { .. } => None,
+        }
+    }
+
     /// The file at `path`.
     pub fn part(&self, path: &str, form: Form) -> Part {
         let broken = |why: &str| Part::Broken {
             path: path.to_string(),
             why: why.to_string(),
         };
+        if let Some(why) = self.fault(path) {
+            return broken(why);
+        }
         let text = match self.get(path) {
             None => return Part::Absent,
-            Some(Entry::Folder) => return broken("it is a folder"),
-            Some(Entry::Other) => return broken("it is a link or no regular file"),
-            Some(Entry::File { content, .. }) => match content {
-                Content::Text(text) => text,
-                Content::Unreadable(why) => return broken(why),
-                _ => return broken("it was not read"),
-            },
+            Some(Entry::File {
+                content: Content::Text(text),
+                ..
+            }) => text,
+            Some(_) => return broken("it was not read"),
         };
         let value = match form {
             Form::Json => python_json::parse(text).map_err(|error| error.to_string()),
