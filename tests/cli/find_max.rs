@@ -89,6 +89,24 @@ fn what_ends_at_the_dataset_is_a_lower_bound_and_says_what_it_needs() {
 }
 
 #[test]
+fn a_starter_set_with_few_steps_is_made_larger_and_the_search_gone_on_with() {
+    let folder = folder();
+    // One accelerator has 21 steps with the 168 files of the workload.
+    let words = "unet3d --find-max --batch-size 8 --compute-time 200ms --epochs 1 --confirm 0 \
+        --read-threads 1 --prefetch 1 --throttle read=1100K \
+        --params dataset.record_length_bytes=20000 dataset.record_length_bytes_stdev=0 \
+        workflow.checkpoint=False metric.au=0.5";
+    train(folder.path(), words).assert().success();
+    let found = report(folder.path());
+    let files = found["plan"]["data"]["files"].as_u64().unwrap();
+    assert!(files >= 384, "{files} files");
+    let resume = format!("{words} --resume {}", saved(folder.path()).display());
+    train(folder.path(), &resume).assert().success();
+    let again = report(folder.path());
+    assert_eq!(again["find_max"]["tried"], found["find_max"]["tried"]);
+}
+
+#[test]
 fn a_search_is_gone_on_with_and_only_with_its_own_options() {
     let folder = folder();
     let words = format!("{SMALL} {SEVEN}");

@@ -12,7 +12,9 @@ use crate::document::{Cell, Column, Document, Facts, Quantity, Section, Table};
 pub(super) fn document(report: &TrainReport, find: &FindMax, run: Document) -> Document {
     let mut document = Document::new(headline(report, find));
     facts(report, find, &mut document.facts);
-    document.section("Every count tried", Some(table(find)));
+    if !find.tried.is_empty() {
+        document.section("Every count tried", Some(table(find)));
+    }
     if !report.results.epochs.is_empty() {
         let count = counted(u64::from(report.results.accelerators), "accelerator");
         let mut facts = Facts::default();
@@ -40,15 +42,14 @@ fn headline(report: &TrainReport, find: &FindMax) -> String {
     let largest = u64::from(find.largest_accelerators);
     let count = counted(largest, "accelerator");
     let meet = if largest == 1 { "meets" } else { "meet" };
+    let so_far = match find.tried.is_empty() {
+        true => format!("no count was tried yet against {what}"),
+        false => format!("{} accelerators meet {what}", find.known()),
+    };
     match &report.ending {
-        Ending::Stopped => format!("stopped: {} accelerators meet {what}", find.known()),
-        Ending::Unfinished => format!("unfinished: {} accelerators meet {what}", find.known()),
-        Ending::Failed { message, .. } => {
-            format!(
-                "{} accelerators meet {what}; FAILED: {message}",
-                find.known()
-            )
-        }
+        Ending::Stopped => format!("stopped: {so_far}"),
+        Ending::Unfinished => format!("unfinished: {so_far}"),
+        Ending::Failed { message, .. } => format!("{so_far}; FAILED: {message}"),
         Ending::Complete if largest == 0 => {
             let one = find
                 .tried

@@ -251,8 +251,9 @@ impl Hunt<'_> {
         let fed = rate * compute / batch * 100.0 / self.threshold_percent.max(1.0);
         let accelerators = (fed as u32).clamp(1, self.search.most());
         self.say(format_args!(
-            "it gives {rate:.1} samples/s to {}, enough for about {accelerators} accelerators",
-            counted(u64::from(loaders), "loader")
+            "it gives {rate:.1} samples/s to {}, enough for about {}",
+            counted(u64::from(loaders), "loader"),
+            counted(u64::from(accelerators), "accelerator")
         ));
         self.find.estimate = Some(StorageEstimate {
             loaders,
@@ -430,8 +431,12 @@ impl Hunt<'_> {
             accelerators: Some(count),
             ..self.request.clone()
         };
-        let (workload, session) = (&self.as_asked, self.session);
-        let larger = data::larger(workload, &request, self.args, self.name, session)?;
+        let (mut workload, session) = (self.as_asked.clone(), self.session);
+        // For twice as many, so that the next counts do not make it anew each. The files that the
+        // workload has by its configuration are no bound: they are those of few accelerators.
+        let files = &mut workload.dataset.num_files_train;
+        *files = self.files_for(count.saturating_mul(2)).max(*files);
+        let larger = data::larger(&workload, &request, self.args, self.name, session)?;
         let Some(larger) = larger else {
             return Ok(false);
         };
@@ -484,25 +489,36 @@ impl Hunt<'_> {
 
     /// The command that makes a dataset for `count` accelerators.
     fn what_it_needs(&self, count: u32) -> String {
-        let spec = &self.workload.dataset;
-        let batch = self
-            .request
-            .batch_size
-            .unwrap_or(self.workload.reader.batch_size);
-        let steps = FEW_STEPS.max(self.request.steps.unwrap_or(0));
-        let samples = steps * u64::from(batch) * u64::from(count);
-        let files = samples.div_ceil(spec.num_samples_per_file.max(1));
         let folder = self
             .request
             .data_dir
             .as_ref()
             .unwrap_or(&self.inventory.folder);
         format!(
-            "; {count} accelerators have {steps} steps with `stormlp datagen {} --data-dir {} \
-             --files {files}`",
+            "; {count} accelerators have {} steps with `stormlp datagen {} --data-dir {} \
+             --files {}`",
+            self.enough_steps(),
             shell_word(self.name),
-            shell_word(&folder.to_string())
+            shell_word(&folder.to_string()),
+            self.files_for(count)
         )
+    }
+
+    /// Steps of an epoch that tell enough.
+    fn enough_steps(&self) -> u64 {
+        FEW_STEPS.max(self.request.steps.unwrap_or(0))
+    }
+
+    /// Files with which `count` accelerators have enough steps.
+    fn files_for(&self, count: u32) -> u64 {
+        let spec = &self.workload.dataset;
+        let batch = self
+            .request
+            .batch_size
+            .unwrap_or(self.workload.reader.batch_size);
+        let step_samples = u64::from(batch) * u64::from(count);
+        let samples = step_samples.saturating_mul(self.enough_steps());
+        samples.div_ceil(spec.num_samples_per_file.max(1))
     }
 
     /// The report of the full run at the answer, or of no run yet, with the search in it.
