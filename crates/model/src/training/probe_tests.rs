@@ -1,3 +1,5 @@
+//! The probe on epochs whose truth is known.
+
 use proptest::prelude::*;
 
 use super::*;

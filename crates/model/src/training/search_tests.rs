@@ -1,3 +1,5 @@
+//! The search on curves whose answer is known.
+
 use proptest::prelude::*;
 
 use super::*;
