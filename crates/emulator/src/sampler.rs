@@ -177,8 +177,8 @@ impl<'a> Sampler<'a> {
         if self.ends.len() > most {
             // Every second end stays: the start, and the ends of the intervals now twice as long.
             for index in (2..self.ends.len()).step_by(2) {
-                let first_half = self.ends[index - 1].counters.most();
-                self.ends[index].counters = self.ends[index].counters.at_least(first_half);
+                let [first_half, whole] = [index - 1, index].map(|at| self.ends[at].clone());
+                self.ends[index] = self.joined(&first_half, whole);
             }
             let mut index = 0;
             self.ends.retain(|_| {
@@ -187,6 +187,20 @@ impl<'a> Sampler<'a> {
             });
             self.interval_ns *= 2;
         }
+    }
+
+    /// The end of an interval that a `first_half` is part of: a level that was read there alone is
+    /// the best that is known of it.
+    fn joined(&self, first_half: &Look, mut end: Look) -> Look {
+        end.counters = end.counters.at_least(first_half.counters.most());
+        let tracks = self.instruments.tracks().iter();
+        let both = end.around.iter_mut().zip(&first_half.around).zip(tracks);
+        for ((value, before), (measure, _)) in both {
+            if value.is_nan() && measure.reading() == Reading::Level {
+                *value = *before;
+            }
+        }
+        end
     }
 
     /// What was to be seen `share` of the way from the last look to this one.
@@ -268,7 +282,7 @@ impl<'a> Sampler<'a> {
     }
 }
 
-/// One number over time; `None` where it did not answer at the start or the end.
+/// One number over time; `None` where it did not answer at the start or the end, or a level never.
 fn track(
     ends: &[Look],
     index: usize,
@@ -277,7 +291,12 @@ fn track(
     seconds: &dyn Fn(usize) -> f64,
 ) -> Option<Track> {
     let seen = ends.iter().map(|end| end.around.get(index).copied());
-    let read = bridged(seen.collect::<Option<Vec<f64>>>()?)?;
+    let seen = seen.collect::<Option<Vec<f64>>>()?;
+    let read = match measure.reading() {
+        // Nobody knows what a level was between two readings.
+        Reading::Level => Some(seen).filter(|seen| seen.iter().skip(1).any(|one| one.is_finite())),
+        Reading::Count | Reading::Seconds => bridged(seen),
+    }?;
     let values = read.windows(2).enumerate().map(|(interval, ends)| {
         let counted = (ends[1] - ends[0]).max(0.0);
         match measure.reading() {
@@ -293,8 +312,8 @@ fn track(
     })
 }
 
-/// Numbers with those that were not read put evenly between their neighbours; `None` where the
-/// first or the last was not read.
+/// Counts with those that were not read put evenly between their neighbours; `None` where the first
+/// or the last was not read.
 fn bridged(mut read: Vec<f64>) -> Option<Vec<f64>> {
     let mut known = 0;
     if !read.first()?.is_finite() || !read.last()?.is_finite() {

@@ -141,7 +141,7 @@ fn no_device_is_no_series_of_one() {
 }
 
 #[test]
-fn what_is_read_seldom_is_spread_between_its_readings() {
+fn a_count_that_is_read_seldom_is_spread_between_its_readings() {
     let none = f64::NAN;
     let read = vec![10.0, none, none, 40.0, none, 60.0];
     assert_eq!(
@@ -151,6 +151,29 @@ fn what_is_read_seldom_is_spread_between_its_readings() {
     assert_eq!(bridged(vec![1.0, none]), None);
     assert_eq!(bridged(vec![none, 1.0]), None);
     assert_eq!(bridged(vec![]), None);
+}
+
+#[test]
+fn a_level_that_was_not_read_is_not_made_up() {
+    let instruments = Instruments::around([Path::new(".")], [], Telemetry::default());
+    let mut tracks = instruments.tracks().iter();
+    let memory = tracks.position(|(measure, _)| *measure == Measure::MemoryAvailableBytes);
+    let memory = memory.expect("a host");
+    let mut sampler = Sampler::new(Telemetry::default(), &instruments);
+    for (look, number) in [(0, 1.0), (100, f64::NAN), (200, 3.0), (300, f64::NAN)] {
+        let mut around = vec![0.0; instruments.tracks().len()];
+        around[memory] = number;
+        let counters = Counters::default();
+        sampler.see(look * 1_000_000, Look { counters, around });
+    }
+    let track = sampler.series().tracks.swap_remove(memory);
+    let read: Vec<f64> = track
+        .values
+        .iter()
+        .copied()
+        .filter(|one| one.is_finite())
+        .collect();
+    assert_eq!((track.values.len(), read), (3, vec![3.0]));
 }
 
 #[test]

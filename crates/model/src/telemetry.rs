@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use strum::{EnumIter, IntoStaticStr};
 
 use crate::units::parse_duration;
@@ -209,8 +209,18 @@ pub struct Track {
     pub measure: Measure,
     /// Of what: `nvme0n1`, `eth0`, `cuda:0`, `host`.
     pub of: String,
-    /// A value for each interval.
+    /// A value for each interval; not a number, and saved as null, where a level was not read.
+    #[serde(deserialize_with = "nulls_as_nan")]
+    #[schemars(with = "Vec<Option<f64>>")]
     pub values: Vec<f64>,
+}
+
+fn nulls_as_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
+    let values = Vec::<Option<f64>>::deserialize(deserializer)?;
+    Ok(values
+        .into_iter()
+        .map(|value| value.unwrap_or(f64::NAN))
+        .collect())
 }
 
 /// What a run asked of its storage, transfer by transfer: counted, not sampled.
@@ -253,6 +263,19 @@ mod tests {
         assert_eq!(first(30), Duration::from_millis(15));
         assert_eq!(first(10), Duration::from_millis(10));
         assert_eq!(Telemetry::Off.first_interval(), first(100));
+    }
+
+    #[test]
+    fn what_was_not_read_is_saved_as_null() {
+        let track = Track {
+            measure: Measure::DataCachedShare,
+            of: "data".to_string(),
+            values: vec![f64::NAN, 0.5],
+        };
+        let saved = serde_json::to_string(&track).unwrap();
+        assert!(saved.ends_with(r#""values":[null,0.5]}"#), "{saved}");
+        let read: Track = serde_json::from_str(&saved).unwrap();
+        assert!(read.values[0].is_nan() && read.values[1] == 0.5);
     }
 
     #[test]

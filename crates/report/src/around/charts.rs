@@ -168,7 +168,10 @@ fn lines(series: &Series, picture: &Picture) -> Vec<Line> {
         let line = |track: &Track| {
             let (_, _, amount) = shown(*measure);
             let name = format!("{} {word}", track.of);
-            Line::new(name.trim_end(), points(series, &track.values, amount))
+            // A level that is seldom read is joined from one reading to the next.
+            let is_read = |(_, value): &(f64, f64)| value.is_finite();
+            let points = points(series, &track.values, amount).filter(is_read);
+            Line::new(name.trim_end(), points)
         };
         tracks.map(line).collect::<Vec<Line>>()
     };

@@ -181,7 +181,9 @@ fn storage(report: &TrainReport) -> Group {
     drawn.add("Sizes of the transfers", sizes, why);
 
     let what = "Mean size of a read request of the block devices";
-    let sizes = of_epochs(report, |epoch| Some(epoch.device?.request_bytes / 1024.0));
+    // What was not read has no size.
+    let size = |epoch: &EpochReport| Some(epoch.device?.request_bytes / 1024.0);
+    let sizes = of_epochs(report, |epoch| size(epoch).filter(|size| *size > 0.0));
     drawn.add(
         what,
         Chart::bars(what, "KiB", sizes),
