@@ -1,5 +1,6 @@
 //! The launchers, and what they start.
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -45,6 +46,11 @@ impl Launcher {
 
     /// A command that starts two processes in `folder`.
     pub(crate) fn two(self, folder: &Path, arguments: &[&str]) -> Command {
+        self.two_of(folder, arguments, &[])
+    }
+
+    /// The same with `more` arguments for the second of them.
+    pub(crate) fn two_of(self, folder: &Path, arguments: &[&str], more: &[&str]) -> Command {
         let mut command = Command::new(self.program());
         if self == Self::OpenMpi {
             // Launchers refuse to be root's, and to start more processes than there are cores.
@@ -52,14 +58,39 @@ impl Launcher {
             command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
             command.args(["--oversubscribe", "--bind-to", "none"]);
         }
-        command.args(["-n", "2"]);
-        command.arg(env!("CARGO_BIN_EXE_stormlp")).args(arguments);
+        let stormlp = env!("CARGO_BIN_EXE_stormlp");
+        command.args(["-n", "1", stormlp]).args(arguments);
+        command.args([":", "-n", "1", stormlp]);
+        command.args(arguments).args(more);
         command.current_dir(folder);
         for name in ["STORMLP_LIBMPI", "STORMLP_LIBPMIX", "STORMLP_RESULTS_DIR"] {
             command.env_remove(name);
         }
         command
     }
+}
+
+/// The process of rank 1 among all that `launcher` has started, itself or by others.
+pub(crate) fn second_process(launcher: u32) -> u32 {
+    let stat = |pid: u32| fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+    let parent = |pid: u32| -> Option<u32> {
+        let stat = stat(pid)?;
+        stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
+    };
+    let is_below = |pid: u32| {
+        std::iter::successors(Some(pid), |pid| parent(*pid))
+            .take(16)
+            .any(|pid| pid == launcher)
+    };
+    let is_second = |pid: u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let mut variables = environment.split(|byte| *byte == 0);
+        variables.any(|one| one == b"OMPI_COMM_WORLD_RANK=1" || one == b"PMI_RANK=1")
+    };
+    let all = fs::read_dir("/proc").unwrap();
+    let pids = all.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse::<u32>().ok());
+    let mut found = pids.filter(|pid| is_second(*pid) && is_below(*pid));
+    found.next().unwrap()
 }
 
 /// Both streams of a command that is over.

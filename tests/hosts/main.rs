@@ -5,3 +5,4 @@
 
 mod doctor;
 mod launcher;
+mod train;

@@ -44,6 +44,37 @@ pub struct GroupFacts {
     /// What the barriers of the steps took after the last host had come: their own cost.
     #[serde(default)]
     pub own_barrier_us: Option<BarrierUs>,
+    /// AU by the profile's formula, had those cost nothing: what a collective without cost would give.
+    #[serde(default)]
+    pub ideal_au_percent: Option<f64>,
+}
+
+/// What one process of a group had a part in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostReport {
+    /// Its host, with its rank where the host has several processes.
+    pub name: String,
+    /// Its emulated accelerators.
+    pub accelerators: u32,
+    /// AU of these, by the profile's formula.
+    pub au_percent: f64,
+    /// Bytes that its reads brought.
+    pub bytes_read: u64,
+    /// Steps at whose end it came last.
+    pub slowest_steps: u64,
+}
+
+impl HostReport {
+    /// Nothing yet.
+    pub fn new(name: &str, accelerators: u32) -> Self {
+        Self {
+            name: name.to_string(),
+            accelerators,
+            au_percent: 0.0,
+            bytes_read: 0,
+            slowest_steps: 0,
+        }
+    }
 }
 
 /// What a barrier takes, in microseconds.

@@ -152,6 +152,31 @@ impl LatencyHistogram {
         base64::engine::general_purpose::STANDARD.encode(&bytes)
     }
 
+    /// All of it, for another host.
+    pub fn pack(&self) -> PackedHistogram {
+        PackedHistogram {
+            data: self.to_base64(),
+            sum_ns: u64::try_from(self.sum_ns).unwrap_or(u64::MAX),
+            min_ns: self.min_ns,
+            max_ns: self.max_ns,
+        }
+    }
+
+    /// What another host has packed; `None` when it is no such histogram.
+    pub fn unpack(packed: &PackedHistogram) -> Option<Self> {
+        let bytes = base64::engine::general_purpose::STANDARD
+            .decode(&packed.data)
+            .ok()?;
+        let counted: Histogram<u64> = Deserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .ok()?;
+        let mut histogram = Self::new();
+        histogram.inner.add(&counted).ok()?;
+        (histogram.sum_ns, histogram.min_ns, histogram.max_ns) =
+            (packed.sum_ns.into(), packed.min_ns, packed.max_ns);
+        Some(histogram)
+    }
+
     /// The histogram as it is saved; `None` when nothing was recorded.
     pub fn named(&self, name: &str) -> Option<NamedHistogram> {
         Some(NamedHistogram {
@@ -162,6 +187,15 @@ impl LatencyHistogram {
             data: self.to_base64(),
         })
     }
+}
+
+/// A histogram on its way from one host to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PackedHistogram {
+    data: String,
+    sum_ns: u64,
+    min_ns: u64,
+    max_ns: u64,
 }
 
 /// The quantiles of a curve of latencies: as far as storage is judged by them.
@@ -213,6 +247,19 @@ fn read(data: &str) -> Option<Histogram<u64>> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn what_travels_arrives_whole() {
+        let mut histogram = LatencyHistogram::new();
+        let empty = LatencyHistogram::unpack(&histogram.pack()).unwrap();
+        assert_eq!(empty.summary(), None);
+        for latency in [1, 90, 4_000, 77_000_000] {
+            histogram.record_ns(latency);
+        }
+        let arrived = LatencyHistogram::unpack(&histogram.pack()).unwrap();
+        assert_eq!(arrived.summary(), histogram.summary());
+        assert_eq!(arrived.to_base64(), histogram.to_base64());
+    }
 
     #[test]
     fn an_empty_histogram_has_no_summary() {

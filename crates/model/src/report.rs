@@ -114,6 +114,8 @@ pub enum FailureCause {
     Storage,
     /// The transfer path, a device or this machine.
     Machine,
+    /// Another host of the run.
+    Hosts,
     /// A limit of this machine or of its user: no more threads could be started.
     Resources,
     /// stormlp itself.

@@ -35,6 +35,8 @@ pub enum WarningKind {
     DebugBuild,
     /// An I/O engine other than the best was used.
     EngineFellBack,
+    /// The hosts of a run differ, or what they read was not shared.
+    Hosts,
     /// Buffers lie on small pages or are not registered.
     Buffers,
     /// Threads, GPU and drives are on different NUMA nodes.

@@ -133,7 +133,7 @@ impl Command {
     pub(crate) fn needs(&self) -> Needs {
         match self {
             Self::Doctor(args) => args.needs(),
-            Self::Train(_) => Needs::OneProcess("train"),
+            Self::Train(args) => args.needs(),
             Self::Gds(_) => Needs::OneProcess("gds"),
             Self::Gdsio(_) => Needs::OneProcess("gdsio"),
             Self::Checkpoint(_) => Needs::OneProcess("checkpoint"),

@@ -33,6 +33,23 @@ pub(crate) enum Code {
     Stopped = 130,
 }
 
+impl Code {
+    /// The code that another process ends with.
+    pub(crate) fn of(code: u8) -> Self {
+        let all = [
+            Self::Usage,
+            Self::NoPlan,
+            Self::Machine,
+            Self::Storage,
+            Self::MissedTarget,
+            Self::Regressed,
+            Self::Stopped,
+        ];
+        let found = all.into_iter().find(|one| *one as u8 == code);
+        found.unwrap_or(Self::Bug)
+    }
+}
+
 /// Why a command did not end well. `?` on an `anyhow::Error` makes it a bug; every other code is
 /// chosen by name.
 #[derive(Debug)]
@@ -106,7 +123,8 @@ impl Failure {
             FailureCause::Dataset
             | FailureCause::Checkpoint
             | FailureCause::Storage
-            | FailureCause::Machine => Code::Storage,
+            | FailureCause::Machine
+            | FailureCause::Hosts => Code::Storage,
         };
         Self::new(code, anyhow::anyhow!("{message}")).with_help(remedy)
     }

@@ -181,6 +181,7 @@ pub(crate) fn facts(group: &Group) -> Result<GroupFacts, Failure> {
         size: group.size(),
         empty_barrier_us: BarrierUs::of(&took),
         own_barrier_us: None,
+        ideal_au_percent: None,
     })
 }
 

@@ -2,8 +2,8 @@
 //! at once, whatever storage is doing. A command that has nothing to keep ends at the first.
 
 use std::fs;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -14,6 +14,14 @@ use crate::exit::{Code, Failure};
 
 /// The signals that end a command.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+
+/// Whether SIGTERM came.
+static TERMINATED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// Whether SIGTERM came: a launcher ends processes by it, while people type Ctrl-C.
+pub(crate) fn was_terminated() -> bool {
+    TERMINATED.load(Ordering::Relaxed)
+}
 
 /// Arms the signals and returns the token they pull. `keeps` says whether the command looks at it,
 /// to end with what it has.
@@ -35,6 +43,10 @@ pub(crate) fn arm(keeps: bool) -> Result<StopToken, Failure> {
         // and not the one that the second handler is about to set.
         flag::register_conditional_shutdown(signal, Code::Stopped as i32, at_once)
             .and_then(|_| flag::register(signal, stop.flag()))
+            .and_then(|_| match signal {
+                SIGTERM => flag::register(signal, Arc::clone(&TERMINATED)).map(drop),
+                _ => Ok(()),
+            })
             .context("cannot install a signal handler")?;
     }
     stormlp_transfer::signals::deliver_to_a_thread_of_their_own(&SIGNALS)

@@ -15,6 +15,7 @@ use stormlp_transfer::storage::{Disk, Storage};
 
 use super::epochs::{self, Distributions};
 use super::prepare;
+use super::together::Others;
 use super::run::Course;
 use crate::Surroundings;
 
@@ -29,7 +30,8 @@ pub(super) fn ceiling(
     surroundings: &Surroundings<'_>,
 ) -> Result<Option<Measures>, String> {
     let plan = on_null_storage(&course.plan, &course.head.host);
-    let orders = prepare::orders(surroundings.storage, &plan, &Inventory::default());
+    let own = 0..plan.accelerators;
+    let orders = prepare::orders(surroundings.storage, &plan, &Inventory::default(), &own);
     // Storage that is held back on purpose would hold null storage back as well.
     let storage: Arc<dyn Storage> = Arc::new(Disk);
     let silent = Surroundings {
@@ -42,10 +44,10 @@ pub(super) fn ceiling(
         &plan,
         &orders,
         accelerator,
+        Others::on(None),
         &silent,
         &mut unwanted,
         &mut |_, _, _| {},
-        None,
     );
     let measured = measured.map_err(|error| error.to_string())?;
     match measured.ending {
@@ -65,6 +67,7 @@ fn on_null_storage(plan: &TrainPlan, host: &HostFacts) -> TrainPlan {
     TrainPlan {
         storage: StorageKind::Null,
         transport: plan.transport_without_storage(host),
+        hosts: Vec::new(),
         epochs: 1,
         runs: 1,
         steps_per_epoch: plan.steps_per_epoch.min(most.max(4)),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use stormlp_group::Group;
 use stormlp_model::evidence::Evidence;
 use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::path::PathKind;
@@ -51,11 +52,13 @@ pub(super) struct CrewTally {
 }
 
 impl Crew {
-    /// Starts everything around a machine with these loaders.
+    /// Starts everything around a machine with these loaders, whose barriers wait for the other
+    /// hosts of `group` too.
     pub(super) fn start(
         spec: &CrewSpec,
         loaders: Vec<Loader>,
         keep_times: bool,
+        group: Option<Arc<Group>>,
     ) -> Result<Self, TrainError> {
         let transport = &spec.transport;
         let (region, buffers) = allocate(spec).map_err(TrainError::Path)?;
@@ -66,7 +69,7 @@ impl Crew {
             PathKind::Null => DriverSet::new(transport.threads),
             _ => DriverSet::counting_loads(transport.threads),
         };
-        let shared = Arc::new(Shared::new(machine, drivers));
+        let shared = Shared::new(machine, drivers, group);
         let handles = Arc::new(Handles::on(Arc::clone(&spec.storage)));
         let rules = IoRules {
             kind: transport.path,

@@ -161,7 +161,7 @@ fn run_phase(
 
 fn run_on(spec: &CrewSpec, loader: &Loader, files: Files, phase: PhaseSpec) -> Outcome {
     let loaders = vec![loader.clone(), loader.clone()];
-    let crew = Crew::start(spec, loaders, false).unwrap();
+    let crew = Crew::start(spec, loaders, false, None).unwrap();
     // A run that failed already does not begin.
     if crew.shared.begin(Arc::new(files), phase) {
         let halt = crew.shared.wait(Duration::from_secs(60));

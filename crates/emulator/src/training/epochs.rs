@@ -1,5 +1,6 @@
 //! One run: epochs, what lies between them, and what is written down meanwhile.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -23,16 +24,20 @@ use super::cache::{self, Cached};
 use super::checkpoint::Writer;
 use super::crew::{Crew, CrewSpec};
 use super::error::TrainError;
-use super::machine::{Halt, Loader, Nanos, PhaseSpec, StepHistograms};
+use super::machine::{Halt, Loader, Machine, Nanos, PhaseSpec, StepHistograms};
 use super::measure::{self, PhaseMeasured};
 use super::prepare::{self, EpochOrder, Orders};
 use super::source::Source;
+use super::together::{Hosts, HostsTally, Others};
 use crate::sampler::{Counters, Sampler};
 use crate::surroundings::unix_seconds;
 use crate::{Surroundings, fallback};
 
 /// How often a loader that is to be put away is looked at.
 const DRAIN_POLL: Duration = Duration::from_millis(1);
+
+/// How often to look whether other hosts keep this one waiting.
+const LOOK_AT_HOSTS: Duration = Duration::from_millis(500);
 
 /// Why a run does not go on.
 enum Cut {
@@ -95,6 +100,8 @@ impl RunMeasured {
 pub(super) struct Distributions {
     /// Over the training of all epochs.
     pub(super) steps: StepHistograms,
+    /// The hosts, where there are several.
+    pub(super) hosts: HostsTally,
     /// From taking a read to its last byte, over everything that was read.
     pub(super) reads: LatencyHistogram,
 }
@@ -113,10 +120,10 @@ pub(super) fn run(
     plan: &TrainPlan,
     orders: &Orders,
     accelerator: &Arc<dyn Accelerator>,
+    Others { hosts, judge }: Others<'_>,
     surroundings: &Surroundings<'_>,
     distributions: &mut Distributions,
     on_epoch: OnEpoch<'_>,
-    judge: Option<&mut Judge>,
 ) -> Result<RunMeasured, TrainError> {
     let storage = &**surroundings.storage;
     let writer = plan
@@ -124,13 +131,15 @@ pub(super) fn run(
         .as_ref()
         .map(|checkpoint| Writer::new(storage, checkpoint))
         .transpose()?;
-    let loaders = prepare::loaders(plan, plan.batch_size);
+    let own = Hosts::accelerators(hosts, plan);
+    let loaders = prepare::loaders(plan, own.len(), plan.batch_size);
     let spec = CrewSpec {
         storage: Arc::clone(surroundings.storage),
         transport: plan.transport.clone(),
         accelerator: Arc::clone(accelerator),
     };
-    let crew = Crew::start(&spec, loaders, plan.keep_step_times)?;
+    let group = hosts.map(|hosts| Arc::clone(&hosts.group));
+    let crew = Crew::start(&spec, loaders, plan.keep_step_times, group)?;
     if judge.is_some() {
         crew.shared.with(|machine, _| machine.mark_steps());
     }
@@ -158,6 +167,8 @@ pub(super) fn run(
         storage,
         held_back: !storage.warnings().is_empty(),
         crew,
+        hosts,
+        own,
     };
     let went = guarded("main", || runner.epochs(orders));
     let went = went.map_err(Cut::from).flatten();
@@ -220,6 +231,9 @@ struct Runner<'a> {
     /// Whether the storage was made slower than it is.
     held_back: bool,
     crew: Crew,
+    hosts: Option<&'a Hosts>,
+    /// The accelerators of this host.
+    own: Range<u32>,
 }
 
 impl Runner<'_> {
@@ -266,7 +280,7 @@ impl Runner<'_> {
         order: EpochOrder,
     ) -> Result<(), Cut> {
         self.drain()?;
-        let loaders = prepare::loaders(self.plan, evaluation.batch_size);
+        let loaders = prepare::loaders(self.plan, self.own.len(), evaluation.batch_size);
         let training = self.exchange_loaders(loaders);
         let label = format!("evaluation after epoch {epoch}");
         let phase = prepare::evaluation(self.plan, evaluation, epoch, order.shares);
@@ -330,6 +344,7 @@ impl Runner<'_> {
         if self.surroundings.stop.is_stopped() {
             return Err(Cut::Stopped);
         }
+        self.meet()?;
         let first = self.reading();
         let drivers = &self.crew.shared.drivers;
         self.sampler.look(first.now, counters(&first, drivers));
@@ -340,23 +355,74 @@ impl Runner<'_> {
         }
         self.tell_start(label, steps);
         let (last, waiting, went) = self.watch(epoch, first);
+        let went = went.and_then(|()| self.verdict());
+        let went = went.and_then(|()| self.catch_up(kind, steps));
         self.surroundings.observer.event(&Event::PhaseFinished);
         let shared = &self.crew.shared;
-        let measured = shared.with(|machine, _| PhaseMeasured {
+        let mut measured = shared.with(|machine, _| PhaseMeasured {
             first,
             last,
             waiting,
             cached,
-            accelerators: measure::accelerators(&machine.blocks()),
+            accelerators: measure::accelerators(&machine.blocks(), self.own.start),
+            first_accelerator: self.own.start,
+            waits_us: machine.joint().map_or(Vec::new(), |joint| joint.waits_us().to_vec()),
+            device_read_bytes: None,
             blamed_ns: machine.blamed_ns(),
             preread_samples: machine.preread_samples(),
             histograms: machine.histograms().clone(),
             steps: measure::step_lists(machine.step_times()),
         });
+        // With a host that is gone nothing can be exchanged: this one's part is kept then.
+        let went = went.and_then(|()| self.put_together(kind, &mut measured));
         self.book(epoch, kind, measured);
         self.crew.close_streams();
         went?;
         self.verdict()
+    }
+
+    /// Makes what this host measured what all of them measured.
+    fn put_together(&mut self, kind: Kind<'_>, measured: &mut PhaseMeasured) -> Result<(), Cut> {
+        let Some(hosts) = self.hosts else {
+            return Ok(());
+        };
+        let tally = match kind {
+            Kind::Training => Some(&mut self.distributions.hosts),
+            Kind::Evaluation(_) => None,
+        };
+        Ok(hosts.put_together(self.plan, measured, tally)?)
+    }
+
+    /// Waits for the other hosts, where there are any.
+    fn meet(&self) -> Result<(), Cut> {
+        let Some(hosts) = self.hosts else {
+            return Ok(());
+        };
+        let went = hosts.meet(&|| !self.surroundings.stop.is_stopped())?;
+        if went { Ok(()) } else { Err(self.abort()) }
+    }
+
+    /// Goes on meeting the other hosts at the ends of steps for which this one had no data left.
+    fn catch_up(&self, kind: Kind<'_>, steps: u64) -> Result<(), Cut> {
+        if let (Some(_), Kind::Training) = (self.hosts, kind) {
+            let met = |machine: &mut Machine| machine.joint().map_or(0, |j| j.waits_us().len());
+            let met = self.crew.shared.with(|machine, _| met(machine)) as u64;
+            for _ in met..steps {
+                self.meet()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the run where the other hosts have kept this one waiting for too long.
+    fn check_hosts(&self) {
+        let Some(hosts) = self.hosts else {
+            return;
+        };
+        let steps = self.crew.shared.with(|machine, _| machine.steps_done());
+        if let Some(error) = hosts.overdue(steps > 0) {
+            self.crew.shared.fail(error.into());
+        }
     }
 
     /// Waits for the end of a phase that began at `first`; looks at the counters meanwhile, and
@@ -366,7 +432,7 @@ impl Runner<'_> {
         let mut last = first;
         let mut went = Ok(());
         loop {
-            let halt = self.crew.shared.wait(self.plan.telemetry.tick());
+            let halt = self.crew.shared.wait(self.patience());
             let now = self.reading();
             waiting += self.divide(&last, &now);
             let drivers = &self.crew.shared.drivers;
@@ -390,7 +456,10 @@ impl Runner<'_> {
                 }
                 None if self.surroundings.stop.is_stopped() => went = Err(self.abort()),
                 None if self.has_seen_enough() => went = Err(self.abort()),
-                None => self.tell_progress(),
+                None => {
+                    self.check_hosts();
+                    self.tell_progress();
+                }
             }
         }
     }
@@ -403,6 +472,15 @@ impl Runner<'_> {
         let heard = judge.heard();
         let marks = (self.crew.shared).with(|machine, _| machine.marks(heard).to_vec());
         judge.hear(&marks)
+    }
+
+    /// How long to wait before the next look at the counters and at the other hosts.
+    fn patience(&self) -> Duration {
+        let tick = self.plan.telemetry.tick();
+        match self.hosts {
+            None => tick,
+            Some(_) => tick.min(LOOK_AT_HOSTS),
+        }
     }
 
     /// Writes down what a phase came to, and tells it.

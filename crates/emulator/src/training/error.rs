@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use stormlp_dataset::format::FormatError;
+use stormlp_group::GroupError;
 use stormlp_model::report::{Ending, FailureCause};
 use stormlp_model::shell::shell_word;
 use stormlp_model::training::plan::TrainPlan;
@@ -52,6 +53,9 @@ pub enum TrainError {
     /// A thread of the run panicked: a fault of stormlp.
     #[error(transparent)]
     Panicked(#[from] Panicked),
+    /// Another host did not come, or cannot be heard.
+    #[error(transparent)]
+    Hosts(#[from] GroupError),
     /// A thread could not be started.
     #[error("cannot start a thread: {source}")]
     Thread {
@@ -78,6 +82,9 @@ impl TrainError {
         {
             return remedy.to_string();
         }
+        if let Self::Hosts(error) = self {
+            return error.remedy().to_string();
+        }
         match self.cause() {
             FailureCause::Dataset => format!(
                 "check the dataset with `stormlp datagen {} --data-dir {} --verify` and the \
@@ -92,7 +99,7 @@ impl TrainError {
                 ),
             ),
             FailureCause::Checkpoint => checkpoint_remedy(plan),
-            FailureCause::Machine | FailureCause::Storage => {
+            FailureCause::Machine | FailureCause::Storage | FailureCause::Hosts => {
                 "`stormlp doctor` says what can run on this machine".to_string()
             }
             FailureCause::Resources => "allow this user more threads (ulimit -u, the control \
@@ -121,6 +128,7 @@ impl TrainError {
             Self::Path(_) | Self::Device(_) => FailureCause::Machine,
             Self::Thread { .. } => FailureCause::Resources,
             Self::Panicked(_) => FailureCause::Internal,
+            Self::Hosts(_) => FailureCause::Hosts,
         }
     }
 }

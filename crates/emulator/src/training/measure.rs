@@ -25,6 +25,12 @@ pub(super) struct PhaseMeasured {
     pub(super) accelerators: Vec<AcceleratorEpoch>,
     /// How long each accelerator kept the others waiting at barriers.
     pub(super) blamed_ns: Vec<Nanos>,
+    /// The number of the first of them.
+    pub(super) first_accelerator: u32,
+    /// How long each barrier of the steps waited for other hosts.
+    pub(super) waits_us: Vec<u32>,
+    /// Bytes that the block devices of several hosts read; what one host's read, its readings say.
+    pub(super) device_read_bytes: Option<u64>,
     /// Samples that were there when AU's window began.
     pub(super) preread_samples: u64,
     pub(super) histograms: StepHistograms,
@@ -62,7 +68,9 @@ pub(super) fn epoch(plan: &TrainPlan, epoch: u32, phase: &PhaseMeasured) -> Epoc
         measures,
         cost: Cost {
             bytes_read: phase.bytes_read(),
-            device_bytes_read: device.map(|device| device.read_bytes),
+            device_bytes_read: phase
+                .device_read_bytes
+                .or(device.map(|device| device.read_bytes)),
             cpu_user_seconds: cpu.user_seconds,
             cpu_system_seconds: cpu.system_seconds,
         },
@@ -82,16 +90,16 @@ pub(super) fn epoch(plan: &TrainPlan, epoch: u32, phase: &PhaseMeasured) -> Epoc
             request_bytes: device.read_bytes as f64 / device.reads.max(1) as f64,
             bytes_per_second: 1e3 * device.read_bytes as f64 / milliseconds,
         }),
-        slowest: slowest(&phase.blamed_ns),
+        slowest: slowest(&phase.blamed_ns, phase.first_accelerator),
         latency: step_latency(&phase.histograms),
         accelerators,
         evaluation: None,
     }
 }
 
-/// The accelerators that began a block, with their blocks, by rank.
-pub(super) fn accelerators(blocks: &[Vec<BlockTally>]) -> Vec<AcceleratorEpoch> {
-    (0..)
+/// The accelerators that began a block, with their blocks, by rank; the first one's is `first`.
+pub(super) fn accelerators(blocks: &[Vec<BlockTally>], first: u32) -> Vec<AcceleratorEpoch> {
+    (first..)
         .zip(blocks)
         .filter(|(_, blocks)| !blocks.is_empty())
         .map(|(accelerator, blocks)| AcceleratorEpoch {
@@ -117,8 +125,8 @@ fn block_sums(block: &BlockTally) -> BlockSums {
     }
 }
 
-fn slowest(blamed_ns: &[Nanos]) -> Option<Slowest> {
-    let (accelerator, most) = (0..)
+fn slowest(blamed_ns: &[Nanos], first: u32) -> Option<Slowest> {
+    let (accelerator, most) = (first..)
         .zip(blamed_ns.iter().copied())
         .max_by_key(|(_, ns)| *ns)?;
     (blamed_ns.len() > 1 && most > 0).then_some(Slowest {

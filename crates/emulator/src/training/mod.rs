@@ -23,12 +23,14 @@ mod run;
 mod shared;
 pub mod simulate;
 pub mod source;
+mod together;
 mod verdict;
 mod warnings;
 
 pub use error::TrainError;
-pub use run::{Course, SoFar, begun, probe, run};
+pub use run::{Course, SoFar, begun, probe, run, run_on_hosts};
 pub use simulate::{SimulateError, simulate};
+pub use together::Hosts;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

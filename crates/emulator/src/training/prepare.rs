@@ -1,5 +1,6 @@
 //! From a plan and what lies in the folder to a run in the machine's own terms.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use stormlp_model::facts::FoundFile;
@@ -52,11 +53,13 @@ pub(super) struct Orders {
     pub(super) evaluation: Option<Box<dyn Order>>,
 }
 
-/// The orders of `plan` over `inventory` (which null storage does not look at).
+/// The orders of `plan` over `inventory` (which null storage does not look at) for `own` of its
+/// accelerators, those of this host.
 pub(super) fn orders(
     storage: &Arc<dyn Storage>,
     plan: &TrainPlan,
     inventory: &Inventory,
+    own: &Range<u32>,
 ) -> Orders {
     let folder = plan.data.folder.as_ref();
     let files = |found: &[FoundFile], count: u64, bytes: u64| match (plan.storage, folder) {
@@ -65,16 +68,14 @@ pub(super) fn orders(
     };
     let train = files(&inventory.train, plan.data.files, plan.data.bytes);
     let valid = files(&inventory.valid, plan.data.eval_files, plan.data.eval_bytes);
+    let order = |files, batch_size| {
+        let order = PlannedOrder::new(storage, plan, files, batch_size, own.clone());
+        Box::new(order) as Box<dyn Order>
+    };
+    let evaluation = plan.evaluation.as_ref();
     Orders {
-        training: Box::new(PlannedOrder::new(storage, plan, train, plan.batch_size)),
-        evaluation: plan.evaluation.as_ref().map(|evaluation| {
-            Box::new(PlannedOrder::new(
-                storage,
-                plan,
-                valid,
-                evaluation.batch_size,
-            )) as Box<dyn Order>
-        }),
+        training: order(train, plan.batch_size),
+        evaluation: evaluation.map(|evaluation| order(valid, evaluation.batch_size)),
     }
 }
 
@@ -96,8 +97,8 @@ fn null_files(count: u64, bytes: u64) -> Vec<DataFile> {
     vec![file; count as usize]
 }
 
-/// A loader for each accelerator, that makes batches of `batch_size` samples.
-pub(super) fn loaders(plan: &TrainPlan, batch_size: u32) -> Vec<Loader> {
+/// A loader for each of `accelerators`, that makes batches of `batch_size` samples.
+pub(super) fn loaders(plan: &TrainPlan, accelerators: usize, batch_size: u32) -> Vec<Loader> {
     let batch_size = u64::from(batch_size);
     let loader = match plan.loader {
         LoaderPlan::Workers {
@@ -132,7 +133,7 @@ pub(super) fn loaders(plan: &TrainPlan, batch_size: u32) -> Vec<Loader> {
             repeat: true,
         }))),
     };
-    vec![loader; plan.accelerators as usize]
+    vec![loader; accelerators]
 }
 
 /// Training of epoch `epoch` (from 1), in which each accelerator goes through its share.
@@ -194,6 +195,24 @@ struct PlannedOrder {
     batch_size: u64,
     pattern: Pattern,
     framing: Arc<Framing>,
+    /// The accelerators of this host.
+    own: Range<u32>,
+}
+
+/// The order of some accelerators of a larger order, counted from the first of them.
+struct Onward {
+    first: u32,
+    all: Arc<dyn EpochIndex>,
+}
+
+impl EpochIndex for Onward {
+    fn sample(&self, accelerator: u32, nth: u64) -> (u64, u64) {
+        self.all.sample(self.first + accelerator, nth)
+    }
+
+    fn file(&self, accelerator: u32, nth: u64) -> u64 {
+        self.all.file(self.first + accelerator, nth)
+    }
 }
 
 impl PlannedOrder {
@@ -202,17 +221,19 @@ impl PlannedOrder {
         plan: &TrainPlan,
         files: Vec<DataFile>,
         batch_size: u32,
+        own: Range<u32>,
     ) -> Self {
         let workers = match plan.loader {
             LoaderPlan::Workers { read_threads, .. } => read_threads.max(1) as usize,
             LoaderPlan::Interleave { .. } => 1,
         };
-        let open_files = workers * plan.accelerators as usize;
+        let open_files = workers * own.len();
         Self {
             pattern: pattern(plan, workers as u64),
             plan: plan.clone(),
             files: Arc::new(files),
             batch_size: u64::from(batch_size),
+            own,
             framing: Arc::new(Framing::new(
                 Arc::clone(storage),
                 FRAMING_FILES_PER_WORKER * open_files,
@@ -222,7 +243,10 @@ impl PlannedOrder {
 
     /// The order of `epoch`, and what it leaves each accelerator.
     fn index(&self, epoch: u32) -> (Arc<dyn EpochIndex>, Vec<Share>) {
-        index(&self.plan, self.files.len() as u64, self.batch_size, epoch)
+        let files = self.files.len() as u64;
+        let (all, shares) = index(&self.plan, files, self.batch_size, epoch);
+        let own = self.own.start as usize..self.own.end as usize;
+        (all, shares[own].to_vec())
     }
 }
 
@@ -384,7 +408,11 @@ fn framing(format: DataFormat) -> Option<source::Framing> {
 
 impl Order for PlannedOrder {
     fn epoch(&self, epoch: u32) -> EpochOrder {
-        let (index, shares) = self.index(epoch);
+        let (all, shares) = self.index(epoch);
+        let index = match self.own.start {
+            0 => all,
+            first => Arc::new(Onward { first, all }),
+        };
         let source = DatasetSource::new(
             Arc::clone(&self.files),
             self.pattern.clone(),

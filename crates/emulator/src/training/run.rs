@@ -20,6 +20,7 @@ use stormlp_transfer::{Accelerator, Backing, accelerator, thread};
 use super::epochs::{self, Distributions, RunMeasured};
 use super::error::TrainError;
 use super::prepare;
+use super::together::{Hosts, Others};
 use super::{calibrate, measure, verdict, warnings};
 use crate::Surroundings;
 use crate::fallback::{hold_cufile, settings};
@@ -52,9 +53,23 @@ pub fn run(
     surroundings: &Surroundings<'_>,
     on_unit: &mut dyn FnMut(SoFar<'_>),
 ) -> Result<TrainReport, TrainError> {
+    run_on_hosts(course, None, surroundings, on_unit)
+}
+
+/// The same on several `hosts`, of which this is one: each of them ends with the report of all.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on_hosts(
+    course: &Course<'_>,
+    hosts: Option<&Hosts>,
+    surroundings: &Surroundings<'_>,
+    on_unit: &mut dyn FnMut(SoFar<'_>),
+) -> Result<TrainReport, TrainError> {
     let plan = &course.plan;
     let (accelerator, _cufile) = devices(plan)?;
-    let orders = prepare::orders(surroundings.storage, plan, course.inventory);
+    let own = Hosts::accelerators(hosts, plan);
+    let orders = prepare::orders(surroundings.storage, plan, course.inventory, &own);
     let mut runs: Vec<RunMeasured> = Vec::new();
     let mut distributions = Distributions::default();
     let mut not_begun = None;
@@ -77,10 +92,10 @@ pub fn run(
             plan,
             &orders,
             &accelerator,
+            Others::on(hosts),
             surroundings,
             into,
             &mut on_epoch,
-            None,
         ) {
             Ok(done) => {
                 distributions = anew.unwrap_or(distributions);
@@ -147,16 +162,17 @@ pub fn probe(
 ) -> Result<TrainReport, TrainError> {
     let plan = &course.plan;
     let (accelerator, _cufile) = devices(plan)?;
-    let orders = prepare::orders(surroundings.storage, plan, course.inventory);
+    let own = 0..plan.accelerators;
+    let orders = prepare::orders(surroundings.storage, plan, course.inventory, &own);
     let mut distributions = Distributions::default();
     let measured = epochs::run(
         plan,
         &orders,
         &accelerator,
+        Others::judged_by(judge),
         surroundings,
         &mut distributions,
         &mut |_, _, _| {},
-        Some(judge),
     )?;
     Ok(report(course, &[&measured], &distributions))
 }
@@ -165,7 +181,11 @@ pub fn probe(
 fn report(
     course: &Course<'_>,
     runs: &[&RunMeasured],
-    Distributions { steps, reads }: &Distributions,
+    Distributions {
+        steps,
+        reads,
+        hosts,
+    }: &Distributions,
 ) -> TrainReport {
     let plan = &course.plan;
     let reports: Vec<RunReport> = (1..)
@@ -211,6 +231,8 @@ fn report(
         verdict: verdict::verdict(plan, &epochs, &mean, None),
         calibration: None,
         find_max: None,
+        hosts: hosts.hosts(),
+        group: hosts.group(),
         started_unix_seconds: reports.first().map_or(0.0, |run| run.started_unix_seconds),
         mean,
         runs: if plan.runs > 1 { reports } else { Vec::new() },
@@ -266,6 +288,8 @@ fn find_ceiling(
     let plan = &course.plan;
     let wanted = plan.storage == StorageKind::Real
         && report.ending == Ending::Complete
+        // It would be that of one host of several.
+        && plan.hosts.is_empty()
         && !report.results.epochs.is_empty()
         && !report.results.meets_threshold
         && !surroundings.stop.is_stopped();

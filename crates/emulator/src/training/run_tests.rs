@@ -25,6 +25,7 @@ use super::epochs::{Distributions, RunMeasured, run};
 use super::error::TrainError;
 use super::machine::{Landed, ReadRequest, Share, Unit};
 use super::prepare::{EpochOrder, Order, Orders};
+use super::together::Others;
 use super::source::{DataFile, Extents, ReadPlan, Reads, Source};
 use crate::Surroundings;
 
@@ -153,10 +154,10 @@ fn told(
         plan,
         &orders,
         &accelerator,
+        Others::on(None),
         &surroundings,
         &mut distributions,
         on_epoch,
-        None,
     )
     .unwrap()
 }

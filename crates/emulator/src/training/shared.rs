@@ -6,15 +6,16 @@
 //! time would run backwards.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::Thread;
 use std::time::Duration;
 
+use stormlp_group::Group;
 use stormlp_transfer::timer::Waker;
 use stormlp_transfer::{DriverSet, Stamp, StampClock};
 
 use super::error::TrainError;
-use super::machine::{Halt, Landed, Machine, Nanos, PhaseSpec, ReadRequest};
+use super::machine::{Halt, Joint, Landed, Machine, Nanos, PhaseSpec, ReadRequest};
 use super::source::Source;
 
 /// A read that is over.
@@ -81,6 +82,8 @@ pub(super) struct Shared {
     clock: StampClock,
     epoch: Stamp,
     bytes: AtomicU64,
+    /// The other hosts, and how their thread finds back here; `None` alone.
+    others: Option<(Arc<Group>, Weak<Self>)>,
     /// Whether every thread is to end; outside `State` for those that have no time for its lock.
     over: AtomicBool,
 }
@@ -92,13 +95,24 @@ struct Wakes {
     in_path: Option<Arc<Waker>>,
     pacer: Option<Thread>,
     main: bool,
+    /// Whether other hosts are to be waited for.
+    others: bool,
 }
 
 impl Shared {
-    pub(super) fn new(machine: Machine, drivers: DriverSet) -> Self {
+    pub(super) fn new(
+        machine: Machine,
+        drivers: DriverSet,
+        group: Option<Arc<Group>>,
+    ) -> Arc<Self> {
         let io_threads = drivers.counters().len();
         let clock = StampClock::of_process();
-        Self {
+        let machine = match group {
+            None => machine,
+            Some(_) => machine.with_other_hosts(),
+        };
+        Arc::new_cyclic(|this| Self {
+            others: group.map(|group| (group, Weak::clone(this))),
             drivers,
             state: Mutex::new(State {
                 machine,
@@ -114,7 +128,7 @@ impl Shared {
             clock,
             bytes: AtomicU64::new(0),
             over: AtomicBool::new(false),
-        }
+        })
     }
 
     /// Bytes that reads brought until now.
@@ -277,6 +291,26 @@ impl Shared {
         if wakes.main {
             self.moved.notify_all();
         }
+        if wakes.others {
+            self.wait_for_others();
+        }
+    }
+
+    /// Begins to wait for the other hosts, on the thread that talks to them.
+    fn wait_for_others(&self) {
+        let Some((group, this)) = &self.others else {
+            return;
+        };
+        let (this, came) = (Weak::clone(this), self.now());
+        group.barrier_then(move |went| {
+            let Some(shared) = this.upgrade() else {
+                return;
+            };
+            match went {
+                Ok(()) => shared.with(|machine, now| machine.others_came(came, now)),
+                Err(error) => shared.fail(error.into()),
+            }
+        });
     }
 }
 
@@ -299,6 +333,7 @@ impl State {
     fn wakes(&mut self) -> Wakes {
         let mut wakes = Wakes {
             main: self.machine.halt().is_some(),
+            others: self.machine.joint().is_some_and(Joint::take_wish),
             ..Wakes::default()
         };
         if self.machine.reads_waiting() > 0

@@ -12,6 +12,8 @@ use stormlp_transfer::Backing;
 use super::verdict;
 use crate::fallback;
 
+/// A barrier between hosts that takes a larger share of a step's compute bounds AU by itself.
+const BARRIER_PERCENT: f64 = 1.0;
 /// Points of AU that a late host may have cost without a warning.
 const PACING_POINTS: f64 = 1.0;
 /// A cold epoch may find this share of the dataset in the page cache.
@@ -27,6 +29,7 @@ pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
     warnings.extend(read_ahead(report));
     warnings.extend(cold(report));
     warnings.extend(upper_bound(report));
+    warnings.extend(barrier(report));
     let evidence = report.evidence_of("reads");
     if evidence.is_some_and(|evidence| evidence.direct_io == DirectIo::Refused) {
         warnings.push(Warning::new(
@@ -65,6 +68,25 @@ pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
         ));
     }
     warnings
+}
+
+/// Says when the hosts' barrier itself takes so much of a step that it bounds AU.
+fn barrier(report: &TrainReport) -> Option<Warning> {
+    let own = report.results.group.as_ref()?.own_barrier_us?;
+    let compute_us = report.plan.compute.mean_seconds() * 1e6;
+    let share = 100.0 * own.p50 / compute_us;
+    (share > BARRIER_PERCENT).then(|| {
+        Warning::new(
+            WarningKind::HarnessBound,
+            format!(
+                "the barrier between the hosts took {:.0} µs at the median after the last of them \
+                 had come, {share:.1} % of a step's compute: AU is lower by that, whatever storage \
+                 does",
+                own.p50
+            ),
+            "--group mpi is the fastest on most networks; leave a CPU free on every host",
+        )
+    })
 }
 
 /// Says when this host came to its accelerators so late that it may have cost utilisation: they

@@ -86,7 +86,7 @@ impl ClientCost {
         let work = self.worker_seconds(batch_bytes);
         let workers = plan.loader.concurrent_reads().max(1) as f64;
         let of_workers = work / workers;
-        let of_cpus = work * f64::from(plan.accelerators) / self.cpus.max(1) as f64;
+        let of_cpus = work * f64::from(plan.most_accelerators()) / self.cpus.max(1) as f64;
         let step = (compute * 100.0 / au_percent).max(of_workers).max(of_cpus);
         100.0 * compute / (step + self.step_seconds)
     }

@@ -46,7 +46,7 @@ pub(super) fn estimate(plan: &TrainPlan) -> u64 {
         .saturating_add(EPOCH_BYTES);
     let epochs = u64::from(plan.epochs) * u64::from(plan.runs);
     [
-        accelerators.saturating_mul(ACCELERATOR_BYTES + tasks * TASK_BYTES),
+        u64::from(plan.most_accelerators()).saturating_mul(ACCELERATOR_BYTES + tasks * TASK_BYTES),
         (plan.data.files.saturating_add(plan.data.eval_files)).saturating_mul(FILE_BYTES),
         epochs.saturating_mul(each_epoch),
     ]

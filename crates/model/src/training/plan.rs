@@ -1,5 +1,7 @@
 //! A training run with every number decided; what `--dry-run` prints and the emulator runs.
 
+use std::ops::Range;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +29,9 @@ pub struct TrainPlan {
     pub profile: Profile,
     /// Emulated accelerators in all.
     pub accelerators: u32,
+    /// Those of each process, by rank, where several work together; empty for one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<u32>,
     /// Samples of one step of one accelerator.
     pub batch_size: u32,
     /// Steps of each accelerator in an epoch.
@@ -87,6 +92,21 @@ pub struct TrainPlan {
 }
 
 impl TrainPlan {
+    /// The accelerators of process `rank`: their numbers follow each other, host by host.
+    pub fn accelerators_of(&self, rank: u32) -> Range<u32> {
+        let Some(own) = self.hosts.get(rank as usize) else {
+            return 0..self.accelerators;
+        };
+        let first = self.hosts[..rank as usize].iter().sum();
+        first..first + own
+    }
+
+    /// The most accelerators that one process has.
+    pub fn most_accelerators(&self) -> u32 {
+        let most = self.hosts.iter().max();
+        most.copied().unwrap_or(self.accelerators)
+    }
+
     /// Samples of one step over all accelerators.
     pub fn global_batch(&self) -> u64 {
         u64::from(self.batch_size) * u64::from(self.accelerators)

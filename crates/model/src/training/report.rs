@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::find_max::FindMax;
 use super::plan::TrainPlan;
 use super::profile::Profile;
+use crate::group::{GroupFacts, HostReport};
 use crate::histogram::LatencyUs;
 use crate::report::Report;
 
@@ -65,6 +66,12 @@ pub struct TrainResults {
     /// The search for the largest number of accelerators, which all else is of, with `--find-max`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub find_max: Option<FindMax>,
+    /// Each process, by rank, where several ran it together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostReport>,
+    /// How they found each other, and what their barriers cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupFacts>,
     /// When the run started, in seconds since 1970, for the files of other tools.
     pub started_unix_seconds: f64,
     /// Times of every step, run by run, when they were asked for; not saved.

@@ -33,6 +33,19 @@ pub enum StorageKind {
     Null,
 }
 
+/// The processes that run a workload together.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RequestedHosts {
+    /// Accelerators of each, by rank.
+    pub accelerators: Vec<u32>,
+    /// Which of them asks.
+    pub rank: u32,
+    /// Hosts: fewer than processes where a host has several.
+    pub hosts: u32,
+    /// Memory of all hosts together, in bytes.
+    pub memory_bytes: u64,
+}
+
 /// Overrides of a workload; `None` leaves what the workload says.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TrainRequest {
@@ -42,6 +55,8 @@ pub struct TrainRequest {
     pub profile: Option<Profile>,
     /// `--accelerators`, in all; default 1.
     pub accelerators: Option<u32>,
+    /// The processes that run it together, whose accelerators add up to those; `None` for one.
+    pub hosts: Option<RequestedHosts>,
     /// `--batch-size`.
     pub batch_size: Option<u32>,
     /// `--read-threads`.

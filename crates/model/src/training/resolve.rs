@@ -182,9 +182,10 @@ impl Resolver<'_> {
         );
         let loader = self.loader(profile, data.format, read_threads, accelerators, data.files);
         let reads = self.reads(profile, data.format, self.reads_as.unwrap_or(path));
+        let (hosts, own) = self.hosts(accelerators);
         let reader = transport::Reader {
             loader: &loader,
-            accelerators,
+            accelerators: own,
             pattern: &reads,
             read_bytes: data.read_bytes(&reads),
         };
@@ -193,12 +194,10 @@ impl Resolver<'_> {
         let mut plan = TrainPlan {
             workload: workload.name.clone(),
             workload_source: self.workload_source().to_string(),
-            accelerator: request
-                .accelerator
-                .clone()
-                .unwrap_or_else(|| workload.accelerator.clone()),
+            accelerator: self.accelerator().to_string(),
             profile,
             accelerators,
+            hosts,
             batch_size: split.batch_size,
             steps_per_epoch,
             epochs,
@@ -235,6 +234,22 @@ impl Resolver<'_> {
             exclude_start_steps: self.workload.metric.exclude_start_steps,
             exclude_end_steps: self.workload.metric.exclude_end_steps,
         }
+    }
+
+    /// The accelerators of each process, where there are several, and those of this one out of
+    /// `all`.
+    fn hosts(&self, all: u32) -> (Vec<u32>, u32) {
+        let Some(hosts) = &self.request.hosts else {
+            return (Vec::new(), all);
+        };
+        let own = hosts.accelerators.get(hosts.rank as usize);
+        (hosts.accelerators.clone(), own.copied().unwrap_or(all))
+    }
+
+    /// The name of the emulated accelerator.
+    fn accelerator(&self) -> &str {
+        let named = self.request.accelerator.as_ref();
+        named.unwrap_or(&self.workload.accelerator)
     }
 
     /// What `stormlp datagen` knows the workload by.
@@ -475,9 +490,15 @@ impl Resolver<'_> {
     /// DLIO writes either between blocks of steps or at ends of epochs, and reads only one of
     /// two keys for the size (`model.model_size_bytes`, in its `LoadConfig`); `native` takes the other
     /// one as it is meant.
-    fn checkpoint(&self, profile: Profile) -> Option<CheckpointPlan> {
+    fn checkpoint(&mut self, profile: Profile) -> Option<CheckpointPlan> {
         if !self.writes_checkpoints() {
             return None;
+        }
+        if self.request.hosts.is_some() {
+            self.problems.plan(
+                "checkpoints in training are not written over several hosts",
+                "set --params workflow.checkpoint=False",
+            );
         }
         let spec = &self.workload.checkpoint;
         let bytes = match (profile, spec.ignored_model_size_bytes) {

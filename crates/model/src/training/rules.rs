@@ -8,7 +8,7 @@ use super::catalog;
 use super::datasize::{SizeRequest, datasize};
 use super::plan::TrainPlan;
 use super::profile::Profile;
-use super::request::{StorageKind, TrainRequest};
+use super::request::{RequestedHosts, StorageKind, TrainRequest};
 use super::workload::Workload;
 use crate::facts::HostFacts;
 use crate::path::PathKind;
@@ -181,7 +181,7 @@ pub(super) fn closed_problems(
         broken.push((edition.of_workloads, what));
     }
     broken.extend(transfers(request, plan, edition));
-    broken.extend(data(plan, host, edition));
+    broken.extend(data(plan, host, request.hosts.as_ref(), edition));
     broken.extend(results(request, edition));
     if plan.runs != CLOSED_RUNS + 1 {
         let asked = request.runs.unwrap_or(1);
@@ -302,12 +302,22 @@ fn results(request: &TrainRequest, edition: &Edition) -> Vec<(&'static str, Stri
 }
 
 /// Whether the dataset is as large as the edition asks for on this host.
-fn data(plan: &TrainPlan, host: &HostFacts, edition: &Edition) -> Option<(&'static str, String)> {
+fn data(
+    plan: &TrainPlan,
+    host: &HostFacts,
+    hosts: Option<&RequestedHosts>,
+    edition: &Edition,
+) -> Option<(&'static str, String)> {
     if plan.data.files == 0 {
         // That there is no dataset is told without a rule.
         return None;
     }
-    let needed = datasize(&SizeRequest::of_plan(plan, host)).ok()?;
+    let mut request = SizeRequest::of_plan(plan, host);
+    if let Some(all) = hosts {
+        request.hosts = u64::from(all.hosts.max(1));
+        request.host_memory_bytes = all.memory_bytes / request.hosts;
+    }
+    let needed = datasize(&request).ok()?;
     (plan.storage == StorageKind::Real && plan.data.files < needed.files).then(|| {
         let what = format!(
             "{} in the dataset; five times this host's memory and 500 steps an epoch take {} \

@@ -104,6 +104,7 @@ mod tests {
                     p99: 120.0,
                 }),
                 own_barrier_us: None,
+                ideal_au_percent: None,
             },
             members: vec![Member::fixture(0, "h1"), Member::fixture(1, "h2")],
         };

@@ -166,6 +166,8 @@ pub(crate) fn report() -> TrainReport {
         },
         calibration: None,
         find_max: None,
+        hosts: Vec::new(),
+        group: None,
         started_unix_seconds: 1_795_245_900.25,
         steps: Vec::new(),
     };

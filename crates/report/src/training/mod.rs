@@ -5,6 +5,7 @@ mod charts;
 mod datasize;
 mod figures;
 mod find_max;
+mod hosts;
 pub mod mlperf;
 mod plan;
 mod run;

@@ -14,6 +14,7 @@ use crate::document::{Cell, Column, Document, Facts, Quantity, Table};
 use crate::numbers::percent;
 use crate::records::Records;
 use crate::series::{Distribution, Series};
+use super::hosts;
 use crate::{around, storage};
 
 /// The unit of throughput.
@@ -80,6 +81,7 @@ fn of_run(report: &TrainReport) -> Document {
         false => "Epochs of the last run",
     };
     document.section(of_epochs, Some(epochs(report)));
+    hosts::section(report, &mut document);
     if !report.results.runs.is_empty() {
         document.table(runs(report));
     }
@@ -245,10 +247,14 @@ fn setup(report: &TrainReport, facts: &mut Facts) {
 /// What is emulated, by which edition.
 pub(super) fn setting(plan: &TrainPlan) -> String {
     format!(
-        "{} on {} emulated {}, profile {} ({}{})",
+        "{} on {} emulated {}{}, profile {} ({}{})",
         plan.workload,
         plan.accelerators,
         plan.accelerator,
+        match plan.hosts.len() {
+            0 => String::new(),
+            processes => format!(" of {processes} processes"),
+        },
         plan.profile,
         plan.profile.describe(),
         if plan.closed {

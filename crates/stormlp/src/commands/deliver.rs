@@ -14,6 +14,7 @@ use std::slice;
 
 use anyhow::Context;
 use clap::Args;
+use serde::Serialize;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::report::{AnyReport, Ending, Head, ReportKind};
 use stormlp_model::tag::{self, Tag, Tags};
@@ -341,6 +342,21 @@ impl Delivery {
             }
             (_, Err(unwritten)) => Err(unwritten),
         }
+    }
+
+    /// Saves a report that is not shown: that of one of several hosts, as `name`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn keep(
+        &self,
+        name: &str,
+        report: &impl Serialize,
+        session: &Session,
+    ) -> Result<PathBuf, Failure> {
+        let mut saver = self.saver(name, session)?;
+        saver.save(report);
+        saver.finish()
     }
 
     /// Shows a report and writes the exports.

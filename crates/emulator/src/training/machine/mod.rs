@@ -22,6 +22,7 @@ pub mod drive;
 #[allow(clippy::unwrap_used)]
 mod drive_tests;
 mod interleave;
+mod joint;
 #[cfg(test)]
 mod late_tests;
 mod loader;
@@ -37,6 +38,7 @@ use std::collections::VecDeque;
 
 pub use client::ClientWork;
 pub use interleave::{Interleave, InterleaveConfig};
+pub use joint::Joint;
 pub use loader::{Came, Cursor, Fetch, Landed, LaneRead, Loader, RowGroups, Share, Unit};
 pub use phase::{Pace, PhaseSpec};
 pub use tally::{BlockTally, StepHistograms, StepTimes, Waits};
@@ -111,6 +113,8 @@ pub struct Machine {
     histograms: StepHistograms,
     /// The end of each step of this phase, where somebody wants to know.
     marks: Option<Vec<StepMark>>,
+    /// The barriers with other hosts; `None` where there are none.
+    joint: Option<Joint>,
     /// Accelerators that are to try a fetch; empty between calls.
     work: Vec<u32>,
     scratch: Vec<LaneRead>,
@@ -142,6 +146,7 @@ impl Machine {
             unused: Vec::new(),
             histograms: StepHistograms::default(),
             marks: None,
+            joint: None,
             work: Vec::with_capacity(count),
             scratch: Vec::with_capacity(64),
         }
@@ -184,6 +189,9 @@ impl Machine {
         self.histograms = StepHistograms::default();
         if let Some(marks) = &mut self.marks {
             marks.clear();
+        }
+        if let Some(joint) = &mut self.joint {
+            joint.begin();
         }
         for index in 0..self.accelerators.len() {
             let accelerator = &mut self.accelerators[index];
@@ -430,7 +438,7 @@ impl Machine {
         self.arrived += 1;
         self.last_arrival = self.last_arrival.max((now, index));
         if self.arrived == self.live {
-            self.release(true, now);
+            self.all_came(true, now);
         }
     }
 
@@ -448,7 +456,9 @@ impl Machine {
 
     /// The barrier opens. The last one kept the others waiting, if that is what they waited for.
     fn open_barrier(&mut self, now: Nanos) {
-        let (_, last) = std::mem::take(&mut self.last_arrival);
+        let (arrived, last) = std::mem::take(&mut self.last_arrival);
+        // Nobody here can help what other hosts took.
+        let blamed_to = if self.joint.is_some() { arrived } else { now };
         let mut waited_ns = 0;
         let mut step = 0;
         for accelerator in &mut self.accelerators {
@@ -457,7 +467,7 @@ impl Machine {
                 accelerator.waits.barrier_ns += wait;
                 accelerator.block.barrier_ns += wait;
                 self.histograms.barrier.record_ns(wait);
-                waited_ns += wait;
+                waited_ns += blamed_to.saturating_sub(since);
                 step = accelerator.step;
             }
         }
@@ -509,7 +519,7 @@ impl Machine {
         self.live -= 1;
         if self.live > 0 && self.arrived == self.live {
             // The others wait for one that has nothing left to compute.
-            self.release(false, now);
+            self.all_came(false, now);
         }
         self.end_if_all_ended();
     }

@@ -24,7 +24,7 @@ use stormlp_transfer::telemetry::CpuTimes;
 
 use super::attribution::{self, Reading};
 use super::machine::drive::{self, DriveError, Flights, VirtualClock};
-use super::machine::{Machine, Nanos, PhaseSpec, Share};
+use super::machine::{Loader, Machine, Nanos, PhaseSpec, Share};
 use super::measure::{self, PhaseMeasured};
 use super::{prepare, verdict};
 use cache::Cache;
@@ -146,7 +146,7 @@ impl<'a> Simulation<'a> {
             scenario,
             calls,
             sizes,
-            machine: Machine::new(prepare::loaders(plan, plan.batch_size), false),
+            machine: Machine::new(loaders(plan, plan.batch_size), false),
             storage,
             clock: VirtualClock::default(),
             flights: Flights::default(),
@@ -207,7 +207,10 @@ impl<'a> Simulation<'a> {
             first,
             last,
             cached: None,
-            accelerators: measure::accelerators(&self.machine.blocks()),
+            accelerators: measure::accelerators(&self.machine.blocks(), 0),
+            first_accelerator: 0,
+            waits_us: Vec::new(),
+            device_read_bytes: None,
             blamed_ns: self.machine.blamed_ns(),
             preread_samples: self.machine.preread_samples(),
             histograms: self.machine.histograms().clone(),
@@ -225,7 +228,7 @@ impl<'a> Simulation<'a> {
     ) -> Result<(), SimulateError> {
         let plan = self.plan;
         self.drain()?;
-        let loaders = prepare::loaders(plan, rules.batch_size);
+        let loaders = loaders(plan, rules.batch_size);
         let training = self.machine.exchange_loaders(loaders);
         let Phase { reads, shares } = self.phase(plan.data.eval_files, rules.batch_size, epoch);
         self.storage.turn_to(reads);
@@ -335,4 +338,9 @@ fn limited_by(bound: Bound, waiting: &WaitingSeconds) -> LimitedBy {
         Bound::StorageAndClient => LimitedBy::Client,
         Bound::Barrier => LimitedBy::Barrier,
     }
+}
+
+/// A loader for each accelerator of `plan`.
+fn loaders(plan: &TrainPlan, batch_size: u32) -> Vec<Loader> {
+    prepare::loaders(plan, plan.accelerators as usize, batch_size)
 }

@@ -5,12 +5,13 @@ mod args;
 mod data;
 mod find_max;
 mod finish;
+mod hosts;
 mod starter;
 
 use std::path::{Path, PathBuf};
 
 use stormlp_emulator::Surroundings;
-use stormlp_emulator::training::{self, Course};
+use stormlp_emulator::training::{self, Course, SoFar};
 use stormlp_model::facts::HostFacts;
 use stormlp_model::location::Location;
 use stormlp_model::path::PathKind;
@@ -23,6 +24,7 @@ use stormlp_model::training::request::{StorageKind, TrainRequest};
 use stormlp_model::training::resolve::{Resolved, rules_broken_without_data};
 use stormlp_model::training::workload::{DataFormat, Workload};
 use stormlp_model::transport::DeviceId;
+use stormlp_model::warning::Warning;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{FolderLock, LockError};
 
@@ -33,10 +35,12 @@ use stormlp_report::training::mlperf;
 
 pub(crate) use self::args::parse_compute;
 use self::data::Data;
-use super::deliver::{self, Delivery, OutputArgs};
+use self::hosts::Party;
+use super::deliver::{self, Delivery, OutputArgs, Saver};
 use super::submission;
 use super::threads::ThreadArgs;
 use crate::exit::{Code, Failure};
+use crate::hosts::Needs;
 use crate::session::Session;
 
 /// Arguments of `stormlp train`.
@@ -53,6 +57,8 @@ Examples:
       what this host could reach if storage took no time
   stormlp train unet3d --data-dir /mnt/nvme/unet3d --find-max
       how many H100s that storage feeds: a short read, a few probes, two full runs
+  mpirun -n 4 --map-by ppr:1:node --bind-to none stormlp train unet3d -n 8 --data-dir /shared/unet3d
+      32 accelerators on four hosts, eight on each
 
 Exit code 0 says that AU reached the workload's threshold, 6 that it did not. Sizes: K, M, G are
 powers of 1024, kB, MB, GB powers of 1000."
@@ -74,6 +80,9 @@ pub(crate) struct Args {
     find: find_max::FindMaxArgs,
 
     #[command(flatten)]
+    hosts: hosts::HostsArgs,
+
+    #[command(flatten)]
     output: OutputArgs,
 
     /// Write the files of DLIO and mlpstorage too: summary.json, per-epoch files, configuration,
@@ -90,42 +99,138 @@ pub(crate) struct Args {
     pub(crate) dry_run: bool,
 }
 
+/// What was asked for, before it is known what there is.
+struct Asked {
+    workload: Workload,
+    request: TrainRequest,
+    facts: HostFacts,
+}
+
+/// A run that can begin.
+struct Prepared {
+    workload: Workload,
+    facts: HostFacts,
+    data: Data,
+    plan: TrainPlan,
+    warnings: Vec<Warning>,
+}
+
 /// Runs the workload.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if args.find.is_wanted() {
         return find_max::run(args, session);
     }
-    let mut workload = args::workload(&args.workload)?;
+    let party = Party::introduce(&args.hosts, session)?;
+    let mut asked = party.agree(asked(&args, session), |_| Vec::new(), session)?;
+    party.ask(&args.hosts, &mut asked.request, session)?;
+    let prepared = prepare(&args, asked, &party, session);
+    let promises = |one: &Prepared| hosts::promises(&one.plan, &one.data.inventory);
+    let prepared = party.agree(prepared, promises, session)?;
+    if args.dry_run {
+        return match session.group.leads() {
+            true => print_plan(&args, &prepared, session),
+            false => Ok(()),
+        };
+    }
+    let folder = prepared.plan.data.folder.as_ref().map(Location::folder);
+    if let Some(folder) = folder {
+        party.check_shared(folder, session)?;
+    }
+    run_prepared(args, prepared, &party, session)
+}
+
+/// What the command line asks for of this host.
+fn asked(args: &Args, session: &Session) -> Result<Asked, Failure> {
+    let workload = args::workload(&args.workload)?;
     check_phases(&workload, &args.workload.workload)?;
-    let mut request = request(&args, &workload)?;
+    let request = request(args, &workload)?;
     let facts = facts(&request, session)?;
+    Ok(Asked {
+        workload,
+        request,
+        facts,
+    })
+}
+
+/// Finds the dataset and decides every number of the run.
+fn prepare(
+    args: &Args,
+    asked: Asked,
+    party: &Party,
+    session: &Session,
+) -> Result<Prepared, Failure> {
+    let Asked {
+        mut workload,
+        mut request,
+        facts,
+    } = asked;
     let name = &args.workload.workload;
     let data = match is_null(&request) {
         true => Data::none(&workload),
         false => data::find(&workload, &request, &args.data, name, &facts, session)
             .map_err(|failure| with_broken_rules(failure, &workload, &request, &facts))?,
     };
-    request.results_beside_data = results_beside(&args, &request, &data);
-    workload.dataset = data.spec;
+    if data.to_make.is_some() && !party.is_alone() {
+        let folder = &data.inventory.folder;
+        let error = anyhow::anyhow!("{folder} has no dataset, and several hosts do not make one");
+        return Err(Failure::machine(error)
+            .with_help("make it first, without the launcher: `stormlp datagen`"));
+    }
+    request.results_beside_data = results_beside(args, &request, &data);
+    workload.dataset = data.spec.clone();
     let Resolved {
         plan,
         warnings: of_plan,
     } = TrainPlan::resolve(&workload, &request, &facts, &data.inventory)?;
-    let mut warnings = data.warnings;
+    let mut warnings = data.warnings.clone();
     warnings.extend(of_plan);
-    if args.dry_run {
-        if let Some(dataset) = &data.to_make {
-            dataset.announce("a run would first make", session);
-        }
-        return args.output.print_plan(&plan, plan.closed, |plan| {
-            let mut document = stormlp_report::training::plan(plan);
-            document.warn(&warnings);
-            document
-        });
+    warnings.extend(party.warnings(&plan));
+    Ok(Prepared {
+        workload,
+        facts,
+        data,
+        plan,
+        warnings,
+    })
+}
+
+/// Prints the plan in place of running it.
+fn print_plan(args: &Args, prepared: &Prepared, session: &Session) -> Result<(), Failure> {
+    if let Some(dataset) = &prepared.data.to_make {
+        dataset.announce("a run would first make", session);
     }
-    let delivery = args.output.open(ReportKind::Train, Columns::Standard)?;
-    let mut saver = delivery.saver(&plan.workload, session)?;
-    deliver::make_mlperf_folder(args.mlperf_output.as_deref())?;
+    let plan = &prepared.plan;
+    args.output.print_plan(plan, plan.closed, |plan| {
+        let mut document = stormlp_report::training::plan(plan);
+        document.warn(&prepared.warnings);
+        document
+    })
+}
+
+fn run_prepared(
+    args: Args,
+    prepared: Prepared,
+    party: &Party,
+    session: &Session,
+) -> Result<(), Failure> {
+    let Prepared {
+        workload,
+        facts,
+        data,
+        plan,
+        mut warnings,
+    } = prepared;
+    // One process writes what comes of the run.
+    let mlperf_output = args.mlperf_output.as_deref();
+    let mlperf_output = mlperf_output.filter(|_| session.group.leads());
+    let (output, leads) = (args.output, session.group.leads());
+    let opened = || -> Result<(Delivery, Option<Saver>), Failure> {
+        let delivery = output.open(ReportKind::Train, Columns::Standard)?;
+        let saver = leads.then(|| delivery.saver(&plan.workload, session));
+        deliver::make_mlperf_folder(mlperf_output)?;
+        Ok((delivery, saver.transpose()?))
+    };
+    let (delivery, mut saver) = party.agree(opened(), |_| Vec::new(), session)?;
     warnings.extend(session.storage.warnings());
     let mut course = Course {
         head: head(&plan, facts, &delivery, session),
@@ -133,10 +238,12 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         warnings,
         inventory: &data.inventory,
     };
-    if course.plan.transport.path.needs_cufile() {
-        saver.prepare_cufile(course.plan.require_gds);
+    if let Some(saver) = &mut saver {
+        if course.plan.transport.path.needs_cufile() {
+            saver.prepare_cufile(course.plan.require_gds);
+        }
+        saver.begin(&training::begun(&course))?;
     }
-    saver.begin(&training::begun(&course))?;
     let made;
     // Only a dataset with which there is a plan is worth its time and space.
     if let Some(dataset) = &data.to_make {
@@ -144,24 +251,51 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         course.inventory = &made;
     }
     course.plan.data.take_sizes(course.inventory);
-    let _lock = lock(&course.plan)?;
+    let report = run_course(&course, &mut saver, party, session)?;
+    let Some(saver) = saver else {
+        return hosts::ended_beside(&report, &delivery, session);
+    };
+    let for_mlperf = deliver::write_mlperf(mlperf_output, |taken| {
+        let rehearsal = (args.rehearsal.as_ref(), mlperf_output);
+        mlperf_files(&report, &workload, rehearsal, taken)
+    });
+    let ended = |saved: Option<&Path>| finish::ended(&report, saved).and(for_mlperf);
+    let went = delivery.finish(saver, &report, session, ended);
+    went.map_err(|failure| hosts::shared_fate(failure, &report))
+}
+
+/// Runs the plan, alone or with the others.
+fn run_course(
+    course: &Course<'_>,
+    saver: &mut Option<Saver>,
+    party: &Party,
+    session: &Session,
+) -> Result<TrainReport, Failure> {
+    let _lock = match party.owns_folder() {
+        true => lock(&course.plan)?,
+        false => None,
+    };
     let progress = session.progress();
     let surroundings = Surroundings {
         storage: &session.storage,
         observer: &progress,
         stop: &session.stop,
     };
-    let report = training::run(&course, &surroundings, &mut |so_far| saver.unit(so_far));
-    let report = report.map_err(|error| {
+    let others = party.hosts(session)?;
+    let mut on_unit = |so_far: SoFar<'_>| {
+        if let Some(saver) = saver.as_mut() {
+            saver.unit(so_far);
+        }
+    };
+    let report = training::run_on_hosts(course, others.as_ref(), &surroundings, &mut on_unit);
+    let mut report = report.map_err(|error| {
         let help = error.remedy(&course.plan);
         Failure::machine(error).with_help(help)
     })?;
-    let for_mlperf = deliver::write_mlperf(args.mlperf_output.as_deref(), |taken| {
-        let rehearsal = (args.rehearsal.as_ref(), args.mlperf_output.as_deref());
-        mlperf_files(&report, &workload, rehearsal, taken)
-    });
-    let ended = |saved: Option<&Path>| finish::ended(&report, saved).and(for_mlperf);
-    delivery.finish(saver, &report, session, ended)
+    if !party.is_alone() {
+        hosts::blame_launcher(&mut report);
+    }
+    Ok(report)
 }
 
 /// The files for MLPerf's tools.
@@ -180,6 +314,14 @@ fn mlperf_files(
 }
 
 impl Args {
+    /// A search tries one count after the other on one host; all else is run with the others.
+    pub(crate) fn needs(&self) -> Needs {
+        match self.find.is_wanted() {
+            true => Needs::OneProcess("train --find-max"),
+            false => Needs::Group,
+        }
+    }
+
     /// The model of the workload, and whose edition it is run as.
     ///
     /// # Errors

@@ -1,0 +1,331 @@
+//! One run on several hosts: what each measured of a phase is exchanged and put together, and every
+//! host then knows the whole.
+//!
+//! Only durations travel; no clock is compared with another. How long each host waited at a barrier
+//! tells who came last: the one that waited least. What that one waited was the barrier's own cost.
+
+use std::ops::Range;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use stormlp_group::{Group, GroupError};
+use stormlp_model::group::{BarrierUs, GroupFacts, HostReport};
+use stormlp_model::histogram::{LatencyHistogram, PackedHistogram};
+use stormlp_model::training::metrics::{self, Rule};
+use stormlp_model::training::plan::TrainPlan;
+use stormlp_model::training::probe::Judge;
+use stormlp_model::training::report::{AcceleratorEpoch, BlockSums, WaitingSeconds};
+use stormlp_transfer::telemetry::CpuTimes;
+
+use super::error::TrainError;
+use super::machine::{Nanos, StepHistograms};
+use super::measure::PhaseMeasured;
+
+/// How often to look whether the run is to end, while the others are waited for.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The hosts of a run that has several.
+#[derive(Debug, Clone)]
+pub struct Hosts {
+    /// The processes.
+    pub group: Arc<Group>,
+    /// What each is called, by rank.
+    pub names: Vec<String>,
+    /// How they found each other, and what meeting costs.
+    pub facts: GroupFacts,
+}
+
+/// Who else has a say in a run.
+pub(super) struct Others<'a> {
+    /// The other hosts.
+    pub(super) hosts: Option<&'a Hosts>,
+    /// Who ends it once enough was seen.
+    pub(super) judge: Option<&'a mut Judge>,
+}
+
+impl<'a> Others<'a> {
+    /// The other hosts, where there are any.
+    pub(super) fn on(hosts: Option<&'a Hosts>) -> Self {
+        Self { hosts, judge: None }
+    }
+
+    /// A judge alone.
+    pub(super) fn judged_by(judge: &'a mut Judge) -> Self {
+        Self {
+            hosts: None,
+            judge: Some(judge),
+        }
+    }
+}
+
+/// What a host measured of a phase, on its way to the others.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Part {
+    accelerators: Vec<AcceleratorEpoch>,
+    waiting: WaitingSeconds,
+    blamed_ns: Vec<Nanos>,
+    preread_samples: u64,
+    /// Fetch wait, barrier wait and overshoot.
+    histograms: [PackedHistogram; 3],
+    steps: Vec<Vec<(f32, f32)>>,
+    bytes: u64,
+    duration_ns: Nanos,
+    cpu: CpuTimes,
+    device_read_bytes: Option<u64>,
+    cached_share: Option<f64>,
+    /// How long each barrier of the steps kept it waiting.
+    waits_us: Vec<u32>,
+}
+
+impl Part {
+    fn of(phase: &PhaseMeasured) -> Self {
+        let histograms = &phase.histograms;
+        let device = phase.first.device.zip(phase.last.device);
+        Self {
+            accelerators: phase.accelerators.clone(),
+            waiting: phase.waiting,
+            blamed_ns: phase.blamed_ns.clone(),
+            preread_samples: phase.preread_samples,
+            histograms: [
+                histograms.fetch.pack(),
+                histograms.barrier.pack(),
+                histograms.overshoot.pack(),
+            ],
+            steps: phase.steps.clone(),
+            bytes: phase.last.bytes - phase.first.bytes,
+            duration_ns: phase.last.now - phase.first.now,
+            cpu: phase.last.cpu.since(phase.first.cpu),
+            device_read_bytes: device.map(|(first, last)| last.since(first).read_bytes),
+            cached_share: phase.cached.and_then(|cached| cached.share),
+            waits_us: phase.waits_us.clone(),
+        }
+    }
+
+    fn step_histograms(&self) -> Option<StepHistograms> {
+        let [fetch, barrier, overshoot] = &self.histograms;
+        Some(StepHistograms {
+            fetch: LatencyHistogram::unpack(fetch)?,
+            barrier: LatencyHistogram::unpack(barrier)?,
+            overshoot: LatencyHistogram::unpack(overshoot)?,
+        })
+    }
+}
+
+impl Hosts {
+    /// The accelerators of this process: all of them where there are no `hosts`.
+    pub(super) fn accelerators(hosts: Option<&Self>, plan: &TrainPlan) -> Range<u32> {
+        match hosts {
+            Some(hosts) => plan.accelerators_of(hosts.group.rank()),
+            None => 0..plan.accelerators,
+        }
+    }
+
+    /// Waits for all while `goes_on` says so; whether they came.
+    pub(super) fn meet(&self, goes_on: &dyn Fn() -> bool) -> Result<bool, TrainError> {
+        let (told, came) = mpsc::channel();
+        self.group.barrier_then(move |went| drop(told.send(went)));
+        let limit = self.group.patience().edge;
+        loop {
+            match came.recv_timeout(LOOK) {
+                Ok(went) => return Ok(went.map(|()| true)?),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(garbled(&"the thread that talks to them has ended"));
+                }
+                Err(RecvTimeoutError::Timeout) if !goes_on() => return Ok(false),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.group.overdue(limit).map_or(Ok(()), Err)?;
+                }
+            }
+        }
+    }
+
+    /// The error that waiting has become; in the middle of a phase the others may take less time
+    /// than at its edge, where one may have much more to do.
+    pub(super) fn overdue(&self, in_the_middle: bool) -> Option<GroupError> {
+        let patience = self.group.patience();
+        let limit = match in_the_middle {
+            true => patience.step,
+            false => patience.edge,
+        };
+        self.group.overdue(limit)
+    }
+
+    /// Exchanges what each host measured of a phase: `phase` becomes that of all. What concerns the
+    /// hosts goes to `tally` where the phase was a training of `plan`.
+    pub(super) fn put_together(
+        &self,
+        plan: &TrainPlan,
+        phase: &mut PhaseMeasured,
+        tally: Option<&mut HostsTally>,
+    ) -> Result<(), TrainError> {
+        let own = serde_json::to_vec(&Part::of(phase)).map_err(|error| garbled(&error))?;
+        let all = self.group.all_gather(&own)?;
+        let parts = all
+            .iter()
+            .map(|bytes| serde_json::from_slice(bytes))
+            .collect::<Result<Vec<Part>, _>>()
+            .map_err(|error| garbled(&error))?;
+        merge(phase, &parts).ok_or_else(|| garbled(&"a histogram is none"))?;
+        if let Some(tally) = tally {
+            tally.add(self, plan, &parts);
+        }
+        Ok(())
+    }
+}
+
+fn garbled(why: &impl std::fmt::Display) -> TrainError {
+    TrainError::Hosts(GroupError::Lost {
+        during: "while results were exchanged",
+        why: why.to_string(),
+    })
+}
+
+/// Makes `phase` that of all hosts: sums, the longest duration, accelerators by their number.
+fn merge(phase: &mut PhaseMeasured, parts: &[Part]) -> Option<()> {
+    let mut histograms = StepHistograms::default();
+    for part in parts {
+        histograms.merge(&part.step_histograms()?);
+    }
+    phase.histograms = histograms;
+    phase.first_accelerator = 0;
+    phase.accelerators = each(parts, |part| &part.accelerators);
+    phase.blamed_ns = each(parts, |part| &part.blamed_ns);
+    phase.steps = each(parts, |part| &part.steps);
+    phase.preread_samples = parts.iter().map(|part| part.preread_samples).sum();
+    phase.waiting = WaitingSeconds::default();
+    (phase.last.bytes, phase.last.cpu) = (phase.first.bytes, phase.first.cpu);
+    let mut duration_ns = 0;
+    for part in parts {
+        phase.waiting += part.waiting;
+        phase.last.bytes += part.bytes;
+        phase.last.cpu.user_seconds += part.cpu.user_seconds;
+        phase.last.cpu.system_seconds += part.cpu.system_seconds;
+        duration_ns = duration_ns.max(part.duration_ns);
+    }
+    phase.last.now = phase.first.now + duration_ns;
+    // Devices of several hosts have no common load; the bytes they read add up.
+    let device_bytes: Option<Vec<u64>> = parts.iter().map(|part| part.device_read_bytes).collect();
+    phase.device_read_bytes = device_bytes.map(|bytes| bytes.iter().sum());
+    (phase.first.device, phase.last.device) = (None, None);
+    if let Some(cached) = &mut phase.cached {
+        let shares = parts.iter().filter_map(|part| part.cached_share);
+        cached.share = shares.reduce(f64::max).or(cached.share);
+    }
+    Some(())
+}
+
+fn each<T: Clone>(parts: &[Part], get: impl Fn(&Part) -> &Vec<T>) -> Vec<T> {
+    parts.iter().flat_map(|part| get(part).clone()).collect()
+}
+
+/// What the epochs so far showed of each host and of the barriers between them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct HostsTally {
+    facts: Option<GroupFacts>,
+    hosts: Vec<HostReport>,
+    epochs: u32,
+    own_us: Vec<f64>,
+    ideal_au_percent: f64,
+}
+
+impl HostsTally {
+    fn add(&mut self, hosts: &Hosts, plan: &TrainPlan, parts: &[Part]) {
+        let named = || {
+            let all = hosts.names.iter().zip(&plan.hosts);
+            all.map(|(name, accelerators)| HostReport::new(name, *accelerators))
+        };
+        if self.hosts.is_empty() {
+            self.hosts = named().collect();
+            self.facts = Some(hosts.facts.clone());
+        }
+        self.epochs += 1;
+        let rule = Rule::of(plan);
+        for (host, part) in self.hosts.iter_mut().zip(parts) {
+            let blocks: Vec<&[BlockSums]> = blocks(&part.accelerators);
+            let au = metrics::epoch_measures(&rule, &blocks).au_percent.profile;
+            // A running mean: epochs weigh alike, as in the mean of the run.
+            host.au_percent += (au - host.au_percent) / f64::from(self.epochs);
+            host.bytes_read += part.bytes;
+        }
+        let waits: Vec<&[u32]> = parts.iter().map(|part| part.waits_us.as_slice()).collect();
+        let split = split(&waits);
+        for (slowest, _) in &split {
+            if let Some(host) = self.hosts.get_mut(*slowest) {
+                host.slowest_steps += 1;
+            }
+        }
+        let own: Vec<f64> = split.iter().map(|(_, own_us)| f64::from(*own_us)).collect();
+        let ideal = ideal_au_percent(plan, parts, &own);
+        self.ideal_au_percent += (ideal - self.ideal_au_percent) / f64::from(self.epochs);
+        self.own_us.extend(own);
+    }
+
+    /// Each host's part, by rank.
+    pub(super) fn hosts(&self) -> Vec<HostReport> {
+        self.hosts.clone()
+    }
+
+    /// The group, with what its barriers cost.
+    pub(super) fn group(&self) -> Option<GroupFacts> {
+        let facts = self.facts.clone()?;
+        Some(GroupFacts {
+            own_barrier_us: BarrierUs::of(&self.own_us),
+            ideal_au_percent: Some(self.ideal_au_percent),
+            ..facts
+        })
+    }
+}
+
+fn blocks(accelerators: &[AcceleratorEpoch]) -> Vec<&[BlockSums]> {
+    let blocks = accelerators.iter().map(|one| one.blocks.as_slice());
+    blocks.collect()
+}
+
+/// For each step that all hosts waited at the end of: who came last, and what the barrier took
+/// after that. Of hosts that came together the first counts.
+fn split(waits: &[&[u32]]) -> Vec<(usize, u32)> {
+    let steps = waits.iter().map(|waits| waits.len()).min().unwrap_or(0);
+    let of_step = |step: usize| {
+        let waits = waits.iter().map(|waits| waits[step]);
+        waits.enumerate().min_by_key(|(_, wait)| *wait)
+    };
+    (0..steps).filter_map(of_step).collect()
+}
+
+/// AU had the barriers between hosts cost nothing once all had come.
+fn ideal_au_percent(plan: &TrainPlan, parts: &[Part], own_us: &[f64]) -> f64 {
+    let first = plan.metric.exclude_start_steps as usize;
+    let end = own_us.len().saturating_sub(plan.metric.exclude_end_steps as usize);
+    let of_window: f64 = own_us.get(first..end).unwrap_or_default().iter().sum();
+    let shorter = |block: &BlockSums| BlockSums {
+        seconds: block.seconds - of_window / 1e6,
+        ..*block
+    };
+    let accelerators = parts.iter().flat_map(|part| &part.accelerators);
+    let blocks: Vec<Vec<BlockSums>> = accelerators
+        .map(|one| one.blocks.iter().map(shorter).collect())
+        .collect();
+    let blocks: Vec<&[BlockSums]> = blocks.iter().map(Vec::as_slice).collect();
+    let au = metrics::epoch_measures(&Rule::of(plan), &blocks).au_percent;
+    au.profile
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_least_came_last() {
+        // The second host is late in the second step: the first one waits for it.
+        let [one, other] = [[30, 20_060, 40], [90, 45, 41]];
+        assert_eq!(split(&[&one, &other]), [(0, 30), (1, 45), (0, 40)]);
+    }
+
+    #[test]
+    fn steps_that_not_all_had_say_nothing() {
+        assert_eq!(split(&[&[1, 2], &[3]]), [(0, 1)]);
+        assert_eq!(split(&[]), []);
+    }
+}

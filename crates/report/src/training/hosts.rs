@@ -1,0 +1,52 @@
+//! The hosts of a training run that has several: what each had a part in, and what their barriers
+//! cost.
+
+use stormlp_model::training::report::TrainReport;
+use stormlp_model::units::ByteSize;
+
+use crate::document::{Cell, Column, Document, Quantity, Table};
+
+/// A row for each host, and the barriers between them; nothing where there is one.
+pub(super) fn section(report: &TrainReport, document: &mut Document) {
+    let results = &report.results;
+    let Some(group) = &results.group else {
+        return;
+    };
+    let mut table = Table::new([
+        Column::words("host", 0),
+        Column::numbers("accelerators", 1),
+        Column::numbers("AU %", 0),
+        Column::numbers("read", 1),
+        Column::numbers("slowest in steps", 0),
+    ]);
+    for host in &results.hosts {
+        table.row(
+            host.name.clone(),
+            vec![
+                host.name.clone().into(),
+                Cell::Text(host.accelerators.to_string()),
+                Quantity::higher(host.au_percent, "%").into(),
+                Cell::Text(ByteSize(host.bytes_read).to_string()),
+                Cell::Text(host.slowest_steps.to_string()),
+            ],
+        );
+    }
+    let facts = &mut document.section("Hosts", Some(table)).facts;
+    facts.add(
+        "found by",
+        format!("{} ({})", group.backend, group.library),
+    );
+    let barriers = [
+        ("empty barrier", group.empty_barrier_us),
+        ("barrier of a step itself", group.own_barrier_us),
+    ];
+    for (name, barrier) in barriers {
+        if let Some(barrier) = barrier {
+            let text = format!("p50 {:.0} µs, p99 {:.0} µs", barrier.p50, barrier.p99);
+            facts.add(name, text);
+        }
+    }
+    if let Some(ideal) = group.ideal_au_percent {
+        facts.add("AU had barriers no cost", format!("{ideal:.1} %"));
+    }
+}

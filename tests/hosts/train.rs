@@ -1,0 +1,198 @@
+//! `stormlp train` on two hosts: one run, one report, the files that one host would have read, and
+//! an end for all when one of them cannot go on.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::launcher::{Launcher, said, second_process};
+
+/// A run without storage, short enough for a test.
+const NULL: [&str; 8] = [
+    "train",
+    "unet3d",
+    "--storage",
+    "null",
+    "--steps",
+    "12",
+    "--compute-time",
+    "20ms",
+];
+
+/// A dataset of small files in `folder`, and the options to train on it.
+fn dataset(folder: &Path) -> Vec<&'static str> {
+    let options = [
+        "--params",
+        "dataset.record_length_bytes=65536",
+        "dataset.record_length_bytes_stdev=0",
+        "dataset.num_files_train=112",
+    ];
+    let made = Command::new(env!("CARGO_BIN_EXE_stormlp"))
+        .args(["datagen", "unet3d", "--data-dir", "data"])
+        .args(options)
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", said(&made));
+    let train = [
+        "train",
+        "unet3d",
+        "--data-dir",
+        "data",
+        "--epochs",
+        "2",
+        "--compute-time",
+        "20ms",
+    ];
+    let options = options.into_iter().chain(["workflow.checkpoint=False"]);
+    train.into_iter().chain(options).collect()
+}
+
+/// The one report that a run has left.
+fn report(folder: &Path) -> Value {
+    let runs = fs::read_dir(folder.join("stormlp-results")).unwrap();
+    let runs: Vec<_> = runs.map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    let json = fs::read_to_string(runs[0].join("report.json")).unwrap();
+    serde_json::from_str(&json).unwrap()
+}
+
+#[test]
+fn two_hosts_are_one_run_with_one_report() {
+    for launcher in Launcher::found() {
+        for backend in launcher.backends() {
+            let folder = tempfile::tempdir().unwrap();
+            let mut asked = NULL.to_vec();
+            asked.extend(["-n", "2", "--epochs", "2", "--group", backend]);
+            let output = launcher.two(folder.path(), &asked).output().unwrap();
+            // AU of so short a run may be below its target, and is not what is asked here.
+            let said = said(&output);
+            assert!(matches!(output.status.code(), Some(0 | 6)), "{said}");
+            let report = report(folder.path());
+            assert_eq!(report["accelerators"], 4);
+            assert_eq!(report["plan"]["hosts"], serde_json::json!([2, 2]));
+            assert_eq!(report["group"]["backend"], backend);
+            assert_eq!(report["group"]["size"], 2);
+            for barrier in ["empty_barrier_us", "own_barrier_us"] {
+                assert!(report["group"][barrier]["p50"].is_f64(), "{said}");
+                assert!(report["group"][barrier]["p99"].is_f64(), "{said}");
+            }
+            let hosts = report["hosts"].as_array().unwrap();
+            assert_eq!(hosts.len(), 2);
+            let slowest = hosts.iter().map(|host| host["slowest_steps"].as_u64());
+            let slowest: u64 = slowest.map(Option::unwrap).sum();
+            assert_eq!(slowest, 24, "of every step one host is the last");
+            for epoch in report["epochs"].as_array().unwrap() {
+                let numbers = epoch["accelerators"].as_array().unwrap().iter();
+                let numbers: Vec<_> = numbers.map(|one| &one["accelerator"]).collect();
+                assert_eq!(numbers, [0, 1, 2, 3]);
+            }
+            assert_eq!(said.matches("Hosts").count(), 1, "one of them prints: {said}");
+        }
+    }
+}
+
+#[test]
+fn two_hosts_read_what_one_would() {
+    let Some(launcher) = Launcher::found().pop() else {
+        return;
+    };
+    for profile in ["v1", "v2", "v3"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut asked = dataset(folder.path());
+        asked.extend(["--profile", profile, "-n", "2"]);
+        let output = launcher.two(folder.path(), &asked).output().unwrap();
+        let on_two = said(&output);
+        assert!(matches!(output.status.code(), Some(0 | 6)), "{on_two}");
+        let two = report(folder.path());
+        fs::remove_dir_all(folder.path().join("stormlp-results")).unwrap();
+        asked.pop();
+        let mut alone = Command::new(env!("CARGO_BIN_EXE_stormlp"));
+        alone.args(&asked).arg("4").current_dir(folder.path());
+        let output = alone.output().unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 6)), "{}", said(&output));
+        let one = report(folder.path());
+        assert_eq!(two["steps_per_epoch"], one["steps_per_epoch"]);
+        // Readers at the end of an epoch may or may not have begun with what nobody waits for.
+        let bytes = |report: &Value| report["bytes_read"].as_f64().unwrap();
+        let (of_two, of_one) = (bytes(&two), bytes(&one));
+        assert!((of_two / of_one - 1.0).abs() < 0.25, "{of_two} {of_one}");
+        let hosts = two["hosts"].as_array().unwrap().iter();
+        let of_hosts: f64 = hosts.map(|host| host["bytes_read"].as_f64().unwrap()).sum();
+        let epochs = two["epochs"].as_array().unwrap().iter();
+        let of_epochs: f64 = epochs.map(|epoch| epoch["bytes_read"].as_f64().unwrap()).sum();
+        assert_eq!(of_hosts, of_epochs);
+    }
+}
+
+#[test]
+fn hosts_that_would_do_different_things_do_nothing() {
+    for launcher in Launcher::found() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = launcher.two_of(folder.path(), &NULL, &["--batch-size", "3"]);
+        let output = command.output().unwrap();
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        let lines = said.lines().filter(|line| line.contains("batch size"));
+        let lines: Vec<_> = lines.collect();
+        assert_eq!(lines.len(), 1, "{said}");
+        assert!(lines[0].contains("(rank 0) has 7"), "{said}");
+        assert!(lines[0].contains("(rank 1) has 3"), "{said}");
+        assert!(!folder.path().join("stormlp-results").exists());
+    }
+}
+
+#[test]
+fn a_failure_of_one_host_is_told_once() {
+    for launcher in Launcher::found() {
+        let folder = tempfile::tempdir().unwrap();
+        let asked = ["train", "unet3d", "--data-dir", "nowhere"];
+        let output = launcher.two(folder.path(), &asked).output().unwrap();
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert_eq!(said.matches("error:").count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn a_host_that_is_gone_ends_the_others() {
+    for launcher in Launcher::found() {
+        for signal in ["KILL", "STOP"] {
+            let folder = tempfile::tempdir().unwrap();
+            let steps = ["--steps", "1000", "--compute-time", "50ms"];
+            let mut asked = NULL[..4].to_vec();
+            asked.extend(steps);
+            asked.extend(["--barrier-timeout", "4s"]);
+            let mut run = launcher.two(folder.path(), &asked).spawn().unwrap();
+            let results = folder.path().join("stormlp-results");
+            let begun = Instant::now();
+            while !results.is_dir() && begun.elapsed() < Duration::from_secs(60) {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            // Steps are under way.
+            std::thread::sleep(Duration::from_secs(3));
+            let victim = second_process(run.id());
+            let mut kill = Command::new("kill");
+            let sent = kill.arg(format!("-{signal}")).arg(victim.to_string());
+            assert!(sent.status().unwrap().success());
+            let begun = Instant::now();
+            let ended = loop {
+                if let Some(status) = run.try_wait().unwrap() {
+                    break status;
+                }
+                if begun.elapsed() > Duration::from_secs(60) {
+                    run.kill().unwrap();
+                    panic!("{signal} of one process did not end the run");
+                }
+                std::thread::sleep(Duration::from_millis(100));
+            };
+            assert!(!ended.success(), "{signal}: {ended:?}");
+            let _ = Command::new("kill").arg("-KILL").arg(victim.to_string()).status();
+            let saved = fs::read_dir(&results).unwrap().count();
+            assert!(saved >= 1, "{signal}: what was measured is kept");
+        }
+    }
+}
