@@ -90,7 +90,11 @@ fn two_hosts_are_one_run_with_one_report() {
                 let numbers: Vec<_> = numbers.map(|one| &one["accelerator"]).collect();
                 assert_eq!(numbers, [0, 1, 2, 3]);
             }
-            assert_eq!(said.matches("Hosts").count(), 1, "one of them prints: {said}");
+            assert_eq!(
+                said.matches("Hosts").count(),
+                1,
+                "one of them prints: {said}"
+            );
         }
     }
 }
@@ -113,7 +117,11 @@ fn two_hosts_read_what_one_would() {
         let mut alone = Command::new(env!("CARGO_BIN_EXE_stormlp"));
         alone.args(&asked).arg("4").current_dir(folder.path());
         let output = alone.output().unwrap();
-        assert!(matches!(output.status.code(), Some(0 | 6)), "{}", said(&output));
+        assert!(
+            matches!(output.status.code(), Some(0 | 6)),
+            "{}",
+            said(&output)
+        );
         let one = report(folder.path());
         assert_eq!(two["steps_per_epoch"], one["steps_per_epoch"]);
         // Readers at the end of an epoch may or may not have begun with what nobody waits for.
@@ -123,7 +131,9 @@ fn two_hosts_read_what_one_would() {
         let hosts = two["hosts"].as_array().unwrap().iter();
         let of_hosts: f64 = hosts.map(|host| host["bytes_read"].as_f64().unwrap()).sum();
         let epochs = two["epochs"].as_array().unwrap().iter();
-        let of_epochs: f64 = epochs.map(|epoch| epoch["bytes_read"].as_f64().unwrap()).sum();
+        let of_epochs: f64 = epochs
+            .map(|epoch| epoch["bytes_read"].as_f64().unwrap())
+            .sum();
         assert_eq!(of_hosts, of_epochs);
     }
 }
@@ -190,7 +200,10 @@ fn a_host_that_is_gone_ends_the_others() {
                 std::thread::sleep(Duration::from_millis(100));
             };
             assert!(!ended.success(), "{signal}: {ended:?}");
-            let _ = Command::new("kill").arg("-KILL").arg(victim.to_string()).status();
+            let _ = Command::new("kill")
+                .arg("-KILL")
+                .arg(victim.to_string())
+                .status();
             let saved = fs::read_dir(&results).unwrap().count();
             assert!(saved >= 1, "{signal}: what was measured is kept");
         }

@@ -366,7 +366,9 @@ impl Runner<'_> {
             cached,
             accelerators: measure::accelerators(&machine.blocks(), self.own.start),
             first_accelerator: self.own.start,
-            waits_us: machine.joint().map_or(Vec::new(), |joint| joint.waits_us().to_vec()),
+            waits_us: machine
+                .joint()
+                .map_or(Vec::new(), |joint| joint.waits_us().to_vec()),
             device_read_bytes: None,
             blamed_ns: machine.blamed_ns(),
             preread_samples: machine.preread_samples(),

@@ -297,7 +297,9 @@ fn split(waits: &[&[u32]]) -> Vec<(usize, u32)> {
 /// AU had the barriers between hosts cost nothing once all had come.
 fn ideal_au_percent(plan: &TrainPlan, parts: &[Part], own_us: &[f64]) -> f64 {
     let first = plan.metric.exclude_start_steps as usize;
-    let end = own_us.len().saturating_sub(plan.metric.exclude_end_steps as usize);
+    let end = own_us
+        .len()
+        .saturating_sub(plan.metric.exclude_end_steps as usize);
     let of_window: f64 = own_us.get(first..end).unwrap_or_default().iter().sum();
     let shorter = |block: &BlockSums| BlockSums {
         seconds: block.seconds - of_window / 1e6,

@@ -32,10 +32,7 @@ pub(super) fn section(report: &TrainReport, document: &mut Document) {
         );
     }
     let facts = &mut document.section("Hosts", Some(table)).facts;
-    facts.add(
-        "found by",
-        format!("{} ({})", group.backend, group.library),
-    );
+    facts.add("found by", format!("{} ({})", group.backend, group.library));
     let barriers = [
         ("empty barrier", group.empty_barrier_us),
         ("barrier of a step itself", group.own_barrier_us),

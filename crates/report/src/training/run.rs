@@ -9,12 +9,11 @@ use stormlp_model::training::profile::Profile;
 use stormlp_model::training::report::{EpochReport, Measures, TrainReport};
 use stormlp_model::units::{ByteSize, counted, format_duration};
 
-use super::find_max;
+use super::{find_max, hosts};
 use crate::document::{Cell, Column, Document, Facts, Quantity, Table};
 use crate::numbers::percent;
 use crate::records::Records;
 use crate::series::{Distribution, Series};
-use super::hosts;
 use crate::{around, storage};
 
 /// The unit of throughput.

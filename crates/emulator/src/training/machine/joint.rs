@@ -40,7 +40,8 @@ impl Joint {
         };
         self.state = State::Apart;
         let wait_us = now.saturating_sub(came) / 1000;
-        self.waits_us.push(u32::try_from(wait_us).unwrap_or(u32::MAX));
+        self.waits_us
+            .push(u32::try_from(wait_us).unwrap_or(u32::MAX));
         Some(for_the_last)
     }
 

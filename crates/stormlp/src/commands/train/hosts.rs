@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use stormlp_emulator::training::Hosts;
 use stormlp_model::group::{Member, clocks_apart, differ, memory_bytes};
-use stormlp_model::training::inventory::Inventory;
 use stormlp_model::report::{Ending, FailureCause};
+use stormlp_model::training::inventory::Inventory;
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::report::TrainReport;
 use stormlp_model::training::request::{RequestedHosts, TrainRequest};
@@ -179,13 +179,21 @@ impl Party {
     /// The failure of the first process that has one, with its host unless all say the same.
     fn failed(&self, all: &[Ready]) -> Option<Failure> {
         let failures = || {
-            all.iter().zip(&self.members).filter_map(|(one, member)| match one {
-                Ready::No { code, message, help } => Some((*code, message, help, member)),
-                Ready::Yes(_) => None,
-            })
+            all.iter()
+                .zip(&self.members)
+                .filter_map(|(one, member)| match one {
+                    Ready::No {
+                        code,
+                        message,
+                        help,
+                    } => Some((*code, message, help, member)),
+                    Ready::Yes(_) => None,
+                })
         };
         let (code, message, help, member) = failures().next()?;
-        let alike = failures().filter(|(_, other, ..)| *other == message).count();
+        let alike = failures()
+            .filter(|(_, other, ..)| *other == message)
+            .count();
         let text = match alike == all.len() {
             true => message.clone(),
             false => format!("{}: {message}", member.name(&self.members)),
@@ -197,16 +205,24 @@ impl Party {
 
     /// The first thing in which two processes differ.
     fn difference(&self, all: &[Ready]) -> Option<String> {
-        let mut promises = all.iter().zip(&self.members).filter_map(|(one, member)| match one {
-            Ready::Yes(promises) => Some((promises, member)),
-            Ready::No { .. } => None,
-        });
+        let mut promises = all
+            .iter()
+            .zip(&self.members)
+            .filter_map(|(one, member)| match one {
+                Ready::Yes(promises) => Some((promises, member)),
+                Ready::No { .. } => None,
+            });
         let (first, one) = promises.next()?;
         promises.find_map(|(theirs, other)| {
             let pairs = first.iter().zip(theirs);
             let mut differing = pairs.filter(|(ours, theirs)| ours != theirs);
             let ((what, of_one), (_, of_other)) = differing.next()?;
-            Some(differ(what, (one, of_one), (other, of_other), &self.members))
+            Some(differ(
+                what,
+                (one, of_one),
+                (other, of_other),
+                &self.members,
+            ))
         })
     }
 
@@ -223,7 +239,8 @@ impl Party {
         let name = format!(".stormlp-seen-by-all-{}", std::process::id());
         let written = group.leads() && {
             let path = folder.join(&name);
-            Disk.write(&path, name.as_bytes(), Durability::Whole).is_ok()
+            Disk.write(&path, name.as_bytes(), Durability::Whole)
+                .is_ok()
         };
         // Who writes says under which name; nobody else's counts.
         let told = hosts::exchange(group, &written.then_some(name))?;
@@ -256,7 +273,9 @@ impl Party {
             name(0)
         );
         Err(Failure::no_plan(anyhow::anyhow!("{message}"))
-            .with_help("use a folder on shared storage, or --local-data where every host has its own copy")
+            .with_help(
+                "use a folder on shared storage, or --local-data where every host has its own copy",
+            )
             .of_all())
     }
 
@@ -345,7 +364,9 @@ pub(super) fn promises(plan: &TrainPlan, inventory: &Inventory) -> Vec<(String, 
         ("shuffle", shuffle),
     ];
     let named = promises.into_iter();
-    named.map(|(what, value)| (what.to_string(), value)).collect()
+    named
+        .map(|(what, value)| (what.to_string(), value))
+        .collect()
 }
 
 /// How the run ended for a process that does not speak for all. What it knows is saved where the
