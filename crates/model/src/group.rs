@@ -132,10 +132,13 @@ impl Member {
     }
 }
 
+/// What a process tells of itself, in words.
+type Told = fn(&Member) -> String;
+
 /// Why processes cannot work together, in one line that names two of them; `None` where they can.
 pub fn disagreement(members: &[Member]) -> Option<String> {
     let first = members.first()?;
-    let compare: [(&str, fn(&Member) -> String); 2] = [
+    let compare: [(&str, Told); 2] = [
         ("version of stormlp", |member| member.version.clone()),
         ("protocol", |member| member.protocol.to_string()),
     ];

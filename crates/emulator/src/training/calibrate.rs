@@ -15,8 +15,8 @@ use stormlp_transfer::storage::{Disk, Storage};
 
 use super::epochs::{self, Distributions};
 use super::prepare;
-use super::together::Others;
 use super::run::Course;
+use super::together::Others;
 use crate::Surroundings;
 
 /// It is looked for so long.

@@ -25,8 +25,8 @@ use super::epochs::{Distributions, RunMeasured, run};
 use super::error::TrainError;
 use super::machine::{Landed, ReadRequest, Share, Unit};
 use super::prepare::{EpochOrder, Order, Orders};
-use super::together::Others;
 use super::source::{DataFile, Extents, ReadPlan, Reads, Source};
+use super::together::Others;
 use crate::Surroundings;
 
 const STEPS: u64 = 4;

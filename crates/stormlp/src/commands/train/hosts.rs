@@ -37,11 +37,11 @@ const LOOK: Duration = Duration::from_millis(50);
 #[command(next_help_heading = "Several hosts")]
 pub(crate) struct HostsArgs {
     /// Accelerators of all hosts together, as many on each
-    #[arg(long, value_name = "N", conflicts_with = "accelerators", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["accelerators", "find_max"], value_parser = clap::value_parser!(u32).range(1..))]
     accelerators_total: Option<u32>,
 
     /// Every host has the dataset in a folder of its own: nothing is said of shared storage then
-    #[arg(long)]
+    #[arg(long, conflicts_with = "find_max")]
     local_data: bool,
 }
 

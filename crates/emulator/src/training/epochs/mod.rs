@@ -1,5 +1,7 @@
 //! One run: epochs, what lies between them, and what is written down meanwhile.
 
+mod hosts;
+
 use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
@@ -24,7 +26,7 @@ use super::cache::{self, Cached};
 use super::checkpoint::Writer;
 use super::crew::{Crew, CrewSpec};
 use super::error::TrainError;
-use super::machine::{Halt, Loader, Machine, Nanos, PhaseSpec, StepHistograms};
+use super::machine::{Halt, Loader, Nanos, PhaseSpec, StepHistograms};
 use super::measure::{self, PhaseMeasured};
 use super::prepare::{self, EpochOrder, Orders};
 use super::source::Source;
@@ -35,9 +37,6 @@ use crate::{Surroundings, fallback};
 
 /// How often a loader that is to be put away is looked at.
 const DRAIN_POLL: Duration = Duration::from_millis(1);
-
-/// How often to look whether other hosts keep this one waiting.
-const LOOK_AT_HOSTS: Duration = Duration::from_millis(500);
 
 /// Why a run does not go on.
 enum Cut {
@@ -383,50 +382,6 @@ impl Runner<'_> {
         self.verdict()
     }
 
-    /// Makes what this host measured what all of them measured.
-    fn put_together(&mut self, kind: Kind<'_>, measured: &mut PhaseMeasured) -> Result<(), Cut> {
-        let Some(hosts) = self.hosts else {
-            return Ok(());
-        };
-        let tally = match kind {
-            Kind::Training => Some(&mut self.distributions.hosts),
-            Kind::Evaluation(_) => None,
-        };
-        Ok(hosts.put_together(self.plan, measured, tally)?)
-    }
-
-    /// Waits for the other hosts, where there are any.
-    fn meet(&self) -> Result<(), Cut> {
-        let Some(hosts) = self.hosts else {
-            return Ok(());
-        };
-        let went = hosts.meet(&|| !self.surroundings.stop.is_stopped())?;
-        if went { Ok(()) } else { Err(self.abort()) }
-    }
-
-    /// Goes on meeting the other hosts at the ends of steps for which this one had no data left.
-    fn catch_up(&self, kind: Kind<'_>, steps: u64) -> Result<(), Cut> {
-        if let (Some(_), Kind::Training) = (self.hosts, kind) {
-            let met = |machine: &mut Machine| machine.joint().map_or(0, |j| j.waits_us().len());
-            let met = self.crew.shared.with(|machine, _| met(machine)) as u64;
-            for _ in met..steps {
-                self.meet()?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends the run where the other hosts have kept this one waiting for too long.
-    fn check_hosts(&self) {
-        let Some(hosts) = self.hosts else {
-            return;
-        };
-        let steps = self.crew.shared.with(|machine, _| machine.steps_done());
-        if let Some(error) = hosts.overdue(steps > 0) {
-            self.crew.shared.fail(error.into());
-        }
-    }
-
     /// Waits for the end of a phase that began at `first`; looks at the counters meanwhile, and
     /// writes the checkpoints within it.
     fn watch(&mut self, epoch: u32, first: Reading) -> (Reading, WaitingSeconds, Result<(), Cut>) {
@@ -474,15 +429,6 @@ impl Runner<'_> {
         let heard = judge.heard();
         let marks = (self.crew.shared).with(|machine, _| machine.marks(heard).to_vec());
         judge.hear(&marks)
-    }
-
-    /// How long to wait before the next look at the counters and at the other hosts.
-    fn patience(&self) -> Duration {
-        let tick = self.plan.telemetry.tick();
-        match self.hosts {
-            None => tick,
-            Some(_) => tick.min(LOOK_AT_HOSTS),
-        }
     }
 
     /// Writes down what a phase came to, and tells it.
