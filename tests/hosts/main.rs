@@ -1,7 +1,7 @@
 //! Runs the real executable under the launchers that this machine has: two processes, which stand
 //! for two hosts. What is not there is said to be skipped.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod doctor;
 mod launcher;

@@ -101,9 +101,9 @@ pub(crate) enum Command {
     /// Run gdsio's own arguments and job files on the same engine.
     Gdsio(gdsio::Args),
     /// Run an MLPerf Storage training workload and report accelerator utilisation.
-    Train(train::Args),
+    Train(Box<train::Args>),
     /// Run an MLPerf Storage checkpoint workload: save, restore, bandwidth.
-    Checkpoint(checkpoint::Args),
+    Checkpoint(Box<checkpoint::Args>),
     /// Foretell, without storage, how many accelerators some storage feeds, and what limits them.
     Plan(Box<plan::Args>),
     /// Say how large a dataset must be for a workload and a number of accelerators.

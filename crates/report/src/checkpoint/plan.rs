@@ -80,8 +80,6 @@ pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
         "checkpoint",
         format!("{total} ({exact} bytes) in {files} files, {per_rank} a rank"),
     );
-    let kept = plan.peak_bytes.checked_div(plan.total_bytes).unwrap_or(0);
-    let free = plan.free_bytes.map_or("not looked at".to_string(), gib);
     facts.add(
         "order",
         format!(
@@ -95,11 +93,7 @@ pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
         ),
     );
     buffers_and_threads(plan, facts);
-    let peak = gib(plan.peak_bytes);
-    facts.add(
-        "space",
-        format!("up to {kept} checkpoints at a time: {peak}; free: {free}"),
-    );
+    facts.add("space", space(plan));
     if plan.is_scaled() {
         let full = &plan.scaling;
         facts.add(
@@ -114,6 +108,14 @@ pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
             ),
         );
     }
+}
+
+/// What the checkpoints that are kept at a time take, beside what is free.
+fn space(plan: &CheckpointPlan) -> String {
+    let kept = plan.peak_bytes.checked_div(plan.total_bytes).unwrap_or(0);
+    let free = plan.free_bytes.map_or("not looked at".to_string(), gib);
+    let peak = gib(plan.peak_bytes);
+    format!("up to {kept} checkpoints at a time: {peak}; free: {free}")
 }
 
 /// A plan for people: the opening, how bytes move, the ranks, and what does not fit.

@@ -32,8 +32,8 @@ pub(crate) fn run(command: Command, session: &Session) -> Result<(), Failure> {
     match command {
         Command::Gds(args) => gds::run(*args, session),
         Command::Gdsio(args) => gdsio::run(args, session),
-        Command::Train(args) => train::run(args, session),
-        Command::Checkpoint(args) => checkpoint::run(args, session),
+        Command::Train(args) => train::run(*args, session),
+        Command::Checkpoint(args) => checkpoint::run(*args, session),
         Command::Plan(args) => plan::run(*args, session),
         Command::Datasize(args) => datasize::run(args, session),
         Command::Datagen(args) => datagen::run(args, session),

@@ -3,6 +3,7 @@
 mod hosts;
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -142,16 +143,9 @@ pub(super) fn run(
     if judge.is_some() {
         crew.shared.with(|machine, _| machine.mark_steps());
     }
-    let watched = plan.data.folder.as_ref().filter(|_| !moves_nothing(plan));
-    let watched = watched.map(|location| location.folder());
+    let watched = watched(plan);
     let devices = storage.devices(watched.as_slice());
-    let gpu = plan.transport.device.and_then(DeviceId::cuda_index);
-    let mut instruments = Instruments::around(watched, gpu, plan.telemetry);
-    if !moves_nothing(plan) {
-        let files = orders.training.files().iter();
-        let files: Vec<_> = files.map(|file| file.path.as_path()).collect();
-        instruments = instruments.and_cached(&files);
-    }
+    let instruments = instruments(plan, orders, watched);
     let measured = RunMeasured::begun(crew.backing, devices.names());
     let mut runner = Runner {
         plan,
@@ -209,6 +203,24 @@ fn counters(reading: &Reading, drivers: &DriverSet) -> Counters {
         cpu_seconds: reading.cpu.total_seconds(),
         device_bytes: device.map(|device| device.read_bytes + device.written_bytes),
     }
+}
+
+/// The folder whose devices are watched, where storage is touched.
+fn watched(plan: &TrainPlan) -> Option<&Path> {
+    let folder = plan.data.folder.as_ref().filter(|_| !moves_nothing(plan));
+    folder.map(|location| location.folder())
+}
+
+/// What is looked at around a run of `plan` over `orders`.
+fn instruments(plan: &TrainPlan, orders: &Orders, watched: Option<&Path>) -> Instruments {
+    let gpu = plan.transport.device.and_then(DeviceId::cuda_index);
+    let instruments = Instruments::around(watched, gpu, plan.telemetry);
+    if moves_nothing(plan) {
+        return instruments;
+    }
+    let files = orders.training.files().iter();
+    let files: Vec<_> = files.map(|file| file.path.as_path()).collect();
+    instruments.and_cached(&files)
 }
 
 /// Whether no storage is touched at all.
