@@ -104,21 +104,24 @@ fn a_baseline_of_other_work_is_told_and_one_with_nothing_in_common_refused() {
 
     let saves = format!("{CHECKPOINT} --results-dir saves").replace("--reads 1", "--reads 0");
     run(folder, &saves).success();
+    let again = saves;
     let restores = format!("{CHECKPOINT} --results-dir restores --baseline saves");
     let restores = restores.replace("--writes 1", "--writes 0");
-    let said = stderr(run(folder, &restores).code(4));
-    assert!(said.contains("folder without a report.json"), "{said}");
     let only = |place: &str| {
         let mut runs = fs::read_dir(folder.join(place)).unwrap();
         runs.next().unwrap().unwrap().path().display().to_string()
     };
     let saves = only("saves");
-    let restores = restores.replace("--baseline saves", &format!("--baseline {saves}"));
     let shown = stdout(run(folder, &restores).success());
     assert!(shown.contains("nothing to compare"), "{shown}");
     let words = format!("report {} --baseline {saves}", only("restores"));
     let said = stderr(run(folder, &words).code(3));
     assert!(said.contains("nothing to compare"), "{said}");
+
+    run(folder, &again).success();
+    let words = format!("report {} --baseline saves", only("restores"));
+    let said = stderr(run(folder, &words).code(4));
+    assert!(said.contains("one is needed"), "{said}");
 }
 
 #[test]
