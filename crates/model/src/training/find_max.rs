@@ -162,6 +162,17 @@ impl FindMax {
         }
     }
 
+    /// What a single accelerator reached last, as words to add: `: AU 41.2 %`; empty where it was
+    /// not tried.
+    pub fn au_of_one(&self) -> String {
+        let one = self
+            .tried
+            .iter()
+            .rev()
+            .find(|tried| tried.accelerators == 1);
+        one.map_or(String::new(), |one| format!(": AU {:.1} %", one.au_percent))
+    }
+
     /// What is known, in words: `between 19 and 24`.
     pub fn known(&self) -> String {
         match (self.largest_accelerators, self.least_missing) {

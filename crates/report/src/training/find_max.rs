@@ -51,12 +51,7 @@ fn headline(report: &TrainReport, find: &FindMax) -> String {
         Ending::Unfinished => format!("unfinished: {so_far}"),
         Ending::Failed { message, .. } => format!("{so_far}; FAILED: {message}"),
         Ending::Complete if largest == 0 => {
-            let one = find
-                .tried
-                .iter()
-                .rev()
-                .find(|tried| tried.accelerators == 1);
-            let au = one.map_or(String::new(), |one| format!(": AU {:.1} %", one.au_percent));
+            let au = find.au_of_one();
             format!("not even one accelerator meets {what}{au}")
         }
         Ending::Complete if find.is_lower_bound => format!(

@@ -103,12 +103,7 @@ pub(super) fn ended(
         )),
         Ending::Complete if find.largest_accelerators > 0 => Ok(()),
         Ending::Complete => {
-            let one = find
-                .tried
-                .iter()
-                .rev()
-                .find(|tried| tried.accelerators == 1);
-            let au = one.map_or(String::new(), |one| format!(": AU {:.1} %", one.au_percent));
+            let au = find.au_of_one();
             Err(Failure::new(
                 Code::MissedTarget,
                 anyhow::anyhow!(
