@@ -298,7 +298,10 @@ impl<'a, T> Driver<'a, T> {
     }
 
     /// The next transfer that is over, in no particular order.
-    #[inline]
+    // Not inlined, what it hands out goes through memory, which took a third of a transfer's time
+    // on the null path.
+    #[inline(always)]
+    #[expect(clippy::inline_always)]
     pub fn next_landed(&mut self) -> Option<Landed<T>> {
         let Some(Completion { slot, result }) = self.done.pop() else {
             self.show();
@@ -309,8 +312,8 @@ impl<'a, T> Driver<'a, T> {
             .expect("a path hands back what it was given");
         self.counted.in_flight_sum += self.counted.in_flight;
         self.counted.in_flight -= 1;
-        if let Some(counting) = &mut self.counting {
-            counting.landed(self.clock.now());
+        if self.counting.is_some() {
+            self.count_landed();
         }
         self.counted.operations += 1;
         self.counted.bytes += *result.as_ref().unwrap_or(&0) as u64;
@@ -320,6 +323,14 @@ impl<'a, T> Driver<'a, T> {
             submitted,
             result: result.map_err(|error| error.at(offset)),
         })
+    }
+
+    /// Counts among all drivers that one is over. Not a part of the loop of those that do not count.
+    #[cold]
+    fn count_landed(&mut self) {
+        if let Some(counting) = &mut self.counting {
+            counting.landed(self.clock.now());
+        }
     }
 
     /// Waits for everything in flight and lets the slots rest, whatever came of the transfers.
