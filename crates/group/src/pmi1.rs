@@ -10,6 +10,13 @@ use crate::engine::{Backend, Seen};
 /// Bytes of a value at most, unless the launcher says otherwise.
 const USUAL_VALUE_BYTES: usize = 1024;
 
+/// Bytes of a whole line at most. Slurm reads no more than 1024 at once, although it names that number
+/// as the longest value, and takes the rest of a longer line for another one.
+const LINE_BYTES: usize = 1000;
+
+/// Bytes of a key at most.
+const KEY_BYTES: usize = 64;
+
 /// The connection to the launcher.
 pub(crate) struct Pmi1 {
     write: File,
@@ -47,7 +54,7 @@ impl Pmi1 {
             write,
             read: BufReader::new(read),
             space: String::new(),
-            piece_bytes: USUAL_VALUE_BYTES / 2,
+            piece_bytes: 1,
             rank,
             size,
             rounds: 0,
@@ -57,13 +64,10 @@ impl Pmi1 {
             "response_to_init",
         )?;
         let limits = pmi.call("cmd=get_maxes", "maxes")?;
-        if let Some(bytes) = field(&limits, "vallen_max").and_then(|text| text.parse().ok()) {
-            // One for the end of the text, which some launchers count.
-            pmi.piece_bytes = (usize::saturating_sub(bytes, 1) / 2).max(1);
-        }
         let name = pmi.call("cmd=get_my_kvsname", "my_kvsname")?;
         let space = field(&name, "kvsname").ok_or("the launcher has no key space")?;
         pmi.space = space.to_string();
+        pmi.piece_bytes = piece_bytes(&limits, space);
         Ok(pmi)
     }
 
@@ -149,6 +153,15 @@ impl Backend for Pmi1 {
     }
 }
 
+/// Bytes that fit a value of this key `space`, two letters each, by the launcher's own `limits`.
+fn piece_bytes(limits: &str, space: &str) -> usize {
+    let longest = field(limits, "vallen_max").and_then(|text| text.parse().ok());
+    // One for the end of the text, which some launchers count.
+    let value = longest.unwrap_or(USUAL_VALUE_BYTES).saturating_sub(1);
+    let around = "cmd=put kvsname= key= value=\n".len() + space.len() + KEY_BYTES;
+    (value.min(LINE_BYTES.saturating_sub(around)) / 2).max(1)
+}
+
 /// The value of `key` in a line such as `cmd=get_result rc=0 value=ab`.
 fn field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     line.split_whitespace()
@@ -178,6 +191,16 @@ mod tests {
         let line = "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n";
         assert_eq!(field(line, "vallen_max"), Some("1024"));
         assert_eq!(field(line, "vallen"), None);
+    }
+
+    #[test]
+    fn a_piece_fits_the_launchers_line() {
+        let limits = "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n";
+        let piece = letters(&vec![0; piece_bytes(limits, "4.0")]);
+        let key = "k".repeat(KEY_BYTES);
+        assert!(format!("cmd=put kvsname=4.0 key={key} value={piece}\n").len() <= LINE_BYTES);
+        assert_eq!(piece_bytes("cmd=maxes vallen_max=129\n", "4.0"), 64);
+        assert_eq!(piece_bytes("cmd=maxes\n", &"s".repeat(2000)), 1);
     }
 
     proptest! {
