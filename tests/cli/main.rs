@@ -23,6 +23,7 @@ mod impaired;
 mod limits;
 mod plan;
 mod report;
+mod resumed;
 mod schema;
 mod signals;
 mod submission;

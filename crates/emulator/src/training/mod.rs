@@ -28,7 +28,7 @@ mod verdict;
 mod warnings;
 
 pub use error::TrainError;
-pub use run::{Course, SoFar, begun, probe, run, run_on_hosts};
+pub use run::{Course, SoFar, Unit, begun, probe, run, run_on_hosts};
 pub use simulate::{SimulateError, simulate};
 pub use together::Hosts;
 

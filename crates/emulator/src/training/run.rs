@@ -36,14 +36,25 @@ pub struct Course<'a> {
     pub warnings: Vec<Warning>,
     /// The files there are; null storage does not look at them.
     pub inventory: &'a Inventory,
+    /// The number of the first run, from 1: above that the runs before it were made earlier.
+    pub first_run: u32,
+}
+
+/// What is over when a report may be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// An epoch.
+    Epoch,
+    /// A run, to its end: the report has the times of its steps, too.
+    Run,
 }
 
 /// Makes the report of what was measured until now.
 pub type SoFar<'a> = &'a mut dyn FnMut() -> TrainReport;
 
-/// Runs the plan, all its runs, and tells `on_unit` after each epoch, which may have the report of
-/// what was measured until then: making it takes longer with every epoch. Where AU was missed, the
-/// ceiling of this host is looked for too.
+/// Runs the plan, all its runs from the first on, and tells `on_unit` after each epoch and each run
+/// that came to its end, which may have the report of what was measured until then: making it takes
+/// longer with every epoch. Where AU was missed, the ceiling of this host is looked for too.
 ///
 /// # Errors
 /// When the first run cannot begin: no such device, no threads, no buffers, a path this machine does not have.
@@ -51,7 +62,7 @@ pub type SoFar<'a> = &'a mut dyn FnMut() -> TrainReport;
 pub fn run(
     course: &Course<'_>,
     surroundings: &Surroundings<'_>,
-    on_unit: &mut dyn FnMut(SoFar<'_>),
+    on_unit: &mut dyn FnMut(Unit, SoFar<'_>),
 ) -> Result<TrainReport, TrainError> {
     run_on_hosts(course, None, surroundings, on_unit)
 }
@@ -64,7 +75,7 @@ pub fn run_on_hosts(
     course: &Course<'_>,
     hosts: Option<&Hosts>,
     surroundings: &Surroundings<'_>,
-    on_unit: &mut dyn FnMut(SoFar<'_>),
+    on_unit: &mut dyn FnMut(Unit, SoFar<'_>),
 ) -> Result<TrainReport, TrainError> {
     let plan = &course.plan;
     let (accelerator, _cufile) = devices(plan)?;
@@ -73,13 +84,13 @@ pub fn run_on_hosts(
     let mut runs: Vec<RunMeasured> = Vec::new();
     let mut distributions = Distributions::default();
     let mut not_begun = None;
-    for number in 1..=plan.runs {
+    for number in course.first_run..=plan.runs {
         if plan.runs > 1 {
             let kind = if number == 1 { ", the warm-up" } else { "" };
             surroundings.note(format!("run {number} of {}{kind}", plan.runs));
         }
         let mut on_epoch = |measured: &mut RunMeasured, so_far: &Distributions, now| {
-            on_unit(&mut || {
+            on_unit(Unit::Epoch, &mut || {
                 measure::sum_up(&mut measured.report, plan, false, now);
                 let all: Vec<&RunMeasured> = runs.iter().chain([&*measured]).collect();
                 report(course, &all, so_far)
@@ -104,6 +115,7 @@ pub fn run_on_hosts(
                 if !complete {
                     break;
                 }
+                on_unit(Unit::Run, &mut || with_steps(course, &runs, &distributions));
             }
             Err(error) if runs.is_empty() => return Err(error),
             Err(error) => {
@@ -188,7 +200,7 @@ fn report(
     }: &Distributions,
 ) -> TrainReport {
     let plan = &course.plan;
-    let reports: Vec<RunReport> = (1..)
+    let reports: Vec<RunReport> = (course.first_run..)
         .zip(runs)
         .map(|(run, measured)| RunReport {
             run,
@@ -249,12 +261,23 @@ fn report(
     .into_iter()
     .flatten()
     .collect();
-    report.series = series(runs);
+    report.series = series(course.first_run, runs);
     report.evidence = evidence(last).into_iter().collect();
     report.warnings.clone_from(&course.warnings);
     let pages: Vec<Backing> = runs.iter().map(|run| run.backing).collect();
     let observed = warnings::of_run(&report, &pages);
     report.warnings.extend(observed);
+    report
+}
+
+/// The report of `runs` that are over, with the times of their steps.
+fn with_steps(
+    course: &Course<'_>,
+    runs: &[RunMeasured],
+    distributions: &Distributions,
+) -> TrainReport {
+    let mut report = report(course, &Vec::from_iter(runs), distributions);
+    report.results.steps = runs.iter().map(|run| run.steps.clone()).collect();
     report
 }
 
@@ -268,8 +291,8 @@ fn evidence(run: Option<&&RunMeasured>) -> Option<NamedEvidence> {
 }
 
 /// How each run went over time.
-fn series(runs: &[&RunMeasured]) -> Vec<NamedSeries> {
-    (1..)
+fn series(first_run: u32, runs: &[&RunMeasured]) -> Vec<NamedSeries> {
+    (first_run..)
         .zip(runs)
         .map(|(number, run)| NamedSeries {
             name: format!("run {number}"),

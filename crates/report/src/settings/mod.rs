@@ -10,6 +10,7 @@ mod places;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::Value;
 use stormlp_model::report::AnyReport;
 use stormlp_model::units::counted;
 
@@ -53,6 +54,20 @@ impl Work {
             named: named::of(report),
             places: places::of(report),
         }
+    }
+
+    /// What a plan is, by its places alone, but for those that are `apart`.
+    pub(crate) fn of_plan(plan: &Value, apart: &[&str]) -> Self {
+        Self {
+            named: Vec::new(),
+            places: places::in_plan(plan, apart),
+        }
+    }
+
+    /// With something else that belongs to the work.
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.places.insert(name.to_string(), value.to_string());
+        self
     }
 }
 

@@ -125,7 +125,7 @@ fn once(plan: &MatrixPlan) -> MatrixPlan {
     plan
 }
 
-fn in_plan(plan: &impl Serialize, apart: &[&str]) -> BTreeMap<String, String> {
+pub(super) fn in_plan(plan: &impl Serialize, apart: &[&str]) -> BTreeMap<String, String> {
     // A plan was read from JSON, or will be saved as such.
     let plan = serde_json::to_value(plan).unwrap_or_default();
     let mut found: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();

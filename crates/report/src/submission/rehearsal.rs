@@ -4,16 +4,23 @@
 use serde_json::{Map, Value, json};
 use stormlp_model::checkpoint::{CheckpointProfile, CheckpointReport};
 use stormlp_model::names::file_name;
+use stormlp_model::report::Head;
 use stormlp_model::submission::{Edition, NOTICE, REHEARSAL_ORGANISATION};
 use stormlp_model::training::datasize::{SizeRequest, datasize};
+use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::report::TrainReport;
 use stormlp_model::training::workload::Workload;
 use stormlp_model::units::GIB;
 
 use super::columns::{self, Row};
+use super::in_tree::RunInTree;
 use crate::mlperf::{OutputFile, pretty, run_moment};
 use crate::stamp;
+use crate::training::mlperf::Which;
 use crate::{checkpoint, training};
+
+/// The file that a folder of a run has when it is whole, and that says what the run is of.
+pub const PROVENANCE: &str = "provenance.json";
 
 /// What a rehearsal is of, beside what was measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,49 +60,69 @@ impl Rehearsal {
     }
 }
 
-/// The files of a training result. `separate` says whether dataset and tree lie on different file
-/// systems, where that is known.
-#[must_use]
+/// The files of a training result: those of the runs of `report` that came to their end and are not
+/// `in_tree`, to which they are added, with what follows from all of them; none where there is no such
+/// run. `separate` says whether dataset and tree lie on different file systems, where that is known.
 pub fn training(
     report: &TrainReport,
     workload: &Workload,
     rehearsal: &Rehearsal,
     separate: Option<bool>,
+    in_tree: &mut Vec<RunInTree>,
     taken: &dyn Fn(&str) -> bool,
 ) -> Vec<OutputFile> {
-    let plan = &report.plan;
-    let edition = Edition::of_profile(plan.profile);
+    let (plan, host) = (&report.plan, &report.head.host);
     let of_run = Leaf {
-        version: &report.head.host.stormlp_version,
-        edition,
+        version: &host.stormlp_version,
+        edition: Edition::of_profile(plan.profile),
         stem: "training_run",
         separate,
+        rehearsed: rehearsed(Some(plan), &report.head),
     };
-    let steps = &report.results.steps;
-    let mut files =
-        training::mlperf::files_below(&rehearsal.results(), report, workload, steps, taken);
-    let summaries = of_run.complete(&mut files);
+    let written = Which::EndedBeyond(in_tree.len() as u32);
+    let (results, steps) = (rehearsal.results(), &report.results.steps);
+    let mut runs = training::mlperf::files_below(&results, report, workload, steps, written, taken);
+    if runs.is_empty() {
+        return Vec::new();
+    }
     let folder = rehearsal.training_folder(&plan.workload);
-    let of_datagen = Leaf {
-        stem: "training_datagen",
-        separate: None,
-        ..of_run
+    let mut files = match in_tree.is_empty() {
+        true => preparation(report, &folder, &of_run, &runs),
+        false => Vec::new(),
     };
-    files.extend(preparation(report, &folder, &of_datagen, &files));
-    let scored = summaries.iter().skip(usize::from(plan.runs > 1));
-    let rates: Option<Vec<f64>> = scored
-        .map(|(_, summary)| summary["metric"]["train_io_mean_MB_per_second"].as_f64())
-        .collect();
-    let row = Row::training(plan, &rehearsal.system, of_run.version, rates.as_deref());
-    files.extend(reported(
-        &format!("{folder}/run"),
-        "training",
-        &plan.workload,
-        &summaries,
-        &row,
-    ));
+    in_tree.extend(of_run.complete(&mut runs));
+    files.extend(runs);
+    let version = of_run.version;
+    files.extend(training_reports(plan, rehearsal, version, in_tree));
     files.extend(rehearsal.system_file(taken));
     files
+}
+
+/// `results.json` and `results.csv` of the runs of a training result.
+#[must_use]
+pub fn training_reports(
+    plan: &TrainPlan,
+    rehearsal: &Rehearsal,
+    version: &str,
+    runs: &[RunInTree],
+) -> Vec<OutputFile> {
+    let scored = runs.iter().skip(usize::from(plan.runs > 1));
+    let rates: Option<Vec<f64>> = scored
+        .map(|run| run.summary["metric"]["train_io_mean_MB_per_second"].as_f64())
+        .collect();
+    let row = Row::training(plan, &rehearsal.system, version, rates.as_deref());
+    let folder = format!("{}/run", rehearsal.training_folder(&plan.workload));
+    reported(&folder, "training", &plan.workload, runs, &row)
+}
+
+/// What a run is of, for one that is to be taken up again: training by its plan, checkpoints, which are
+/// one run, by their command.
+fn rehearsed(plan: Option<&TrainPlan>, head: &Head) -> Value {
+    json!({
+        "command": head.command,
+        "host": head.host.hostname,
+        "plan": plan,
+    })
 }
 
 /// The files of a checkpointing result.
@@ -116,21 +143,16 @@ pub fn checkpointing(
         },
         stem: "checkpointing_run",
         separate,
+        rehearsed: rehearsed(None, &report.head),
     };
     let mut files = checkpoint::mlperf_files_below(&rehearsal.results(), report, taken);
-    let summaries = leaf.complete(&mut files);
+    let runs = leaf.complete(&mut files);
     let folder = rehearsal.checkpointing_folder(&plan.model);
-    let metric = summaries
+    let metric = runs
         .first()
-        .map_or(Value::Null, |(_, summary)| summary["metric"].clone());
+        .map_or(Value::Null, |run| run.summary["metric"].clone());
     let row = Row::checkpointing(plan, &rehearsal.system, leaf.version, &metric);
-    files.extend(reported(
-        &folder,
-        "checkpointing",
-        &plan.model,
-        &summaries,
-        &row,
-    ));
+    files.extend(reported(&folder, "checkpointing", &plan.model, &runs, &row));
     files.extend(rehearsal.system_file(taken));
     files
 }
@@ -140,30 +162,36 @@ fn file(path: String, content: String) -> OutputFile {
 }
 
 /// What the folder of each run has beside DLIO's files.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Leaf<'a> {
     version: &'a str,
     edition: Option<Edition>,
     /// What logs begin with: `training_run`.
     stem: &'static str,
     separate: Option<bool>,
+    /// What the run is of.
+    rehearsed: Value,
 }
 
 impl Leaf<'_> {
-    /// Adds what each folder of a run lacks, and gives those folders with their summaries.
-    fn complete(&self, files: &mut Vec<OutputFile>) -> Vec<(String, Value)> {
-        let summaries = files.iter().filter_map(|one| {
+    /// Adds what each folder of a run lacks, and gives those runs.
+    fn complete(&self, files: &mut Vec<OutputFile>) -> Vec<RunInTree> {
+        let runs = files.iter().filter_map(|one| {
             let folder = one.path.strip_suffix("/summary.json")?;
-            let summary = serde_json::from_str(&one.content).unwrap_or_default();
-            Some((folder.to_string(), summary))
+            Some(RunInTree {
+                folder: folder.to_string(),
+                summary: serde_json::from_str(&one.content).unwrap_or_default(),
+                provenance: self.provenance(),
+            })
         });
-        let summaries: Vec<(String, Value)> = summaries.collect();
-        for (folder, _) in &summaries {
-            files.extend(self.beside(folder));
+        let runs: Vec<RunInTree> = runs.collect();
+        for run in &runs {
+            files.extend(self.beside(&run.folder));
         }
-        summaries
+        runs
     }
 
+    /// The provenance comes last: a folder that has one is whole.
     fn beside(&self, folder: &str) -> Vec<OutputFile> {
         // Nobody may take them for logs of the official tool or of DLIO.
         let log = format!(
@@ -179,7 +207,6 @@ impl Leaf<'_> {
             .iter()
             .map(|name| file(format!("{folder}/{name}"), log.clone()))
             .collect();
-        files.push(file(format!("{folder}/provenance.json"), self.provenance()));
         if let Some(separate) = self.separate {
             let content = pretty(&json!({
                 "generator": "stormlp",
@@ -188,11 +215,13 @@ impl Leaf<'_> {
             }));
             files.push(file(format!("{folder}/fs_separation.json"), content));
         }
+        let provenance = pretty(&self.provenance());
+        files.push(file(format!("{folder}/{PROVENANCE}"), provenance));
         files
     }
 
-    fn provenance(&self) -> String {
-        pretty(&json!({
+    fn provenance(&self) -> Value {
+        json!({
             "schema": "stormlp-rehearsal-provenance/1",
             "rules_edition": self.edition.map_or("n/a".to_string(), |edition| edition.to_string()),
             "tool": {
@@ -203,8 +232,9 @@ impl Leaf<'_> {
             },
             "dlio": {"version": "n/a", "source": "n/a", "commit": "n/a"},
             "storage_library": {"name": "none"},
+            "rehearsed": self.rehearsed,
             "note": NOTICE,
-        }))
+        })
     }
 }
 
@@ -212,9 +242,14 @@ impl Leaf<'_> {
 fn preparation(
     report: &TrainReport,
     folder: &str,
-    leaf: &Leaf<'_>,
+    of_run: &Leaf<'_>,
     runs: &[OutputFile],
 ) -> Vec<OutputFile> {
+    let leaf = Leaf {
+        stem: "training_datagen",
+        separate: None,
+        ..of_run.clone()
+    };
     let (plan, host) = (&report.plan, &report.head.host);
     let moment = run_moment(stamp::unix_seconds(&report.head.started_at));
     let needed = datasize(&SizeRequest::of_plan(plan, host));
@@ -272,19 +307,19 @@ fn reported(
     folder: &str,
     benchmark: &str,
     model: &str,
-    summaries: &[(String, Value)],
+    runs: &[RunInTree],
     row: &Row,
 ) -> Vec<OutputFile> {
-    let entries = summaries.iter().map(|(leaf, summary)| {
+    let entries = runs.iter().map(|run| {
         json!({
-            "run_id": leaf.rsplit('/').next(),
+            "run_id": run.folder.rsplit('/').next(),
             "generator": "stormlp",
             "verification": "REHEARSAL",
             "benchmark_type": benchmark,
             "model": model,
             "command": "run",
             "parameters": Map::new(),
-            "metrics": summary["metric"],
+            "metrics": run.summary["metric"],
         })
     });
     let entries: Vec<Value> = entries.collect();

@@ -47,20 +47,41 @@ pub fn files(
         Profile::V3 => format!("whatif/stormlp/results/{}", report.head.host.hostname),
         Profile::V1 | Profile::V2 | Profile::Native => String::new(),
     };
-    files_below(&results, report, workload, steps, taken)
+    files_below(&results, report, workload, steps, Which::All, taken)
 }
 
-/// The same below the folder `results`.
+/// Which runs of a report have their files written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// Those that were cut short, too.
+    All,
+    /// Those that came to their end, beyond the first so many, which have theirs.
+    EndedBeyond(u32),
+}
+
+impl Which {
+    fn has(self, run: &Run) -> bool {
+        match self {
+            Self::All => true,
+            Self::EndedBeyond(written) => run.complete && run.number > written,
+        }
+    }
+}
+
+/// The same of some of the runs, below the folder `results`.
 pub(crate) fn files_below(
     results: &str,
     report: &TrainReport,
     workload: &Workload,
     steps: &[Vec<StepLists>],
+    which: Which,
     taken: &dyn Fn(&str) -> bool,
 ) -> Vec<OutputFile> {
     let mut files = Vec::new();
     let mut folders: Vec<String> = Vec::new();
-    for (index, run) in runs(report, steps).iter().enumerate() {
+    let mut runs = runs(report, steps);
+    runs.retain(|run| which.has(run));
+    for (index, run) in runs.iter().enumerate() {
         let is_taken = |name: &str| taken(name) || folders.iter().any(|folder| folder == name);
         let free = free_folder(&parent(results, run), run.started, is_taken);
         folders.push(free);

@@ -12,10 +12,9 @@ use stormlp_model::path::PathKind;
 use stormlp_model::submission::Edition;
 use stormlp_model::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_model::units::{ByteSize, parse_duration};
-use stormlp_report::submission::Rehearsal;
 
 use crate::commands::deliver::OutputArgs;
-use crate::commands::submission;
+use crate::commands::submission::{self, RehearsedTree};
 use crate::commands::threads::{ThreadArgs, check_cufile};
 use crate::commands::workloads::read_text;
 use crate::exit::Failure;
@@ -66,9 +65,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(super) mlperf_output: Option<PathBuf>,
 
-    /// The files of a rehearsal in place of those.
+    /// The tree of a rehearsal in place of those.
     #[arg(skip)]
-    pub(super) rehearsal: Option<Rehearsal>,
+    pub(super) rehearsal: Option<RehearsedTree>,
 }
 
 impl Args {
@@ -113,19 +112,19 @@ impl Args {
         self.dry_run
     }
 
-    /// Makes a rehearsal of the run, whose files go below `tree`.
+    /// Makes a rehearsal of the run, whose files go into `tree`.
     ///
     /// # Errors
     /// When the files for MLPerf's tools were to go elsewhere, or nothing is to be run.
-    pub(crate) fn rehearse(&mut self, tree: &Path, rehearsal: Rehearsal) -> Result<(), Failure> {
+    pub(crate) fn rehearse(&mut self, tree: RehearsedTree) -> Result<(), Failure> {
         submission::refuse_output(self.mlperf_output.as_deref())?;
         if self.clean {
             return Err(Failure::usage(
                 "--clean removes checkpoints: that is no rehearsal",
             ));
         }
-        self.mlperf_output = Some(tree.to_path_buf());
-        self.rehearsal = Some(rehearsal);
+        self.mlperf_output = Some(tree.folder().to_path_buf());
+        self.rehearsal = Some(tree);
         Ok(())
     }
 

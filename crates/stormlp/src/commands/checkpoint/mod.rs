@@ -20,13 +20,11 @@ use stormlp_model::units::ByteSize;
 use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_report::checkpoint::{self, DryRun, mark, mlperf_files, opening};
 use stormlp_report::matrix::Columns;
-use stormlp_report::submission::checkpointing as rehearsed;
 use stormlp_report::text;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::Disk;
 
 use super::deliver::{self, Delivery, OutputArgs, Saver};
-use super::submission;
 
 use crate::exit::Failure;
 use crate::output;
@@ -35,7 +33,7 @@ use crate::session::Session;
 pub(crate) use args::Args;
 
 /// Prints the plan, runs it, or removes what earlier runs left.
-pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
+pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     let mut request = args::request(&args)?;
     if args.clean {
         return clean_folders(&request);
@@ -49,6 +47,12 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if request.dry_run {
         return dry_run(&request, &host, &args.output);
     }
+    if let Some(tree) = &args.rehearsal
+        && tree.has_checkpoints(session)?
+    {
+        tree.say_whole();
+        return Ok(());
+    }
     let delivery = args
         .output
         .open(ReportKind::Checkpoint, Columns::Standard)?;
@@ -57,17 +61,16 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let saver = delivery.saver(&request.workload.name, session)?;
     deliver::make_mlperf_folder(args.mlperf_output.as_deref())?;
     let plan = planned(&request, &host, &tried(&request, session)?)?;
+    if let Some(tree) = &mut args.rehearsal {
+        tree.set_aside()?;
+    }
     let (report, saver) = carry_out(&plan, host, &delivery, saver, session)?;
-    let for_mlperf = deliver::write_mlperf(args.mlperf_output.as_deref(), |taken| {
-        match &args.rehearsal {
-            None => mlperf_files(&report, taken),
-            Some(rehearsal) => {
-                let data = plan.folders.first().map(Location::folder);
-                let separate = submission::separate(data, args.mlperf_output.as_deref());
-                rehearsed(&report, rehearsal, separate, taken)
-            }
-        }
-    });
+    let for_mlperf = match &args.rehearsal {
+        Some(tree) => tree.add_checkpointing(&report),
+        None => deliver::write_mlperf(args.mlperf_output.as_deref(), |taken| {
+            mlperf_files(&report, taken)
+        }),
+    };
     let ended = |saved: Option<&Path>| ending(&report, saved).and(for_mlperf);
     // What is said of what a scaled run measured says so.
     (delivery.finish(saver, &report, session, ended)).map_err(|failure| match mark(&plan) {

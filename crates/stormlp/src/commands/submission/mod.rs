@@ -6,6 +6,7 @@ mod image;
 mod plan;
 mod read;
 mod rehearse;
+mod rehearsed;
 mod system_yaml;
 
 use std::path::Path;
@@ -15,7 +16,8 @@ use clap::Subcommand;
 use crate::exit::Failure;
 use crate::session::Session;
 
-pub(crate) use rehearse::{other_edition, separate};
+pub(crate) use rehearse::other_edition;
+pub(crate) use rehearsed::RehearsedTree;
 
 /// Arguments of `stormlp submission`.
 #[derive(Debug, clap::Args)]

@@ -11,8 +11,9 @@ use stormlp_model::training::profile::Profile;
 use stormlp_report::submission::Rehearsal;
 use stormlp_transfer::probe;
 
+use super::rehearsed::RehearsedTree;
 use crate::commands::{checkpoint, train};
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
 use crate::output;
 use crate::session::Session;
 
@@ -28,9 +29,11 @@ Examples:
                                         the same of v2.0, on an h100
   stormlp submission rehearse training unet3d --full --closed
                                         every rule that the options can keep, on a dataset of full size
+  stormlp submission rehearse --resume training unet3d --full --closed
+                                        goes on with the same where it was interrupted
 
 `stormlp submission check` says which rules the tree would keep. It is never a submission: only
-mlpstorage makes one. A run that is stopped keeps what it has measured.")]
+mlpstorage makes one. Each run is in the tree as soon as it is over.")]
 pub(crate) struct Args {
     /// The folder in which the folder `rehearsal` is made
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -43,6 +46,11 @@ pub(crate) struct Args {
     /// What the system is called [default: the name of this host]
     #[arg(long, value_name = "NAME")]
     system: Option<String>,
+
+    /// Go on with a rehearsal that was interrupted: runs in the tree are kept, and the others made.
+    /// With the options that it was begun with
+    #[arg(long)]
+    resume: bool,
 
     #[command(subcommand)]
     what: What,
@@ -66,7 +74,7 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         system,
         description: draft(&probe::system_facts(), NOTICE),
     };
-    let tree = args.tree;
+    let made = args.tree.join("rehearsal");
     let is_dry;
     let outcome = match args.what {
         What::Training(mut train) => {
@@ -75,23 +83,22 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
             if Edition::of_profile(profile).is_none() {
                 return Err(no_edition(profile));
             }
-            free(&tree, &rehearsal.training_folder(&model))?;
-            train.rehearse(&tree, rehearsal)?;
+            let place = rehearsal.training_folder(&model);
+            let runs = (&*place, "run");
+            let tree = RehearsedTree::open(args.tree, rehearsal, runs, args.resume)?;
+            train.rehearse(tree)?;
             is_dry = train.dry_run;
             train::run(*train, session)
         }
         What::Checkpointing(mut checkpoint) => {
             checkpoint.keep_edition(args.edition)?;
-            free(
-                &tree,
-                &rehearsal.checkpointing_folder(&checkpoint.model_name()?),
-            )?;
-            checkpoint.rehearse(&tree, rehearsal)?;
+            let place = rehearsal.checkpointing_folder(&checkpoint.model_name()?);
+            let tree = RehearsedTree::open(args.tree, rehearsal, (&place, ""), args.resume)?;
+            checkpoint.rehearse(tree)?;
             is_dry = checkpoint.is_dry();
             checkpoint::run(*checkpoint, session)
         }
     };
-    let made = tree.join("rehearsal");
     if made.is_dir() && !is_dry {
         let made = made.display();
         output::say(format!("REHEARSAL in {made}. {NOTICE} {EQUIVALENCE}"));
@@ -99,7 +106,12 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
             "`stormlp submission check {made}` says which rules it would keep"
         ));
     }
-    outcome
+    outcome.map_err(|failure| match (failure.code, &failure.help) {
+        (Code::Stopped, None) => {
+            failure.with_help("the same command with --resume behind `rehearse` goes on with it")
+        }
+        _ => failure,
+    })
 }
 
 fn no_edition(profile: Profile) -> Failure {
@@ -115,21 +127,8 @@ pub(crate) fn other_edition(option: &str, edition: Edition) -> Failure {
     ))
 }
 
-/// Refuses a tree that has a result of the workload: runs of two rehearsals are not one result.
-fn free(tree: &Path, folder: &str) -> Result<(), Failure> {
-    let place = tree.join(folder);
-    match place.exists() {
-        false => Ok(()),
-        true => Err(Failure::machine(anyhow::anyhow!(
-            "{} is there already: it holds another rehearsal",
-            place.display()
-        ))
-        .with_help("remove it, or name another --tree or --system")),
-    }
-}
-
 /// Whether data and results lie on different file systems, where that can be told.
-pub(crate) fn separate(data: Option<&Path>, results: Option<&Path>) -> Option<bool> {
+pub(super) fn separate(data: Option<&Path>, results: Option<&Path>) -> Option<bool> {
     let device = |path: Option<&Path>| Some(std::fs::metadata(path?).ok()?.dev());
     Some(device(data)? != device(results)?)
 }

@@ -346,7 +346,7 @@ impl Hunt<'_> {
             observer: &progress,
             stop: &self.session.stop,
         };
-        let report = training::run(&course, &surroundings, &mut |_| {}).map_err(|error| {
+        let report = training::run(&course, &surroundings, &mut |_, _| {}).map_err(|error| {
             let help = error.remedy(&course.plan);
             Failure::machine(error).with_help(help)
         })?;
@@ -380,6 +380,7 @@ impl Hunt<'_> {
             plan,
             warnings: self.warnings.clone(),
             inventory: &self.inventory,
+            first_run: 1,
         }
     }
 

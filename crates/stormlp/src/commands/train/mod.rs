@@ -6,12 +6,13 @@ mod data;
 mod find_max;
 mod finish;
 mod hosts;
+mod kept;
 mod starter;
 
 use std::path::{Path, PathBuf};
 
 use stormlp_emulator::Surroundings;
-use stormlp_emulator::training::{self, Course, SoFar};
+use stormlp_emulator::training::{self, Course, SoFar, Unit};
 use stormlp_model::facts::HostFacts;
 use stormlp_model::location::Location;
 use stormlp_model::path::PathKind;
@@ -29,15 +30,13 @@ use stormlp_transfer::probe;
 use stormlp_transfer::storage::{FolderLock, LockError};
 
 use stormlp_report::matrix::Columns;
-use stormlp_report::mlperf::OutputFile;
-use stormlp_report::submission::Rehearsal;
-use stormlp_report::training::mlperf;
 
 pub(crate) use self::args::parse_compute;
 use self::data::Data;
 use self::hosts::Party;
+use self::kept::Kept;
 use super::deliver::{self, Delivery, OutputArgs, Saver};
-use super::submission;
+use super::submission::{self, RehearsedTree};
 use super::threads::ThreadArgs;
 use crate::exit::{Code, Failure};
 use crate::hosts::Needs;
@@ -90,9 +89,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     mlperf_output: Option<PathBuf>,
 
-    /// The files of a rehearsal in place of those.
+    /// The tree of a rehearsal in place of those.
     #[arg(skip)]
-    rehearsal: Option<Rehearsal>,
+    rehearsal: Option<RehearsedTree>,
 
     /// Print the plan and stop: nothing is read and no dataset is made
     #[arg(long, conflicts_with = "mlperf_output")]
@@ -125,7 +124,11 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     party.ask(&args.hosts, &mut asked.request, session)?;
     let prepared = prepare(&args, asked, &party, session);
     let promises = |one: &Prepared| hosts::promises(&one.plan, &one.data.inventory);
-    let prepared = party.agree(prepared, promises, session)?;
+    let mut prepared = party.agree(prepared, promises, session)?;
+    let tree = args.rehearsal.as_ref();
+    let Some(first_run) = kept::first_run(tree, args.dry_run, &mut prepared, session)? else {
+        return Ok(());
+    };
     if args.dry_run {
         return match session.group.leads() {
             true => print_plan(&args, &prepared, session),
@@ -136,7 +139,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if let Some(folder) = folder {
         party.check_shared(folder, session)?;
     }
-    run_prepared(args, prepared, &party, session)
+    run_prepared(args, prepared, first_run, &party, session)
 }
 
 /// What the command line asks for of this host.
@@ -210,6 +213,7 @@ fn print_plan(args: &Args, prepared: &Prepared, session: &Session) -> Result<(),
 fn run_prepared(
     args: Args,
     prepared: Prepared,
+    first_run: u32,
     party: &Party,
     session: &Session,
 ) -> Result<(), Failure> {
@@ -230,20 +234,21 @@ fn run_prepared(
         deliver::make_mlperf_folder(mlperf_output)?;
         Ok((delivery, saver.transpose()?))
     };
-    let (delivery, mut saver) = party.agree(opened(), |_| Vec::new(), session)?;
+    let (delivery, saver) = party.agree(opened(), |_| Vec::new(), session)?;
     warnings.extend(session.storage.warnings());
     let mut course = Course {
         head: head(&plan, facts, &delivery, session),
         plan,
         warnings,
         inventory: &data.inventory,
+        first_run,
     };
-    if let Some(saver) = &mut saver {
-        if course.plan.transport.path.needs_cufile() {
-            saver.prepare_cufile(course.plan.require_gds);
-        }
-        saver.begin(&training::begun(&course))?;
-    }
+    let mut kept = Kept {
+        saver,
+        rehearsal: args.rehearsal,
+        workload: &workload,
+    };
+    kept.begin(&course)?;
     let made;
     // Only a dataset with which there is a plan is worth its time and space.
     if let Some(dataset) = &data.to_make {
@@ -251,14 +256,12 @@ fn run_prepared(
         course.inventory = &made;
     }
     course.plan.data.take_sizes(course.inventory);
-    let report = run_course(&course, &mut saver, party, session)?;
-    let Some(saver) = saver else {
+    let mut on_unit = |unit: Unit, so_far: SoFar<'_>| kept.unit(unit, so_far);
+    let report = run_course(&course, &mut on_unit, party, session)?;
+    let for_mlperf = kept.for_mlperf(&report, mlperf_output);
+    let Some(saver) = kept.saver else {
         return hosts::ended_beside(&report, &delivery, session);
     };
-    let for_mlperf = deliver::write_mlperf(mlperf_output, |taken| {
-        let rehearsal = (args.rehearsal.as_ref(), mlperf_output);
-        mlperf_files(&report, &workload, rehearsal, taken)
-    });
     let ended = |saved: Option<&Path>| finish::ended(&report, saved).and(for_mlperf);
     let went = delivery.finish(saver, &report, session, ended);
     went.map_err(|failure| hosts::shared_fate(failure, &report))
@@ -267,7 +270,7 @@ fn run_prepared(
 /// Runs the plan, alone or with the others.
 fn run_course(
     course: &Course<'_>,
-    saver: &mut Option<Saver>,
+    on_unit: &mut dyn FnMut(Unit, SoFar<'_>),
     party: &Party,
     session: &Session,
 ) -> Result<TrainReport, Failure> {
@@ -282,12 +285,7 @@ fn run_course(
         stop: &session.stop,
     };
     let others = party.hosts(session)?;
-    let mut on_unit = |so_far: SoFar<'_>| {
-        if let Some(saver) = saver.as_mut() {
-            saver.unit(so_far);
-        }
-    };
-    let report = training::run_on_hosts(course, others.as_ref(), &surroundings, &mut on_unit);
+    let report = training::run_on_hosts(course, others.as_ref(), &surroundings, on_unit);
     let mut report = report.map_err(|error| {
         let help = error.remedy(&course.plan);
         Failure::machine(error).with_help(help)
@@ -296,21 +294,6 @@ fn run_course(
         hosts::blame_launcher(&mut report);
     }
     Ok(report)
-}
-
-/// The files for MLPerf's tools.
-fn mlperf_files(
-    report: &TrainReport,
-    workload: &Workload,
-    (rehearsal, results): (Option<&Rehearsal>, Option<&Path>),
-    taken: &dyn Fn(&str) -> bool,
-) -> Vec<OutputFile> {
-    let Some(rehearsal) = rehearsal else {
-        return mlperf::files(report, workload, &report.results.steps, taken);
-    };
-    let data = report.plan.data.folder.as_ref().map(Location::folder);
-    let separate = submission::separate(data, results);
-    stormlp_report::submission::training(report, workload, rehearsal, separate, taken)
 }
 
 impl Args {
@@ -340,15 +323,15 @@ impl Args {
         self.workload.keep_edition(edition)
     }
 
-    /// Makes a rehearsal of the run, whose files go below `tree`.
+    /// Makes a rehearsal of the run, whose files go into `tree`.
     ///
     /// # Errors
     /// When the files for MLPerf's tools were to go elsewhere.
-    pub(crate) fn rehearse(&mut self, tree: &Path, rehearsal: Rehearsal) -> Result<(), Failure> {
+    pub(crate) fn rehearse(&mut self, tree: RehearsedTree) -> Result<(), Failure> {
         submission::refuse_output(self.mlperf_output.as_deref())?;
         self.workload.score_as_mlperf();
-        self.mlperf_output = Some(tree.to_path_buf());
-        self.rehearsal = Some(rehearsal);
+        self.mlperf_output = Some(tree.folder().to_path_buf());
+        self.rehearsal = Some(tree);
         Ok(())
     }
 }

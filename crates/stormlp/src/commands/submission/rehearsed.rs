@@ -1,0 +1,303 @@
+//! The tree that a rehearsal goes into: the runs that lie in it, and what each new one adds.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use chrono::Utc;
+use serde_json::Value;
+use stormlp_model::checkpoint::CheckpointReport;
+use stormlp_model::facts::HostFacts;
+use stormlp_model::location::Location;
+use stormlp_model::report::Ending;
+use stormlp_model::training::plan::TrainPlan;
+use stormlp_model::training::report::TrainReport;
+use stormlp_model::training::workload::Workload;
+use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_report::submission::{
+    PROVENANCE, Rehearsal, RunInTree, checkpointing, too_long_a_gap, training, training_reports,
+};
+
+use super::rehearse::separate;
+use crate::commands::deliver;
+use crate::exit::Failure;
+use crate::output;
+use crate::session::Session;
+
+/// Below the folder of the tree: runs that were cut off while they were written.
+const CUT_OFF: &str = "rehearsal-cut-off";
+/// No file of a run that is read here is nearly as long.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// The tree of a rehearsal.
+#[derive(Debug)]
+pub(crate) struct RehearsedTree {
+    /// The folder that holds the folder `rehearsal`.
+    folder: PathBuf,
+    rehearsal: Rehearsal,
+    /// The runs of the result that lie in it, whole and in their order.
+    runs: Vec<RunInTree>,
+    /// What was being written when stormlp was killed.
+    cut_off: Vec<PathBuf>,
+}
+
+impl RehearsedTree {
+    /// A tree that has no result at `place` yet, or that is taken up where it has. The folders of the
+    /// runs lie in `runs` below the place.
+    ///
+    /// # Errors
+    /// With exit code 4 when the result is there and not taken up, or cannot be.
+    pub(super) fn open(
+        folder: PathBuf,
+        rehearsal: Rehearsal,
+        (place, runs): (&str, &str),
+        resume: bool,
+    ) -> Result<Self, Failure> {
+        let at = folder.join(place);
+        let mut tree = Self {
+            folder,
+            rehearsal,
+            runs: Vec::new(),
+            cut_off: Vec::new(),
+        };
+        match (at.exists(), resume) {
+            (false, _) => {}
+            (true, true) => tree.take_up(&at, place, runs)?,
+            (true, false) => {
+                let what = anyhow::anyhow!(
+                    "{} is there already: it holds another rehearsal",
+                    at.display()
+                );
+                return Err(Failure::machine(what).with_help(
+                    "go on with it by --resume if it was interrupted; else remove it, or name \
+                     another --tree or --system",
+                ));
+            }
+        }
+        Ok(tree)
+    }
+
+    /// The folder that holds the tree.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Finds the runs of a result.
+    fn take_up(&mut self, at: &Path, place: &str, below: &str) -> Result<(), Failure> {
+        let (parent, place) = match below {
+            "" => (at.to_path_buf(), place.to_string()),
+            below => (at.join(below), format!("{place}/{below}")),
+        };
+        for entry in fs::read_dir(&parent).into_iter().flatten().flatten() {
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            let name = entry.file_name().to_string_lossy().into_owned();
+            match whole(&entry.path(), format!("{place}/{name}")) {
+                Some(run) => self.runs.push(run),
+                None => self.cut_off.push(entry.path()),
+            }
+        }
+        self.runs.sort_by(|a, b| a.folder.cmp(&b.folder));
+        if self.runs.is_empty() {
+            // What was written before the first run was whole is of no use.
+            self.cut_off = vec![at.to_path_buf()];
+        }
+        Ok(())
+    }
+
+    /// The number of the next run of `plan`; `None` when all are there.
+    ///
+    /// # Errors
+    /// With exit code 3 when runs in the tree are of another plan.
+    pub(crate) fn next_run(
+        &self,
+        plan: &TrainPlan,
+        host: &HostFacts,
+    ) -> Result<Option<u32>, Failure> {
+        for (number, run) in (1..).zip(&self.runs) {
+            let at = self.folder.join(&run.folder);
+            if run.number() != Some(number) {
+                return Err(not_ours(&format!(
+                    "{} is not run {number} of a rehearsal of this stormlp's",
+                    at.display()
+                )));
+            }
+            if let Some(differs) = run.differences(plan, host).first() {
+                return Err(not_ours(&format!(
+                    "{} is of another rehearsal: {} was {}, and is now {}",
+                    at.display(),
+                    differs.setting,
+                    differs.baseline,
+                    differs.value
+                ))
+                .with_help(format!(
+                    "give the options that it was begun with beside --resume; it says `{}`",
+                    run.command()
+                )));
+            }
+        }
+        let there = self.runs.len() as u32;
+        Ok((there < plan.runs).then_some(there + 1))
+    }
+
+    /// What a reader of the runs from `next` on should know of those before them.
+    pub(crate) fn warnings(&self, next: u32) -> Vec<Warning> {
+        let warn =
+            |fact: String, advice: &str| Warning::new(WarningKind::NotComparable, fact, advice);
+        let mut warnings = Vec::new();
+        if next > 1 {
+            let before = match next {
+                2 => "run 1 was".to_string(),
+                _ => format!("runs 1 to {} were", next - 1),
+            };
+            warnings.push(warn(
+                format!(
+                    "{before} measured by an earlier command: the figures are those of the others"
+                ),
+                "results.json in the tree has all of them",
+            ));
+        }
+        let gap = too_long_a_gap(&self.runs, Utc::now().timestamp_micros() as f64 / 1e6);
+        warnings.extend(gap.map(|gap| warn(gap, "begin anew in another --tree to keep the rule")));
+        warnings
+    }
+
+    /// Whether the one run of a checkpointing result is there.
+    ///
+    /// # Errors
+    /// With exit code 3 when another command made it.
+    pub(crate) fn has_checkpoints(&self, session: &Session) -> Result<bool, Failure> {
+        let Some(run) = self.runs.first() else {
+            return Ok(false);
+        };
+        let plain = |command: &str| {
+            let words = command.split(' ').filter(|word| *word != "--resume");
+            words.skip(1).collect::<Vec<&str>>().join(" ")
+        };
+        let now = session.command_line();
+        match plain(run.command()) == plain(&now) {
+            true => Ok(true),
+            false => {
+                let at = self.folder.join(&run.folder);
+                let (then, at) = (run.command(), at.display());
+                let what = format!("{at} is of another rehearsal: it says `{then}`");
+                Err(not_ours(&what))
+            }
+        }
+    }
+
+    /// Says that nothing is left to be run.
+    pub(crate) fn say_whole(&self) {
+        let made = self.folder.join("rehearsal");
+        output::say(format!(
+            "nothing is left to run: the result is whole in {}",
+            made.display()
+        ));
+    }
+
+    /// Moves what was cut off out of the tree, before the first run.
+    ///
+    /// # Errors
+    /// With exit code 4 when it cannot be moved.
+    pub(crate) fn set_aside(&mut self) -> Result<(), Failure> {
+        for from in self.cut_off.drain(..) {
+            let to = free_name(&self.folder.join(CUT_OFF), &from);
+            let parent = to.parent().unwrap_or(&self.folder);
+            let moved = fs::create_dir_all(parent).and_then(|()| fs::rename(&from, &to));
+            moved.map_err(|error| {
+                let (from, to) = (from.display(), to.display());
+                let what =
+                    anyhow::anyhow!("cannot move {from}, which was cut off, to {to}: {error}");
+                Failure::machine(what).with_help("move it out of the tree, or name another --tree")
+            })?;
+            output::say(format!(
+                "{} was cut off, and lies in {} now: it is made again",
+                from.display(),
+                to.display()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Adds the runs of a report that came to their end and are not there.
+    ///
+    /// # Errors
+    /// With exit code 4 when they cannot be written.
+    pub(crate) fn add_training(
+        &mut self,
+        report: &TrainReport,
+        workload: &Workload,
+    ) -> Result<(), Failure> {
+        let data = report.plan.data.folder.as_ref().map(Location::folder);
+        let separate = separate(data, Some(&self.folder));
+        let mut runs = self.runs.clone();
+        let rehearsal = &self.rehearsal;
+        deliver::write_mlperf(Some(&self.folder), |taken| {
+            training(report, workload, rehearsal, separate, &mut runs, taken)
+        })?;
+        self.runs = runs;
+        Ok(())
+    }
+
+    /// Writes the reports of a training result anew, of which the last may be missing.
+    ///
+    /// # Errors
+    /// With exit code 4 when they cannot be written.
+    pub(crate) fn report_training(
+        &self,
+        plan: &TrainPlan,
+        host: &HostFacts,
+    ) -> Result<(), Failure> {
+        let version = &host.stormlp_version;
+        deliver::write_mlperf(Some(&self.folder), |_| {
+            training_reports(plan, &self.rehearsal, version, &self.runs)
+        })
+    }
+
+    /// Adds a checkpointing result, if it came to its end.
+    ///
+    /// # Errors
+    /// With exit code 4 when it cannot be written.
+    pub(crate) fn add_checkpointing(&self, report: &CheckpointReport) -> Result<(), Failure> {
+        if report.ending != Ending::Complete {
+            return Ok(());
+        }
+        let data = report.plan.folders.first().map(Location::folder);
+        let separate = separate(data, Some(&self.folder));
+        deliver::write_mlperf(Some(&self.folder), |taken| {
+            checkpointing(report, &self.rehearsal, separate, taken)
+        })
+    }
+}
+
+fn not_ours(what: &str) -> Failure {
+    Failure::no_plan(anyhow::anyhow!("{what}")).with_help(
+        "leave out --resume, and name another --tree or --system, or remove the rehearsal",
+    )
+}
+
+/// The run in a folder; `None` when it was cut off while it was written.
+fn whole(at: &Path, folder: String) -> Option<RunInTree> {
+    Some(RunInTree {
+        folder,
+        summary: json_in(&at.join("summary.json"))?,
+        provenance: json_in(&at.join(PROVENANCE))?,
+    })
+}
+
+/// What a regular file of JSON holds.
+fn json_in(path: &Path) -> Option<Value> {
+    let found = fs::symlink_metadata(path).ok()?;
+    let usable = found.is_file() && found.len() <= MOST_BYTES;
+    let text = usable.then(|| fs::read_to_string(path))?.ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// A name below `folder` that nothing has, after that of `of`.
+fn free_name(folder: &Path, of: &Path) -> PathBuf {
+    let name = of.file_name().unwrap_or_default().to_string_lossy();
+    let names = (2u32..).map(|again| folder.join(format!("{name}-{again}")));
+    let mut all = std::iter::once(folder.join(&*name)).chain(names);
+    all.find(|path| path.symlink_metadata().is_err())
+        .unwrap_or_else(|| folder.join(&*name))
+}

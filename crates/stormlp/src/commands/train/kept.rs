@@ -1,0 +1,102 @@
+//! Where a run is kept as it goes: its report, and the tree of a rehearsal.
+
+use std::path::Path;
+
+use stormlp_emulator::training::{self, Course, SoFar, Unit};
+use stormlp_model::training::report::TrainReport;
+use stormlp_model::training::workload::Workload;
+use stormlp_report::training::mlperf;
+
+use super::super::deliver::{self, Saver};
+use super::super::submission::RehearsedTree;
+use super::Prepared;
+use crate::exit::Failure;
+use crate::output;
+use crate::session::Session;
+
+/// What keeps a run.
+pub(super) struct Kept<'a> {
+    /// `None` on the hosts beside the one that leads.
+    pub(super) saver: Option<Saver>,
+    pub(super) rehearsal: Option<RehearsedTree>,
+    pub(super) workload: &'a Workload,
+}
+
+impl Kept<'_> {
+    /// Makes room, and saves the report of a run that begins.
+    ///
+    /// # Errors
+    /// With exit code 4 when it cannot be written.
+    pub(super) fn begin(&mut self, course: &Course<'_>) -> Result<(), Failure> {
+        if let Some(tree) = &mut self.rehearsal {
+            tree.set_aside()?;
+        }
+        let Some(saver) = &mut self.saver else {
+            return Ok(());
+        };
+        if course.plan.transport.path.needs_cufile() {
+            saver.prepare_cufile(course.plan.require_gds);
+        }
+        saver.begin(&training::begun(course))
+    }
+
+    /// Saves the report after an epoch, and puts a run that is over into the tree.
+    pub(super) fn unit(&mut self, unit: Unit, so_far: SoFar<'_>) {
+        match (unit, &mut self.saver, &mut self.rehearsal) {
+            (Unit::Epoch, Some(saver), _) => saver.unit(so_far),
+            // What cannot be written now is tried again, and told, when all runs are over.
+            (Unit::Run, _, Some(tree)) => drop(tree.add_training(&so_far(), self.workload)),
+            _ => {}
+        }
+    }
+
+    /// Writes the files for MLPerf's tools, below `folder` where this is no rehearsal.
+    ///
+    /// # Errors
+    /// With exit code 4 when they cannot be written.
+    pub(super) fn for_mlperf(
+        &mut self,
+        report: &TrainReport,
+        folder: Option<&Path>,
+    ) -> Result<(), Failure> {
+        match &mut self.rehearsal {
+            Some(tree) => tree.add_training(report, self.workload),
+            None => deliver::write_mlperf(folder, |taken| {
+                mlperf::files(report, self.workload, &report.results.steps, taken)
+            }),
+        }
+    }
+}
+
+/// The number of the first run: that of a rehearsal which is taken up comes after those that it has.
+/// `None` when it has all of them.
+///
+/// # Errors
+/// As [`RehearsedTree::next_run`].
+pub(super) fn first_run(
+    tree: Option<&RehearsedTree>,
+    is_dry: bool,
+    prepared: &mut Prepared,
+    session: &Session,
+) -> Result<Option<u32>, Failure> {
+    let Some(tree) = tree else {
+        return Ok(Some(1));
+    };
+    let mut plan = prepared.plan.clone();
+    plan.data.take_sizes(&prepared.data.inventory);
+    let next = tree.next_run(&plan, &prepared.facts)?;
+    let Some(number) = next else {
+        if !is_dry {
+            tree.report_training(&plan, &prepared.facts)?;
+        }
+        tree.say_whole();
+        return Ok(None);
+    };
+    for warning in tree.warnings(number) {
+        if !session.quiet {
+            output::say(format!("warning: {warning}"));
+        }
+        prepared.warnings.push(warning);
+    }
+    Ok(next)
+}
