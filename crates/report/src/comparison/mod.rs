@@ -9,7 +9,7 @@ mod figure;
 pub(crate) mod tests;
 
 use serde::Serialize;
-use stormlp_model::comparison::{Basis, Level, Outcome, Pair, Verdict, judge};
+use stormlp_model::comparison::{Basis, Level, Outcome, Pair, Run, Verdict, judge};
 use stormlp_model::report::AnyReport;
 
 use crate::settings::Work;
@@ -45,7 +45,8 @@ pub struct Comparison {
     pub value: Vec<Source>,
     /// Every figure that both sides have.
     pub figures: Vec<Compared>,
-    /// Subjects and figures that not every report has, with the side that lacks them.
+    /// Subjects and figures that not every report has, with the side that lacks them, and rates that
+    /// are 0 in the baseline.
     pub unmatched: Vec<String>,
     /// What the baseline measured and what broke now, or did not end; no figure tells of it.
     pub broken: Vec<String>,
@@ -339,6 +340,7 @@ fn matched(
         side.iter().map(each).collect()
     };
     let mut pairs = Vec::new();
+    let mut nothing = Vec::new();
     for figure in baseline.first().into_iter().flatten() {
         let subject = renamed.as_ref().map_or(&figure.subject, |(_, after)| after);
         let then = of(baseline, &figure.subject, figure.name);
@@ -352,9 +354,16 @@ fn matched(
             baseline: then.iter().map(Figure::run).collect(),
             now: now.iter().map(Figure::run).collect(),
         };
+        let is_nothing = |run: &Run| run.value == 0.0;
+        // Whatever comes after a rate of nothing is more of it, and no improvement.
+        if pair.higher_is_better && pair.baseline.iter().any(is_nothing) {
+            let name = full_name(&figure.subject, figure.name);
+            nothing.push(format!("{name} (in the baseline it is 0)"));
+            continue;
+        }
         // What was nothing and stayed nothing says nothing.
         let mut runs = pair.baseline.iter().chain(&pair.now);
-        if runs.any(|run| run.value != 0.0) {
+        if !runs.all(is_nothing) {
             let mut figure = figure.clone();
             if let Some((before, after)) = &renamed {
                 figure.subject = format!("{after} against {before}");
@@ -366,7 +375,8 @@ fn matched(
     let outcomes = judge(&judged);
     let compared = pairs.iter().zip(&outcomes);
     let compared = compared.map(|((figure, pair), outcome)| Compared::new(figure, pair, outcome));
-    let unmatched = unmatched(baseline, now, renamed.as_ref());
+    let mut unmatched = unmatched(baseline, now, renamed.as_ref());
+    unmatched.extend(nothing);
     (compared.collect(), unmatched)
 }
 

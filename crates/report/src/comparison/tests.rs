@@ -227,8 +227,17 @@ fn figures_of_nothing_have_no_change_and_break_nothing() {
     numbers.throughput_bytes_per_second = 0.0;
     numbers.series.interval_bytes = vec![0; 40];
     let comparison = compare(&[nothing.clone().into()], &[course(20.0).into()]);
-    assert_eq!(comparison.figures[0].change_percent, None);
-    assert!(shown(&comparison).contains("GiB/s"));
+    // More than nothing is no improvement.
+    let named = |one: &Compared| one.figure == "throughput";
+    assert!(!comparison.figures.iter().any(named), "{comparison:?}");
+    let left_out = comparison.unmatched.join("\n");
+    assert!(
+        left_out.contains("throughput (in the baseline it is 0)"),
+        "{left_out}"
+    );
+    assert!(shown(&comparison).contains("in the baseline it is 0"));
+    let comparison = compare(&[course(20.0).into()], &[nothing.clone().into()]);
+    assert_eq!(comparison.figures[0].verdict, Verdict::Regressed);
     numbers_of(&mut nothing).cpu_seconds_per_gib = 0.0;
     let mut other = nothing.clone();
     numbers_of(&mut other).throughput_bytes_per_second = 1.0;

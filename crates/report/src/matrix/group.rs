@@ -119,12 +119,14 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The groups of a report, in the order of their first cells.
+/// The groups of a report, in the order of their first cells. A cell of the plan counts once: one that
+/// stands twice in a damaged report is no repetition.
 pub(super) fn groups(report: &MatrixReport) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for cell in &report.results.cells {
         let key = key_of(report, cell);
         match groups.iter_mut().find(|group| group.key == key) {
+            Some(group) if group.cells.iter().any(|one| one.cell == cell.cell) => {}
             Some(group) => group.cells.push(cell),
             None => groups.push(Group {
                 key,

@@ -29,7 +29,7 @@ impl Found {
         let number = cell.cell;
         if let Some(first) = before.position(|one| one.cell == number) {
             self.0.push(format!(
-                "{place}.cell is {number}, as that of cells.{first} is: one of the plan counts twice"
+                "{place}.cell is {number}, as that of cells.{first} is: one of the plan stands twice, and counts once"
             ));
         }
         let Some(planned) = report.plan.cells.get(number) else {

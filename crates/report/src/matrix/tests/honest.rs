@@ -147,6 +147,20 @@ fn warned(facts: &[(usize, &str)]) -> Vec<String> {
 }
 
 #[test]
+fn a_cell_that_stands_twice_is_no_repetition() {
+    let mut report = super::run_of(20.0);
+    let once = table(&report);
+    let twice = report.results.cells[0].clone();
+    report.results.cells.push(twice);
+    let rates = |text: &str| {
+        let rows = text.lines().filter(|line| line.starts_with("cpu "));
+        rows.map(str::to_string).collect::<Vec<String>>()
+    };
+    assert_eq!(rates(&table(&report)), rates(&once));
+    assert!(!rates(&once).is_empty(), "{once}");
+}
+
+#[test]
 fn a_warning_names_its_cell_and_like_ones_are_one() {
     assert_eq!(
         warned(&[(3, "it took 0.5 s")]),
