@@ -541,6 +541,9 @@ pub(crate) fn sample_report() -> MatrixReport {
             numbers.throughput_bytes_per_second *= faster;
             numbers.iops *= faster;
             numbers.duration_seconds /= faster;
+            numbers.first_done_seconds /= faster;
+            numbers.last_done_seconds /= faster;
+            numbers.series.interval_seconds /= faster;
         }
     }
     sample
