@@ -263,6 +263,13 @@ fn a_description_is_drafted_and_its_blanks_are_told_by_field_and_line() {
             .all(|fault| fault["line"].is_u64()),
         "{faults}"
     );
+    fs::write(&file, "5").unwrap();
+    let mut command = stormlp();
+    command
+        .args(["submission", "system-yaml", "--check"])
+        .arg(&file);
+    let text = stdout(command.assert().code(6));
+    assert!(text.contains("fast.yaml:1: found 5"), "{text}");
     fs::write(&file, "system_under_test: [").unwrap();
     let mut command = stormlp();
     command
@@ -314,7 +321,8 @@ fn a_plan_has_sizes_commands_and_says_that_it_is_an_estimate() {
     let told = stderr(plan("unet3d --data-dir /mnt/results", 3));
     assert!(told.contains("rule 3.4.1"), "{told}");
     plan("gpt4", 3);
-    plan("unet3d --edition 1.0", 2);
+    let told = stderr(plan("unet3d --edition 1.0", 2));
+    assert!(!told.contains("did you mean"), "{told}");
 }
 
 /// The rules that a tree fails.
@@ -386,6 +394,19 @@ fn a_rehearsal_is_a_tree_of_the_right_shape_that_says_what_it_is() {
         let stamp: Value = serde_json::from_str(&stamp).unwrap();
         assert_eq!(stamp["tool"]["name"], "stormlp");
     }
+    // What says that it is a rehearsal is missed, and a table that does not say so is told.
+    let tree = folder.path().join("rehearsal");
+    let stamp = fs::read_dir(&run).unwrap().flatten();
+    let mut stamps = stamp.map(|entry| entry.path().join("provenance.json"));
+    fs::remove_file(stamps.find(|path| path.is_file()).unwrap()).unwrap();
+    assert!(failed(&check(&tree, 6)).contains(&"stormlp.rehearsal".to_string()));
+    let forged = csv.replace("REHEARSAL,stormlp-rehearsal,REHEARSAL,", "1,acme,closed,");
+    fs::write(run.join("results.csv"), forged).unwrap();
+    let told = check(&tree, 6).to_string();
+    assert!(
+        told.contains("a row does not say that it is a REHEARSAL"),
+        "{told}"
+    );
     let told = stderr(rehearse(&words).assert().code(4));
     assert!(
         told.contains("is there already") && told.contains("--tree"),

@@ -27,9 +27,11 @@ pub fn unknown_among(names: &[&str], what: &str, text: &str) -> String {
     )
 }
 
-/// The one of `names` that `typed` was probably meant to be.
+/// The one of `names` that `typed` was probably meant to be. A number is no misspelling of another.
 pub fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let is_word = typed.chars().any(char::is_alphabetic);
     names
+        .filter(|_| is_word)
         .filter_map(|name| Some((distance(typed, name)?, name)))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
@@ -82,5 +84,6 @@ mod tests {
             );
         }
         assert!(!error("").contains("mean"));
+        assert_eq!(super::nearest("1.0", ["2.0", "3.0"].into_iter()), None);
     }
 }

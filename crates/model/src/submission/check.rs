@@ -7,8 +7,8 @@ use super::rule::Official::{Same, Silent, Stricter};
 use super::rule::{Finding, Outcome, Rule, RuleResult};
 use super::survey::{Category, Edition, Shape, Submission};
 use super::{
-    agreement, checkpointing, files, paths, provenance, report_file, scored, strays, structure,
-    sums, systems, training,
+    agreement, checkpointing, files, paths, provenance, rehearsed, report_file, scored, strays,
+    structure, sums, systems, training,
 };
 
 /// What the rules say of a tree as a whole.
@@ -442,6 +442,12 @@ const RULES: &[Rule] = &[
         Some(("stormlp.report", Silent)),
         Some(("stormlp.report", Silent)),
         Any(report_file::reported)
+    ),
+    rule!(
+        "rehearsalSaysSo",
+        Some(("stormlp.rehearsal", Silent)),
+        Some(("stormlp.rehearsal", Silent)),
+        Any(rehearsed::files)
     ),
     rule!(
         "noOtherFiles",

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::effective::{self, Parameter};
 use super::figures::{number, shown};
+use super::files::whole_ranks;
 use super::leaf::{Leaf, plain};
 use super::moment;
 use super::rule::{Official, Outcome, or_passed};
@@ -34,7 +35,7 @@ fn ranks(leaf: &Leaf) -> Option<u64> {
     let told = leaf
         .figure("num_accelerators")
         .or_else(|| number(leaf.argument("num_processes")));
-    told.map(|ranks| ranks as u64)
+    told.and_then(whole_ranks)
 }
 
 fn is_subset(leaf: &Leaf) -> bool {

@@ -176,6 +176,14 @@ pub(super) fn shown(figure: f64) -> String {
     }
 }
 
+/// The same with at most four digits behind the point.
+pub(super) fn rounded(figure: f64) -> String {
+    match figure.abs() < 1e15 {
+        true => format!("{figure:.4}"),
+        false => format!("{figure:.4e}"),
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

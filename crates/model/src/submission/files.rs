@@ -119,9 +119,17 @@ fn files_of(submission: &Submission, leaves: &[Leaf], stem: &str, path: &str) ->
     or_passed(faults, path, || counted(leaves.len() as u64, "folder"))
 }
 
+/// A number of ranks that a run may have had; of others it is told that they are none.
+pub(super) fn whole_ranks(told: f64) -> Option<u64> {
+    let possible = told >= 1.0 && told <= MOST_RANKS as f64 && told.fract() == 0.0;
+    possible.then_some(told as u64)
+}
+
 /// Each rank writes two files. The official checker asks for one of each kind, of any rank.
 fn files_of_ranks(leaf: &Leaf, files: &[&str]) -> Vec<Outcome> {
-    let ranks = leaf.figure("num_accelerators").unwrap_or(1.0).max(1.0) as u64;
+    let Some(ranks) = whole_ranks(leaf.figure("num_accelerators").unwrap_or(1.0)) else {
+        return Vec::new();
+    };
     let mut faults = Vec::new();
     for end in ["_output.json", "_per_epoch_stats.json"] {
         let known: BTreeSet<u64> = files.iter().filter_map(|name| rank_of(name, end)).collect();
@@ -130,9 +138,7 @@ fn files_of_ranks(leaf: &Leaf, files: &[&str]) -> Vec<Outcome> {
             faults.push(missing_file(files, &join(&leaf.path, &first), &first));
             continue;
         }
-        let missing: Vec<u64> = (0..ranks.min(MOST_RANKS))
-            .filter(|rank| !known.contains(rank))
-            .collect();
+        let missing: Vec<u64> = (0..ranks).filter(|rank| !known.contains(rank)).collect();
         if let Some(rank) = missing.first() {
             faults.push(
                 Outcome::failed(

@@ -17,6 +17,7 @@ mod moment;
 mod paths;
 pub mod plan;
 mod provenance;
+mod rehearsed;
 mod report_file;
 mod rule;
 mod scored;

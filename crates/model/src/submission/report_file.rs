@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::figures::number;
+use super::figures::{number, rounded};
 use super::leaf::{Leaf, plain};
 use super::rule::{Outcome, or_passed};
 use super::sums::same;
@@ -94,7 +94,11 @@ fn of_list(group: &Group, entries: &[Value], path: &str) -> Vec<Outcome> {
 
 fn differs(path: &str, what: &str, stands: f64, follows: f64) -> Option<Outcome> {
     (!same(stands, follows)).then(|| {
-        let evidence = format!("{what} is {stands:.4}, by the summary {follows:.4}");
+        let evidence = format!(
+            "{what} is {}, by the summary {}",
+            rounded(stands),
+            rounded(follows)
+        );
         Outcome::failed(path, evidence, AGAIN)
     })
 }
@@ -126,7 +130,10 @@ fn of_table(group: &Group, entries: &[Value], path: &str) -> Vec<Outcome> {
         match number(&row[column]) {
             Some(stands) => faults.extend(differs(path, column, stands, follows)),
             None => {
-                let evidence = format!("`{column}` is blank; by the summaries it is {follows:.4}");
+                let evidence = format!(
+                    "`{column}` is blank; by the summaries it is {}",
+                    rounded(follows)
+                );
                 faults.push(Outcome::failed(path, evidence, AGAIN));
             }
         }

@@ -97,7 +97,7 @@ fn unmarked(submission: &Submission, leaves: usize) -> Vec<Outcome> {
         true => vec![Outcome::noted(
             "",
             "files of mlpstorage and DLIO bear no signature: who wrote them cannot be proven",
-            "",
+            "nothing mends it; keep the results folders as mlpstorage wrote them",
         )],
         false => faults,
     }
@@ -451,7 +451,7 @@ pub(super) fn phases(submission: &Submission, group: &Group) -> Vec<Outcome> {
         return vec![Outcome::noted(
             &group.path,
             "a folder of results, no package",
-            "",
+            "check the whole package once it is put together",
         )];
     }
     let known = ["datasize", "datagen", "run"];

@@ -1,7 +1,7 @@
 //! Whether figures are what they are made of: means of epochs, files of ranks, sizes and times.
 
 use super::checkpointing::counts;
-use super::figures::{CheckpointTimes, EpochTimes, RankFigures, number, shown};
+use super::figures::{CheckpointTimes, EpochTimes, RankFigures, number, rounded, shown};
 use super::leaf::{Leaf, LeafKind};
 use super::rule::{Outcome, or_passed};
 use super::scored::PERCENT;
@@ -52,7 +52,11 @@ pub(super) fn sums(_: &Submission, group: &Group) -> Vec<Outcome> {
 fn disagree(leaf: &Leaf, what: &str, stands: f64, follows: f64, from: &str) -> Outcome {
     Outcome::failed(
         &leaf.path,
-        format!("{what} is {stands:.4}; {from} come to {follows:.4}"),
+        format!(
+            "{what} is {}; {from} come to {}",
+            rounded(stands),
+            rounded(follows)
+        ),
         ONE_RUN,
     )
 }
@@ -187,7 +191,7 @@ fn beyond_dataset(group: &Group, leaf: &Leaf) -> Option<Outcome> {
         let seconds = seconds.reduce(f64::min).filter(|seconds| *seconds > 0.0)?;
         let follows = samples / seconds;
         let what = format!("{key} of epoch {}", index + 1);
-        let from = format!("{} samples in {seconds:.2} s", shown(samples));
+        let from = format!("{} samples in {} s", shown(samples), rounded(seconds));
         (stands > follows * MOST_LEFT_OUT).then(|| disagree(leaf, &what, stands, follows, &from))
     })
 }
@@ -299,7 +303,7 @@ fn fault_of_times(leaf: &Leaf, path: &str, list: &[CheckpointTimes]) -> Option<S
         if let Some((start, end)) = one.span
             && !near(end - start, seconds)
         {
-            let lasted = shown(end - start);
+            let (lasted, seconds) = (rounded(end - start), rounded(seconds));
             return Some(format!(
                 "number {number} lasted {lasted} s by start and end, {seconds} s by its duration"
             ));
@@ -371,7 +375,9 @@ fn epochs_of_ranks(leaf: &Leaf, faults: &mut Vec<Outcome>) {
         });
         if let Some((epoch, lasted, told)) = uneven {
             differ(format!(
-                "epoch {epoch} lasted {lasted:.2} s by start and end, {told:.2} s by its duration"
+                "epoch {epoch} lasted {} s by start and end, {} s by its duration",
+                rounded(lasted),
+                rounded(told)
             ));
         }
         // Only rank 0 is on the host that wrote the summary: clocks of others may differ.

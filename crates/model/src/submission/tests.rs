@@ -71,6 +71,36 @@ fn each_rule_that_is_broken_is_told() {
 }
 
 #[test]
+fn figures_that_nobody_can_have_are_told_in_a_line_and_name_no_option() {
+    for (key, value) in [
+        ("num_accelerators", json!(1e308)),
+        ("num_accelerators", json!(18_446_744_073_709_551_615u64)),
+        ("num_files_train", json!(1e300)),
+        ("host_memory_GB", json!([1e300])),
+    ] {
+        let mut builder = package();
+        for number in 0..6 {
+            let place = join(&run_name(number), "summary.json");
+            builder.edit(&place, |summary| {
+                summary[key] = value.clone();
+                summary["metric"]["train_io_mean_MB_per_second"] = json!(1e300);
+            });
+        }
+        let report = builder.check();
+        assert_ne!(report.verdict, Verdict::Closed);
+        for rule in report.rules {
+            if rule.result == RuleResult::Passed {
+                continue;
+            }
+            let is_long = |word: &str| word.bytes().filter(u8::is_ascii_digit).count() > 19;
+            let told = &rule.evidence;
+            assert!(!told.split(' ').any(is_long), "{key}: {told}");
+            assert!(!told.contains("--") && !rule.remedy.is_empty(), "{told}");
+        }
+    }
+}
+
+#[test]
 fn a_verification_that_is_no_word_holds_the_verdict_up() {
     for said in [json!(null), json!(5), json!("MAYBE")] {
         let mut builder = package();

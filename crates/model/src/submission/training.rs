@@ -112,7 +112,7 @@ fn size_needed(submission: &Submission, group: &Group, leaf: &Leaf) -> Result<Ou
         sample_bytes: need(record, "length of a record")?,
         profile: submission.edition.profile(),
     };
-    let size = datasize(&request).map_err(|error| error.to_string())?;
+    let size = datasize(&request).map_err(|error| error.of_files())?;
     let evidence = format!(
         "{} files; {MEMORY_MULTIPLE} × {memory:.1} GiB ask for {}, {MIN_STEPS} steps for {}",
         shown(files),

@@ -97,9 +97,10 @@ pub enum Wanted {
 /// The files of each rank, and what their names end with.
 const OUTPUT: &str = "_output.json";
 const STATS: &str = "per_epoch_stats.json";
-/// Logs and tables say in their first lines who wrote them.
+/// Logs say in their first line who wrote them.
 const HEAD_BYTES: u64 = 1 << 10;
-/// Where `df` may have been run, tables stand between the first lines.
+/// Where `df` may have been run, tables stand between the first lines; and a table of results says in
+/// its rows who wrote it, below a long header.
 const LOG_BYTES: u64 = 1 << 20;
 
 /// How much of the file at `path` the rules ask for.
@@ -111,7 +112,7 @@ pub fn wanted(path: &str) -> Wanted {
     let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
     if rank_of(name, OUTPUT).is_some() || name.ends_with(STATS) {
         Wanted::Figures
-    } else if ends(&["_run.stdout.log"]) {
+    } else if ends(&["_run.stdout.log", ".csv"]) {
         Wanted::Head(LOG_BYTES)
     } else if ends(&[".log", ".csv", ".pdf", ".mlps-code-image"]) {
         Wanted::Head(HEAD_BYTES)

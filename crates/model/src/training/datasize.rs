@@ -86,6 +86,18 @@ pub enum SizeError {
     TooLarge,
 }
 
+impl SizeError {
+    /// The same without the options that would set it, for numbers that were read.
+    pub fn of_files(&self) -> String {
+        match self {
+            Self::Invalid {
+                what, value, bound, ..
+            } => format!("{what} is {value}: it must be {bound}"),
+            Self::TooLarge => "the dataset would have more than 2^63 bytes".to_string(),
+        }
+    }
+}
+
 impl SizeRequest {
     /// What the dataset of `plan` follows from on one host.
     pub fn of_plan(plan: &TrainPlan, host: &HostFacts) -> Self {

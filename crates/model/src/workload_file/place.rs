@@ -32,7 +32,11 @@ pub(crate) fn find(text: &str, place: &Place) -> Option<(usize, usize)> {
 /// A fault of YAML itself.
 pub(crate) fn of_error(error: &serde_yaml::Error) -> Fault {
     let place = line_and_column(error);
-    let message = error.to_string();
+    let mut message = error.to_string();
+    for kind in [" as u128", " as i128"] {
+        let nothing_holds_it = format!("{kind}, expected any YAML value");
+        message = message.replace(&nothing_holds_it, ", which is beyond all numbers of a file");
+    }
     Fault {
         place,
         message: match place {

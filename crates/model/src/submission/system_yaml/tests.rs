@@ -357,6 +357,8 @@ fn what_is_no_description_is_told_and_nothing_panics() {
     ] {
         assert!(!faults(text).is_empty(), "{text}");
     }
+    let large = faults("quantity: 99999999999999999999999")[0].to_string();
+    assert!(large.contains("beyond all numbers"), "{large}");
 }
 
 #[test]

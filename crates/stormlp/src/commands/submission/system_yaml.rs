@@ -77,12 +77,11 @@ fn check(file: &Path, json: bool) -> Result<(), Failure> {
     } else {
         let lines = found.iter().map(|fault| {
             let line = fault.line.map_or(String::new(), |line| format!(":{line}"));
-            format!(
-                "{}{line}: {}: {}",
-                file.display(),
-                fault.field,
-                fault.message
-            )
+            let field = match fault.field.as_str() {
+                "" => String::new(),
+                field => format!("{field}: "),
+            };
+            format!("{}{line}: {field}{}", file.display(), fault.message)
         });
         output::print(&lines.collect::<Vec<String>>().join("\n"))?;
     }
