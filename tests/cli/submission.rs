@@ -334,6 +334,23 @@ fn failed(report: &Value) -> Vec<String> {
         .collect()
 }
 
+/// That what says that it is a rehearsal is missed where it was taken away.
+fn marks_are_missed(tree: &Path, run: &Path) {
+    let entries = fs::read_dir(run).unwrap().flatten();
+    let mut stamps = entries.map(|entry| entry.path().join("provenance.json"));
+    fs::remove_file(stamps.find(|path| path.is_file()).unwrap()).unwrap();
+    assert!(failed(&check(tree, 6)).contains(&"stormlp.rehearsal".to_string()));
+    let table = run.join("results.csv");
+    let csv = fs::read_to_string(&table).unwrap();
+    let forged = csv.replace("REHEARSAL,stormlp-rehearsal,REHEARSAL,", "1,acme,closed,");
+    fs::write(table, forged).unwrap();
+    let told = check(tree, 6).to_string();
+    assert!(
+        told.contains("a row does not say that it is a REHEARSAL"),
+        "{told}"
+    );
+}
+
 #[test]
 fn a_rehearsal_is_a_tree_of_the_right_shape_that_says_what_it_is() {
     let folder = crate::train::folder();
@@ -394,19 +411,7 @@ fn a_rehearsal_is_a_tree_of_the_right_shape_that_says_what_it_is() {
         let stamp: Value = serde_json::from_str(&stamp).unwrap();
         assert_eq!(stamp["tool"]["name"], "stormlp");
     }
-    // What says that it is a rehearsal is missed, and a table that does not say so is told.
-    let tree = folder.path().join("rehearsal");
-    let stamp = fs::read_dir(&run).unwrap().flatten();
-    let mut stamps = stamp.map(|entry| entry.path().join("provenance.json"));
-    fs::remove_file(stamps.find(|path| path.is_file()).unwrap()).unwrap();
-    assert!(failed(&check(&tree, 6)).contains(&"stormlp.rehearsal".to_string()));
-    let forged = csv.replace("REHEARSAL,stormlp-rehearsal,REHEARSAL,", "1,acme,closed,");
-    fs::write(run.join("results.csv"), forged).unwrap();
-    let told = check(&tree, 6).to_string();
-    assert!(
-        told.contains("a row does not say that it is a REHEARSAL"),
-        "{told}"
-    );
+    marks_are_missed(&folder.path().join("rehearsal"), &run);
     let told = stderr(rehearse(&words).assert().code(4));
     assert!(
         told.contains("is there already") && told.contains("--tree"),

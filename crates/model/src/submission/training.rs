@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::effective;
 use super::figures::{number, shown};
+use super::files::whole_ranks;
 use super::leaf::{Leaf, LeafKind};
 use super::rule::{Official, Outcome, or_passed};
 use super::survey::{Division, Edition, Group, Submission};
@@ -100,10 +101,12 @@ fn size_needed(submission: &Submission, group: &Group, leaf: &Leaf) -> Result<Ou
     let per_file = samples_per_file(group, leaf);
     let record = record_bytes(group, leaf);
     let memory = need(leaf.memory_gib(), "memory of the hosts")?;
-    let accelerators = need(leaf.figure("num_accelerators"), "number of accelerators")?;
+    let accelerators = leaf.figure("num_accelerators").and_then(whole_ranks);
+    let accelerators =
+        accelerators.ok_or("no number of accelerators that a run can have is told")?;
     let files = need(files_of(leaf), "number of files")?;
     let request = SizeRequest {
-        accelerators: accelerators as u64,
+        accelerators,
         hosts: 1,
         // Of all hosts together: hosts may differ.
         host_memory_bytes: (memory * GIB as f64).round() as u64,
