@@ -11,6 +11,7 @@ mod deliver;
 mod devices;
 mod doctor;
 mod double;
+mod find_knee;
 mod find_max;
 mod frame;
 mod gds;

@@ -47,6 +47,8 @@ pub enum Event {
         number: u64,
         /// How many this run measures.
         of: u64,
+        /// Whether that is an estimate: a search decides as it goes.
+        about: bool,
         /// How long it is thought to take, in seconds.
         estimated_seconds: f64,
         /// How long the cells after it are thought to take, in seconds.

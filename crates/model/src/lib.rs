@@ -21,6 +21,7 @@ pub mod facts;
 pub mod group;
 pub mod histogram;
 pub mod impairment;
+pub mod knee;
 pub mod location;
 pub mod machine;
 pub mod matrix;

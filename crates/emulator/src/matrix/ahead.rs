@@ -1,45 +1,43 @@
 //! How far a matrix is: what a reader is told as each cell begins.
 
 use stormlp_model::event::Event;
-use stormlp_model::matrix::{CellPlan, MatrixReport};
+use stormlp_model::matrix::{CellPlan, MatrixPlan, MatrixResults, likely_left};
 use stormlp_model::units::counted;
 
 /// The cells that a run still has before it.
 pub(crate) struct Ahead {
-    /// How many this run measures in all.
-    of: u64,
-    /// How many of them have begun.
+    /// How many have begun.
     begun: u64,
+    /// How many are left, those that a search is likely to take, and how long they are thought to
+    /// take in seconds.
+    left: (u64, f64),
+    /// Whether how many there are is an estimate: a search decides as it goes.
+    about: bool,
     /// Share of reads where the cells are mixes.
     read_percent: Option<u8>,
-    /// How long those that have not are thought to take, in seconds.
-    seconds: f64,
 }
 
 impl Ahead {
-    /// Before the first cell: all that can run here and are not in the report already.
-    pub(crate) fn of(report: &MatrixReport) -> Self {
-        let cells = report.plan.cells.iter().enumerate();
-        let left = cells.filter(|(index, cell)| {
-            cell.availability.is_available() && !report.results.has(*index)
-        });
-        let (mut of, mut seconds) = (0, 0.0);
-        for (_, cell) in left {
-            of += 1;
-            seconds += cell.estimated_seconds;
-        }
+    /// Before the first cell.
+    pub(crate) fn of(plan: &MatrixPlan) -> Self {
         Self {
-            of,
             begun: 0,
-            read_percent: report.plan.read_percent,
-            seconds,
+            left: (0, 0.0),
+            about: plan.find_knee,
+            read_percent: plan.read_percent,
         }
+    }
+
+    /// Looks at what is left before the next cell begins.
+    pub(crate) fn look(&mut self, plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) {
+        self.left = likely_left(plan, results, tried);
     }
 
     /// That `cell` begins.
     pub(crate) fn next(&mut self, cell: &CellPlan) -> Event {
+        let (left, seconds) = self.left;
+        let of = self.begun + left.max(1);
         self.begun += 1;
-        self.seconds -= cell.estimated_seconds;
         Event::CellStarted {
             label: format!(
                 "{} {} {}, {}, depth {}",
@@ -50,10 +48,11 @@ impl Ahead {
                 cell.transport.queue_depth
             ),
             number: self.begun,
-            of: self.of,
+            of,
+            about: self.about,
             estimated_seconds: cell.estimated_seconds,
             // Sums of fractions may end a little below nothing.
-            after_seconds: self.seconds.max(0.0),
+            after_seconds: (seconds - cell.estimated_seconds).max(0.0),
         }
     }
 }

@@ -8,7 +8,8 @@ use stormlp_model::evidence::{DirectIo, Evidence};
 use stormlp_model::facts::Availability;
 use stormlp_model::matrix::{
     BufferBacking, CellPlan, CellReport, CellStatus, ContentState, FilePlan, Fill, JobReport,
-    MatrixPlan, MatrixReport, Measurement, Mismatch, Verification, WorkerPlan, result_warnings,
+    MatrixPlan, MatrixReport, Measurement, Mismatch, Verification, WorkerPlan, find_knees,
+    likely_left, next_cell, result_warnings,
 };
 use stormlp_model::operation::Direction;
 use stormlp_model::path::{MemoryKind, PathKind};
@@ -80,8 +81,7 @@ pub fn run(
         stop,
     } = surroundings;
     // Where nothing is left that can run, files would be written for nobody.
-    let needs_files = (plan.cells.iter().enumerate())
-        .any(|(index, cell)| cell.availability.is_available() && !report.results.has(index));
+    let needs_files = likely_left(&plan, &report.results, &[]).0 > 0;
     if needs_files && !make_files(&plan, &mut folders, observer, stop)? {
         end(&mut report, Ending::Stopped);
         return Ok(report);
@@ -103,18 +103,18 @@ pub fn run(
         },
         folders: &mut folders,
         backing: regions.backing(),
-        ahead: Ahead::of(&report),
+        ahead: Ahead::of(&plan),
         fault: None,
     };
-    for (index, cell) in plan.cells.iter().enumerate() {
-        if stop.is_stopped() {
+    let mut tried = vec![false; plan.cells.len()];
+    while !stop.is_stopped() {
+        let Some(index) = next_cell(&plan, &report.results, &tried) else {
             break;
-        }
-        if report.results.has(index) {
-            continue;
-        }
+        };
         regions.reset(&plan)?;
-        let measured = matrix.cell(index, cell, &mut regions);
+        matrix.ahead.look(&plan, &report.results, &tried);
+        tried[index] = true;
+        let measured = matrix.cell(index, &plan.cells[index], &mut regions);
         on_cell(&measured);
         report.results.push(measured);
         if let Some(fault) = matrix.fault {
@@ -148,6 +148,7 @@ fn end(report: &mut MatrixReport, ending: Ending) {
             report.warn(warning);
         }
     }
+    report.results.find_knee = find_knees(report);
     report.ending = ending;
     report.head.ended_at = Some(now());
 }

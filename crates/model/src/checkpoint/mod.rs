@@ -17,6 +17,7 @@ mod architecture;
 pub mod builtin;
 mod choice;
 mod facts;
+mod knee;
 mod layout;
 mod marker;
 mod parallelism;
@@ -38,6 +39,7 @@ mod workload;
 pub use architecture::{Architecture, DataType};
 pub use choice::{Arithmetic, CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
 pub use facts::{CheckpointFacts, FolderFacts, OtherFile, SavedPart, Unmarked};
+pub use knee::{FindStreams, STREAMS as KNEE_STREAMS, StreamKnee, TriedStreams};
 pub use layout::{CheckpointFile, Layout};
 pub use marker::{
     ContentFacts, MARKER_NAME, MarkedFile, Marker, MarkerError, step_folder, step_of,

@@ -4,6 +4,7 @@ use derive_more::{Add, AddAssign, Div};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::knee::FindStreams;
 use super::plan::CheckpointPlan;
 use super::summary::Summary;
 use crate::report::Report;
@@ -170,4 +171,7 @@ pub struct CheckpointResults {
     pub cpu_system_seconds: f64,
     /// The largest resident set of the process in bytes.
     pub peak_rss_bytes: u64,
+    /// The search for the fewest streams, which all else is a run of, with `--find-knee`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub find_knee: Option<FindStreams>,
 }

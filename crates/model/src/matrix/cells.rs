@@ -6,6 +6,7 @@
 use super::choice::{Fsync, IoSize, Span};
 use super::files::FileTable;
 use super::inventory::TargetInventory;
+use super::knee;
 use super::plan::{CellPlan, Crew, WorkerPlan};
 use super::request::MatrixRequest;
 use super::resolve::{ASSUMED_BYTES_PER_SECOND, requested_bytes, worker_io_size};
@@ -67,6 +68,9 @@ pub(super) fn all(context: &Context<'_>, problems: &mut Problems) -> Vec<CellPla
                 }
             }
         }
+    }
+    if request.find_knee {
+        cells = knee::grid(cells, context.facts.usable_memory_bytes());
     }
     for cell in cells.iter().filter(|cell| cell.availability.is_available()) {
         context.check(cell, problems);

@@ -12,6 +12,7 @@ mod files;
 mod fit;
 pub mod gdsio;
 mod inventory;
+mod knee;
 mod manifest;
 mod open_files;
 mod plan;
@@ -30,6 +31,10 @@ mod tests;
 
 pub use choice::{BufferBacking, CacheState, Fill, Fsync, IoSize, PathChoice, Span};
 pub use inventory::{FileFacts, FileKind, FolderFacts, OtherFile, TargetInventory};
+pub use knee::{
+    DEPTHS as KNEE_DEPTHS, FindKnee, Knee, KneePoint, REPEAT as KNEE_REPEAT,
+    THREADS as KNEE_THREADS, find_knees, likely_left, next_cell,
+};
 pub use manifest::{ContentState, DataManifest, MANIFEST_NAME, ManifestError, ManifestFile};
 pub use plan::{CellPlan, Crew, FileAction, FilePlan, FolderPlan, MatrixPlan, WorkerPlan};
 pub use preset::{PresetError, apply_preset, apply_text, preset_names};

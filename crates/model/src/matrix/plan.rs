@@ -144,6 +144,9 @@ pub struct MatrixPlan {
     pub warmup_seconds: f64,
     /// How often each combination runs.
     pub repeat: u32,
+    /// Whether only those cells run that it takes to find the knees.
+    #[serde(default)]
+    pub find_knee: bool,
     /// What a cell finds in the page cache.
     pub cache: CacheState,
     /// The devices, in the order workers take them.

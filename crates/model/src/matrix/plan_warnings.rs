@@ -142,9 +142,9 @@ fn lives_in_memory(table: &FileTable) -> Option<Warning> {
     ))
 }
 
-/// A queue depth that some paths cannot use.
-fn queue_depth(runnable: &[&CellPlan]) -> Option<Warning> {
-    let blocks = |cell: &CellPlan| match cell.transport.path {
+/// Whether a cell's threads make blocking calls, so that a depth has no effect.
+pub(super) fn blocks(cell: &CellPlan) -> bool {
+    match cell.transport.path {
         PathKind::Gds => true,
         // The copies of `cpu-async-gpu` overlap all the same, its reads and writes do not.
         PathKind::Cpu
@@ -157,7 +157,11 @@ fn queue_depth(runnable: &[&CellPlan]) -> Option<Warning> {
         | PathKind::GdsBatchStream
         | PathKind::GdsCompat
         | PathKind::Null => false,
-    };
+    }
+}
+
+/// A queue depth that some paths cannot use.
+fn queue_depth(runnable: &[&CellPlan]) -> Option<Warning> {
     let blocking = (runnable.iter()).filter(|cell| blocks(cell));
     let deepest = blocking.max_by_key(|cell| cell.transport.queue_depth)?;
     (deepest.transport.queue_depth > 1).then(|| {

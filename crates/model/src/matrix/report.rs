@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::choice::{BufferBacking, IoSize};
+use super::knee::FindKnee;
 use super::plan::{CellPlan, MatrixPlan};
 use crate::evidence::Evidence;
 use crate::facts::Availability;
@@ -299,16 +300,24 @@ pub type MatrixReport = Report<MatrixPlan, MatrixResults>;
 pub struct MatrixResults {
     /// What has been measured so far, in the order of the plan.
     pub cells: Vec<CellReport>,
+    /// The knees, where the matrix was to find them and ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub find_knee: Option<FindKnee>,
 }
 
 impl MatrixResults {
     /// Whether a cell of the plan needs no further run: it is here, and was not cut short.
     pub fn has(&self, cell: usize) -> bool {
-        self.cells.iter().any(|done| {
-            done.cell == cell
-                && done.status == CellStatus::Ok
+        self.of(cell).is_some_and(|done| {
+            done.status == CellStatus::Ok
                 && !done.measurement.as_ref().is_some_and(|m| m.interrupted)
         })
+    }
+
+    /// The entry of a cell of the plan.
+    pub fn of(&self, cell: usize) -> Option<&CellReport> {
+        let place = self.cells.binary_search_by_key(&cell, |done| done.cell);
+        place.ok().map(|place| &self.cells[place])
     }
 
     /// Adds a cell, in the place of an earlier run of the same one.

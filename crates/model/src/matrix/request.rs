@@ -157,6 +157,10 @@ pub struct MatrixRequest {
     pub warmup_seconds: f64,
     /// How often each cell runs; every time is an entry of `cells[]`.
     pub repeat: u32,
+    /// Whether only cells are run that it takes to find the fewest transfers in flight that come
+    /// near the best bandwidth.
+    #[serde(default)]
+    pub find_knee: bool,
     /// Where in every file to start, in bytes.
     pub offset_bytes: u64,
     /// What a cell finds in the page cache.
@@ -237,6 +241,7 @@ impl MatrixRequest {
             span: Span::Seconds(5.0),
             warmup_seconds: 0.0,
             repeat: 1,
+            find_knee: false,
             offset_bytes: 0,
             cache: CacheState::Cold,
             devices: Vec::new(),

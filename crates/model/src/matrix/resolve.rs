@@ -4,7 +4,9 @@ use super::check;
 use super::choice::{IoSize, Span};
 use super::files::{self, FileTable, largest_io_bytes};
 use super::inventory::TargetInventory;
+use super::knee::likely_left;
 use super::plan::{CellPlan, Crew, MatrixPlan, WorkerPlan};
+use super::report::MatrixResults;
 use super::request::{JobRequest, MatrixRequest, SharedFile, Target};
 use super::{cells, open_files, plan_warnings};
 use crate::facts::HostFacts;
@@ -67,7 +69,7 @@ pub fn resolve(
     }
     let mut warnings = plan_warnings::all(request, facts, &table, &cells);
     warnings.extend(threading.warnings);
-    Ok(plan(
+    let mut plan = plan(
         request,
         Decided {
             devices,
@@ -79,7 +81,15 @@ pub fn resolve(
             region_bytes,
             warnings,
         },
-    ))
+    );
+    let (_, seconds) = likely_left(&plan, &MatrixResults::default(), &[]);
+    plan.estimated_seconds = seconds + layout_seconds(plan.layout_bytes);
+    Ok(plan)
+}
+
+/// How long writing the files first is thought to take.
+fn layout_seconds(bytes: u64) -> f64 {
+    bytes as f64 / ASSUMED_BYTES_PER_SECOND
 }
 
 /// What the parts of the resolution came to.
@@ -97,16 +107,13 @@ struct Decided {
 /// Puts the plan together.
 fn plan(request: &MatrixRequest, decided: Decided) -> MatrixPlan {
     let layout_bytes = decided.table.layout_bytes();
-    let cell_seconds: f64 = (decided.cells.iter())
-        .filter(|cell| cell.availability.is_available())
-        .map(|cell| cell.estimated_seconds)
-        .sum();
     MatrixPlan {
         name: request.name.clone(),
         paths: request.paths.clone(),
         span: request.span,
         warmup_seconds: request.warmup_seconds,
         repeat: request.repeat,
+        find_knee: request.find_knee,
         cache: request.cache,
         devices: decided.devices,
         verify: request.verify,
@@ -133,7 +140,8 @@ fn plan(request: &MatrixRequest, decided: Decided) -> MatrixPlan {
         crews: decided.crews,
         cells: decided.cells,
         region_bytes: decided.region_bytes,
-        estimated_seconds: cell_seconds + layout_bytes as f64 / ASSUMED_BYTES_PER_SECOND,
+        // Added up once it is known which cells are likely to run.
+        estimated_seconds: 0.0,
         warnings: decided.warnings,
     }
 }

@@ -5,6 +5,7 @@
 
 mod charts;
 mod figures;
+mod knee;
 mod mlperf;
 mod plan;
 mod run;

@@ -10,7 +10,7 @@ use stormlp_model::submission::MODELLED;
 use stormlp_model::units::ByteSize;
 
 use super::plan::setup;
-use super::{gib, mark};
+use super::{gib, knee, mark};
 use crate::document::{Cell, Column, Document, Facts, Quantity, Section, Table, ended};
 use crate::records::Records;
 use crate::series::{Distribution, Series};
@@ -58,12 +58,19 @@ pub(crate) const RECORDS: [(&str, &str); 33] = [
 
 /// What a run came to.
 pub fn document(report: &CheckpointReport) -> Document {
-    let mut document = Document::new(headline(report));
+    let find_knee = report.results.find_knee.as_ref();
+    let mut document = Document::new(match find_knee {
+        Some(find) => knee::headline(report, find),
+        None => headline(report),
+    });
     document.mark = mark(&report.plan);
     setup(&report.plan, &mut document.facts);
     // Beside the model and its profile, which it is about; the averages name MLPerf in every report.
     let figure = ("figure".to_string(), MODELLED.to_string());
     document.facts.0.insert(1, figure);
+    if let Some(find) = find_knee {
+        knee::sections(find, &mut document);
+    }
     storage::describe(&report.head.host, &mut document.facts);
     ran(
         "saves ran",

@@ -99,6 +99,7 @@ pub(crate) fn report(scale: f64) -> CheckpointReport {
         cpu_user_seconds: 1.0,
         cpu_system_seconds: 1.0,
         peak_rss_bytes: 64 << 20,
+        find_knee: None,
     };
     let series = |step: u64, intervals: u64| NamedSeries {
         name: format!("save {step}"),

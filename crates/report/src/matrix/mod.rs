@@ -6,6 +6,7 @@ mod figures;
 mod gdsio;
 mod group;
 mod jobs;
+mod knee;
 mod plan;
 mod progress;
 mod reach;

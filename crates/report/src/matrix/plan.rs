@@ -10,9 +10,12 @@ use crate::document::{Column, Document, Table};
 
 /// The plan: files, memory, engine, and a row for each cell.
 pub fn plan(plan: &MatrixPlan) -> Document {
+    let what = match plan.find_knee {
+        true => "a search for knees, which runs as many of these cells as it takes",
+        false => plan.name.as_str(),
+    };
     let mut document = Document::new(format!(
-        "plan of {}: {} of {} cells can run; about {} in all, if storage moves 1 GiB/s",
-        plan.name,
+        "plan of {what}: {} of {} cells can run; about {} in all, if storage moves 1 GiB/s",
         plan.runnable_cells(),
         plan.cells.len(),
         format_duration(plan.estimated_seconds)

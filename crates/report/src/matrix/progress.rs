@@ -11,14 +11,14 @@ pub fn cell_row_head() -> String {
     format!("{head} {:>7} {:>9} {:>8}", "GiB/s", "IOPS", "p99 µs")
 }
 
-/// A cell that is over, as the `number`th of so many; it fits a terminal of 80 columns.
-pub fn cell_row(number: u64, of: u64, cell: &CellReport) -> String {
+/// A cell that is over, under its number among all; it fits a terminal of 80 columns.
+pub fn cell_row(number: &str, cell: &CellReport) -> String {
     let size = match cell.io_size_mix {
         Some(mix) => mix.to_string(),
         None => short_size(cell.io_size_bytes),
     };
     let head = columns([
-        &format!("{number}/{of}"),
+        number,
         cell.requested_path.name(),
         cell.op.name(),
         &size,

@@ -8,7 +8,7 @@ use stormlp_model::units::{ByteSize, GIB, counted, format_duration};
 
 use super::compare;
 use super::group::{Group, groups, key_of};
-use super::{jobs, reach, study, warnings};
+use super::{jobs, knee, reach, study, warnings};
 use crate::document::{Cell, Column, Document, Estimate, Quantity, Table, ended};
 use crate::numbers::percent;
 use crate::records::Records;
@@ -31,7 +31,7 @@ pub enum Columns {
 }
 
 /// Where the columns of the records stand: with `/` in the cell, else in the report.
-pub(crate) const RECORDS: [(&str, &str); 40] = [
+pub(crate) const RECORDS: [(&str, &str); 41] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -75,18 +75,28 @@ pub(crate) const RECORDS: [(&str, &str); 40] = [
     ("engine", "/engine"),
     ("evidence", "/evidence/summary"),
     ("interrupted", "/interrupted"),
+    ("is_knee", "/is_knee"),
 ];
 
 /// What a matrix came to: which path won, on what, a row for each combination.
 pub fn document(report: &MatrixReport, columns: Columns) -> Document {
     let groups = groups(report);
-    let mut document = Document::new(headline(report, &groups));
+    let mut document =
+        Document::new(knee::headline(report).unwrap_or_else(|| headline(report, &groups)));
     facts(report, &groups, &mut document);
-    document.table(match columns {
+    let find_knee = report.results.find_knee.as_ref();
+    if let Some(find) = find_knee {
+        knee::sections(report, find, &mut document);
+    }
+    let table = match columns {
         Columns::Standard => standard(report, &groups),
         Columns::StudyA => study::by_kind(report),
         Columns::StudyB => study::by_throughput(report),
-    });
+    };
+    match find_knee {
+        Some(_) => document.section("Every cell measured", Some(table)),
+        None => document.table(table),
+    };
     if let Some(table) = jobs::table(report) {
         document.section("Jobs", Some(table));
     }
@@ -102,13 +112,17 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
     document
 }
 
-/// The cells for the records: a mix of sizes in the words of the command line.
+/// The cells for the records: a mix of sizes in the words of the command line, and of a search which
+/// of them are of a knee.
 fn cells(report: &MatrixReport) -> impl Iterator<Item = Value> {
     let cell = |cell: &CellReport| {
         // A cell is plain data, which always has a JSON form.
         let mut value = serde_json::to_value(cell).unwrap_or_default();
         if let Some(mix) = cell.io_size_mix {
             value["io_size_mix"] = mix.to_string().into();
+        }
+        if let Some(find) = &report.results.find_knee {
+            value["is_knee"] = knee::is_at(find, cell).into();
         }
         value
     };

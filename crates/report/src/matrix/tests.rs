@@ -2,6 +2,7 @@
 
 mod headline;
 mod honest;
+mod knee;
 
 use std::path::PathBuf;
 
@@ -373,11 +374,11 @@ fn a_cell_that_is_over_is_a_row_under_its_head() {
     let report = report(&plain(), |path, _| {
         (path == PathKind::CpuGpu).then_some(40.0)
     });
-    let row = cell_row(37, 288, &report.results.cells[1]);
+    let row = cell_row("37/288", &report.results.cells[1]);
     assert_eq!(cell_row_head().chars().count(), row.chars().count());
     assert!(row.chars().count() <= 80, "{row}");
     insta::assert_snapshot!(row, @" 37/288 cpu-gpu       read          1M       8     1    10.0    10,240    1,235");
-    let failed = cell_row(1, 2, &report.results.cells[2]);
+    let failed = cell_row("1/2", &report.results.cells[2]);
     assert!(
         failed.ends_with(" failed: read data/stormlp.3: EIO"),
         "{failed}"

@@ -16,6 +16,7 @@ const OF_MATRIX: &[&str] = &[
     "name",
     "paths",
     "repeat",
+    "find_knee",
     "seed",
     "keep",
     "require_gds",

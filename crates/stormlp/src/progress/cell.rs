@@ -39,6 +39,7 @@ pub(super) struct Cell {
     label: String,
     number: u64,
     of: u64,
+    about: bool,
     estimated_seconds: f64,
     after_seconds: f64,
     started: Instant,
@@ -59,6 +60,7 @@ impl Cell {
             label,
             number,
             of,
+            about,
             estimated_seconds,
             after_seconds,
         } = event
@@ -74,6 +76,7 @@ impl Cell {
             label: label.clone(),
             number: *number,
             of: *of,
+            about: *about,
             estimated_seconds: *estimated_seconds,
             after_seconds: *after_seconds,
             started: now,
@@ -120,11 +123,13 @@ impl Cell {
     /// The line disappears; where there are several cells, a row of its numbers stays.
     pub(super) fn finish(self, entry: &CellReport, pace: &mut Pace) {
         self.bar.finish_and_clear();
-        if self.of > 1 {
+        if self.of > 1 || self.about {
             if pace.cells == 0 {
                 output::say(cell_row_head());
             }
-            output::say(cell_row(self.number, self.of, entry));
+            let about = if self.about { "~" } else { "" };
+            let number = format!("{}/{about}{}", self.number, self.of);
+            output::say(cell_row(&number, entry));
         }
         pace.cells += 1;
         pace.estimated_seconds += self.estimated_seconds;
@@ -144,7 +149,8 @@ impl Cell {
         let Self {
             label, number, of, ..
         } = self;
-        format!("cell {number} of {of}, about {left} left{rate}: {label}")
+        let so_many = if self.about { "about " } else { "" };
+        format!("cell {number} of {so_many}{of}, about {left} left{rate}: {label}")
     }
 }
 
@@ -158,6 +164,7 @@ mod tests {
             label: "cpu read 4K, 8 threads, depth 1".to_string(),
             number: 37,
             of: 288,
+            about: false,
             estimated_seconds: 5.0,
             after_seconds: 100.0,
         };

@@ -1,7 +1,7 @@
 //! Cells of a matrix: which of the plan they are, which path ran, and their numbers.
 
 use super::{Covers, Found};
-use crate::matrix::{CellReport, MatrixReport, Measurement};
+use crate::matrix::{CellReport, FindKnee, Knee, MatrixReport, Measurement, find_knees};
 use crate::path::PathKind;
 use crate::units::GIB;
 
@@ -15,6 +15,23 @@ impl Found {
                 self.path(&place, cell);
                 self.cell(report, &place, cell, numbers);
             }
+        }
+        self.knees(report);
+    }
+
+    /// That the knees are those of the cells.
+    fn knees(&mut self, report: &MatrixReport) {
+        let settings = |find: FindKnee| {
+            let setting = |knee: Knee| {
+                let (path, op, size) = (knee.requested_path, knee.op, knee.io_size_bytes);
+                (path, op, size, knee.knee.threads, knee.knee.queue_depth)
+            };
+            find.knees.into_iter().map(setting).collect::<Vec<_>>()
+        };
+        let told = report.results.find_knee.clone().map(settings);
+        if told.is_some() && told != find_knees(report).map(settings) {
+            self.0
+                .push("find_knee.knees are not those of the cells".to_string());
         }
     }
 

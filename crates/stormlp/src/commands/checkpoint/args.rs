@@ -27,6 +27,8 @@ Examples:
   stormlp checkpoint llama3-405b --dry-run               files and bytes of all 512 ranks
   stormlp checkpoint llama3-8b --scale 1 --dir /mnt/ckpt --cold --path cpu
                                                          the full run, restored from storage
+  stormlp checkpoint llama3-8b --find-knee --path cpu --dir /mnt/ckpt
+                                                         how few streams bring the bandwidth
 
 Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is saved under
 ./stormlp-results (see --results-dir); checkpoints stay until --clean or `stormlp clean` removes them.")]
@@ -38,6 +40,12 @@ pub(crate) struct Args {
     /// Print what a run takes, per rank and file, and touch nothing
     #[arg(long, conflicts_with = "mlperf_output")]
     pub(super) dry_run: bool,
+
+    /// Find the fewest streams of each rank that come within 2 % of the best bandwidth of saves, and of
+    /// restores; every run has 2 of each unless --writes and --reads say otherwise, and drops files from
+    /// the page cache before restores
+    #[arg(long, conflicts_with_all = ["streams", "closed", "dry_run", "clean", "mlperf_output", "overlap"])]
+    pub(super) find_knee: bool,
 
     /// Remove the checkpoints stormlp made in the directories, and do nothing else
     #[arg(long, conflicts_with_all = [
@@ -118,6 +126,11 @@ impl Args {
     /// When the files for MLPerf's tools were to go elsewhere, or nothing is to be run.
     pub(crate) fn rehearse(&mut self, tree: RehearsedTree) -> Result<(), Failure> {
         submission::refuse_output(self.mlperf_output.as_deref())?;
+        if self.find_knee {
+            return Err(Failure::usage(
+                "--find-knee makes many short runs: that is no rehearsal",
+            ));
+        }
         if self.clean {
             return Err(Failure::usage(
                 "--clean removes checkpoints: that is no rehearsal",

@@ -1,6 +1,7 @@
 //! `stormlp checkpoint`: a model and its parallelism become a plan; the plan is printed or run.
 
 mod args;
+mod find_knee;
 
 use std::path::Path;
 
@@ -46,6 +47,9 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     let host = host_facts(&request, session)?;
     if request.dry_run {
         return dry_run(&request, &host, &args.output);
+    }
+    if args.find_knee {
+        return find_knee::run(args, request, host, session);
     }
     if let Some(tree) = &args.rehearsal
         && tree.has_checkpoints(session)?

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 use stormlp_model::matrix::{
-    CacheState, Fill, Fsync, IoSize, JobRequest, MatrixRequest, PathChoice, Span, Target,
-    apply_preset,
+    CacheState, Fill, Fsync, IoSize, JobRequest, KNEE_DEPTHS, KNEE_REPEAT, KNEE_THREADS,
+    MatrixRequest, PathChoice, Span, Target, apply_preset,
 };
 use stormlp_model::operation::Operation;
 use stormlp_model::path::{MemoryKind, PathKind};
@@ -102,6 +102,12 @@ pub(crate) struct MatrixArgs {
     /// Run each cell this many times; the table shows mean ± standard deviation [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: Option<u32>,
+
+    /// Find the fewest transfers in flight, for each path, operation and size, that come within 2 % of
+    /// the best bandwidth: walks up --threads and --queue-depth [default there: 1 to 32, 1 to 64],
+    /// narrows, and runs what the answer rests on --repeat times [default there: 3]
+    #[arg(long, conflicts_with = "preset")]
+    find_knee: bool,
 
     /// What a cell finds in the page cache: cold (these files dropped), warm, as-is
     /// [default: cold]
@@ -254,6 +260,9 @@ pub(crate) fn request(
     }
     take_matrix(matrix, &mut request);
     take_files(files, &mut request);
+    if request.find_knee {
+        check_knee(&mut request)?;
+    }
     let engine = devices.engine.is_some();
     take_devices(devices, &mut request);
     let paths = request.paths.paths();
@@ -276,6 +285,26 @@ pub(crate) fn request(
     Ok(request)
 }
 
+/// What a search for knees can go over.
+fn check_knee(request: &mut MatrixRequest) -> Result<(), Failure> {
+    if request.threads == KNEE_THREADS {
+        // A file or folder needs a thread at least.
+        let least = request
+            .jobs
+            .iter()
+            .filter(|job| job.threads.is_none())
+            .count() as u32;
+        request.threads.retain(|threads| *threads >= least);
+    }
+    if request.threads.len() == 1 && request.queue_depths.len() == 1 {
+        return Err(Failure::usage(
+            "--find-knee has nothing to search: --threads and --queue-depth name one setting; \
+             give several of one of them, or leave out one",
+        ));
+    }
+    Ok(())
+}
+
 fn take_matrix(args: MatrixArgs, request: &mut MatrixRequest) {
     match args.path.as_slice() {
         [] => {}
@@ -293,6 +322,13 @@ fn take_matrix(args: MatrixArgs, request: &mut MatrixRequest) {
     replace_list(&mut request.ops, args.op);
     let sizes = args.io_size.into_iter().flat_map(|sizes| sizes.0);
     replace_list(&mut request.io_sizes, sizes.map(IoSize::fixed).collect());
+    if args.find_knee {
+        request.find_knee = true;
+        request.name = "knee".to_string();
+        request.threads = KNEE_THREADS.to_vec();
+        request.queue_depths = KNEE_DEPTHS.to_vec();
+        request.repeat = KNEE_REPEAT;
+    }
     replace_list(&mut request.threads, args.threads);
     replace_list(&mut request.queue_depths, args.queue_depth);
     replace(

@@ -3,10 +3,10 @@
 use stormlp_emulator::Surroundings;
 use stormlp_emulator::matrix::{self, MatrixError};
 use stormlp_model::matrix::gdsio::in_gdsios_words;
-use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport};
+use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport, likely_left};
 use stormlp_model::report::Ending;
 use stormlp_model::shell::shell_word;
-use stormlp_model::units::{ByteSize, format_duration};
+use stormlp_model::units::{ByteSize, counted, format_duration};
 use stormlp_report::matrix as matrix_report;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
@@ -74,12 +74,13 @@ fn announce(report: &MatrixReport, session: &Session) {
         return;
     }
     let plan = &report.plan;
-    let left = (plan.cells.iter().enumerate())
-        .filter(|(index, cell)| cell.availability.is_available() && !report.results.has(*index));
-    let cells = match left.clone().count() {
-        0 => return output::say("no cell is left to measure"),
-        1 => "1 cell".to_string(),
-        count => format!("{count} cells"),
+    let (count, seconds) = likely_left(plan, &report.results, &[]);
+    if count == 0 {
+        return output::say("no cell is left to measure");
+    }
+    let cells = match plan.find_knee {
+        false => counted(count, "cell"),
+        true => format!("some {count} of {} cells", plan.runnable_cells()),
     };
     if plan.layout_bytes > 0 {
         let fate = match plan.keep {
@@ -92,7 +93,6 @@ fn announce(report: &MatrixReport, session: &Session) {
             places(plan)
         ));
     }
-    let seconds: f64 = left.map(|(_, cell)| cell.estimated_seconds).sum();
     output::say(format!(
         "{cells} to measure, about {}",
         format_duration(seconds)
@@ -162,8 +162,11 @@ fn verdict(report: &MatrixReport, resume_with: Option<&str>) -> Result<(), Failu
             .filter_map(|cell| cell.measurement.as_ref())
             .any(|numbers| numbers.interrupted);
         let stopped = Failure::stopped(format!(
-            "stopped by the user; {} of {planned} cells are saved{}",
-            report.results.cells.len(),
+            "stopped by the user; {} cells are saved{}",
+            match report.plan.find_knee {
+                true => report.results.cells.len().to_string(),
+                false => format!("{} of {planned}", report.results.cells.len()),
+            },
             if cut_short {
                 ", the last cut short"
             } else {

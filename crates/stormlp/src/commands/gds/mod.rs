@@ -33,6 +33,8 @@ Examples:
   stormlp gds --preset training --dir /mnt/nvme --export training.md
   stormlp gds --path gds,cpu-gpu --op read,write --io-size 4K,1M,16M --threads 1,16 \\
       --repeat 3 --baseline before/report.json
+  stormlp gds --find-knee --path cpu --io-size 64K,1M --dir /mnt/nvme
+                                                the fewest in flight that reach the best
 
 Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is saved under
 ./stormlp-results (see --results-dir); `stormlp report` shows it again.")]

@@ -1,0 +1,292 @@
+//! The search for a knee: the least costly setting that comes within 2 % of the best.
+//!
+//! Settings lie on lines, ascending in cost. The search walks up each line in doublings until two of
+//! them gained nothing, then narrows what lies between a setting that reaches the best and one that
+//! does not, then repeats the settings that the answer rests on. It keeps nothing but what was
+//! measured, so that it goes on with a saved report as if it had never stopped.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::stats::{mean, sample_deviation};
+
+/// How far below the best a setting may lie, as a share.
+pub const WITHIN: f64 = 0.02;
+/// So many steps that gain less than [`WITHIN`] end a walk: one alone may be bad luck.
+const PATIENCE: usize = 2;
+/// Standard errors that two settings must lie apart to be told apart.
+const APART: f64 = 2.0;
+
+/// What limits the best rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KneeLimit {
+    /// The storage, or what lies between it and this host.
+    Storage,
+    /// CPUs of this host: the threads at work, or all there are.
+    Client,
+    /// Memory: the bytes came out of the page cache, or of a file system without storage.
+    Memory,
+}
+
+impl KneeLimit {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Storage => "storage",
+            Self::Client => "CPUs of this host",
+            Self::Memory => "memory",
+        }
+    }
+}
+
+/// One setting.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Setting {
+    /// What is to be as little as possible: transfers in flight, streams.
+    pub cost: u64,
+    /// How often it was tried.
+    pub runs: usize,
+    /// The rates of the runs that counted, in the order they ran.
+    pub rates: Vec<f64>,
+}
+
+impl Setting {
+    fn mean(&self) -> Option<f64> {
+        (!self.rates.is_empty()).then(|| mean(&self.rates))
+    }
+}
+
+/// Line and index of a setting.
+pub type Place = (usize, usize);
+
+/// What is known of all settings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Search {
+    /// The lines, each ascending in cost; of settings that cost the same, those of earlier lines are
+    /// preferred.
+    pub lines: Vec<Vec<Setting>>,
+    /// How often the settings are to run that the answer rests on.
+    pub repeat: usize,
+}
+
+/// The answer as far as it is known.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// The least costly setting within [`WITHIN`] of the best.
+    pub knee: Place,
+    /// The best.
+    pub best: Place,
+    /// Standard deviation of repetitions in percent of their mean; `None` where nothing was
+    /// repeated.
+    pub noise_percent: Option<f64>,
+    /// Less costly settings that lie below by no more than noise explains, least costly first.
+    pub alike: Vec<Place>,
+    /// Whether the best is at the end of what there is to try, and was still gaining there.
+    pub is_lower_bound: bool,
+}
+
+impl Search {
+    /// The next setting to run; `None` when the answer is known.
+    pub fn next(&self) -> Option<Place> {
+        match self.walk() {
+            Err(next) => Some(next),
+            Ok(lines) => self.narrow(lines).or_else(|| self.confirm()),
+        }
+    }
+
+    /// How many runs a search of this shape is likely to take.
+    pub fn likely_runs(&self) -> usize {
+        let doublings = |line: &Vec<Setting>| {
+            let range =
+                line.last().map_or(1, |s| s.cost) / line.first().map_or(1, |s| s.cost).max(1);
+            range.max(1).ilog2() as usize + 1
+        };
+        let first = self.lines.first().map_or(0, doublings);
+        let further = self.lines.iter().skip(1).take(2 * PATIENCE);
+        let further: usize = further.map(|line| doublings(line).min(PATIENCE + 1)).sum();
+        let narrowing = usize::from(self.lines.iter().any(|line| line.len() > doublings(line)));
+        let settings: usize = self.lines.iter().map(Vec::len).sum();
+        let repeated = settings.min(PATIENCE + 1) * self.repeat.saturating_sub(1);
+        settings.min(first + further + narrowing) + repeated
+    }
+
+    /// Walks up the lines on first runs alone, and on what it came by alone, so that neither
+    /// repetitions nor what was measured since send it another way. `Ok` is how many lines were
+    /// walked.
+    fn walk(&self) -> Result<usize, Place> {
+        let mut walked: Vec<(u64, f64)> = Vec::new();
+        let (mut best, mut idle, mut from_cost) = (0.0, 0, 0);
+        for (line, settings) in self.lines.iter().enumerate() {
+            let came_by = walk_line(settings, from_cost).map_err(|index| (line, index))?;
+            let top = came_by.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+            walked.extend(came_by);
+            idle = if gains(top, best) { 0 } else { idle + 1 };
+            best = top.max(best);
+            // What cannot run here cannot run elsewhere on the grid.
+            if idle == PATIENCE || best == 0.0 {
+                return Ok(line + 1);
+            }
+            let reaching = walked
+                .iter()
+                .filter(|(_, rate)| *rate >= best * (1.0 - WITHIN));
+            // Further lines begin below what suffices so far.
+            from_cost = reaching.map(|(cost, _)| *cost).min().unwrap_or(0) / 2;
+        }
+        Ok(self.lines.len())
+    }
+
+    /// A setting that was not tried between one that reaches the best and one below that does not.
+    fn narrow(&self, lines: usize) -> Option<Place> {
+        let found = self.knee_and_best()?;
+        let cheapest = self.at(found.0).cost;
+        let enough = self.rate(found.1) * (1.0 - WITHIN);
+        let reaches = |s: &Setting| s.mean().is_some_and(|rate| rate >= enough);
+        (self.lines.iter().take(lines).enumerate()).find_map(|(line, settings)| {
+            let high = settings.iter().position(reaches)?;
+            let end = high.min(settings.partition_point(|s| s.cost < cheapest));
+            let low = (0..end).rev().find(|index| settings[*index].runs > 0);
+            let begin = low.map_or(0, |low| low + 1);
+            let half = settings.partition_point(|s| 2 * s.cost <= settings[high].cost);
+            let middle = match low {
+                Some(_) => begin + end.saturating_sub(begin + 1) / 2,
+                None => half.clamp(1, end.max(1)) - 1,
+            };
+            (begin < end).then_some((line, middle))
+        })
+    }
+
+    /// One of the settings that the answer rests on that has not run often enough: the knee, the
+    /// best, and the best of those that cost less than the knee.
+    fn confirm(&self) -> Option<Place> {
+        let (knee, best) = self.knee_and_best()?;
+        let below = self
+            .measured()
+            .filter(|place| self.at(*place).cost < self.at(knee).cost);
+        let below = below.max_by(|a, b| self.rate(*a).total_cmp(&self.rate(*b)));
+        let mut open: Vec<Place> = [Some(knee), Some(best), below]
+            .into_iter()
+            .flatten()
+            .collect();
+        open.retain(|place| self.at(*place).runs < self.repeat);
+        open.into_iter().min_by_key(|place| self.at(*place).runs)
+    }
+
+    /// The answer as far as it is known; `None` before anything was measured.
+    pub fn found(&self) -> Option<Found> {
+        let (knee, best) = self.knee_and_best()?;
+        let noise = self.noise();
+        let enough = self.rate(best) * (1.0 - WITHIN);
+        let alike = |place: &Place| {
+            let setting = self.at(*place);
+            let runs = |s: &Setting| s.rates.len().max(1) as f64;
+            let error = (1.0 / runs(setting) + 1.0 / runs(self.at(best))).sqrt();
+            let explained = noise.unwrap_or(0.0) * self.rate(best) * error * APART;
+            setting.cost < self.at(knee).cost && enough - self.rate(*place) <= explained
+        };
+        let mut alike: Vec<Place> = self.measured().filter(alike).collect();
+        alike.sort_by_key(|place| self.at(*place).cost);
+        Some(Found {
+            knee,
+            best,
+            noise_percent: noise.map(|noise| noise * 100.0),
+            alike,
+            is_lower_bound: self.still_gains_at(best),
+        })
+    }
+
+    /// Whether `best` is the last of its line or in the last line, and gains on all before it.
+    fn still_gains_at(&self, best: Place) -> bool {
+        let gains_on = |before: &dyn Fn(Place) -> bool| {
+            let others = self.measured().filter(|place| before(*place));
+            let others = others.map(|place| self.rate(place)).fold(0.0, f64::max);
+            gains(self.rate(best), others)
+        };
+        let cost = self.at(best).cost;
+        let is_last = best.1 + 1 == self.lines[best.0].len();
+        let at_the_end =
+            is_last && gains_on(&|place| self.at(place).cost < cost || place.0 < best.0);
+        let in_the_last_line = self.lines.len() > 1
+            && best.0 + 1 == self.lines.len()
+            && gains_on(&|place| place.0 < best.0);
+        let anything_above = self.measured().any(|place| self.at(place).cost > cost);
+        (at_the_end && !anything_above) || in_the_last_line
+    }
+
+    /// Relative standard deviation of repetitions, of all settings together.
+    fn noise(&self) -> Option<f64> {
+        let (mut squares, mut freedom) = (0.0, 0.0);
+        for setting in self.lines.iter().flatten().filter(|s| s.rates.len() > 1) {
+            let weight = (setting.rates.len() - 1) as f64;
+            let relative = sample_deviation(&setting.rates) / mean(&setting.rates);
+            squares += weight * relative * relative;
+            freedom += weight;
+        }
+        (freedom > 0.0).then(|| (squares / freedom).sqrt())
+    }
+
+    fn knee_and_best(&self) -> Option<(Place, Place)> {
+        let by_rate = |a: &Place, b: &Place| self.rate(*a).total_cmp(&self.rate(*b));
+        let best = self.measured().max_by(by_rate)?;
+        let enough = self.rate(best) * (1.0 - WITHIN);
+        let reaching = self.measured().filter(|place| self.rate(*place) >= enough);
+        // Of those that cost the same the first, which is of the earliest line.
+        let knee = reaching.min_by_key(|place| self.at(*place).cost)?;
+        Some((knee, best))
+    }
+
+    /// The settings that have a rate.
+    fn measured(&self) -> impl Iterator<Item = Place> {
+        let places = self.lines.iter().enumerate();
+        let places =
+            places.flat_map(|(line, settings)| (0..settings.len()).map(move |i| (line, i)));
+        places.filter(|place| !self.at(*place).rates.is_empty())
+    }
+
+    fn at(&self, (line, index): Place) -> &Setting {
+        &self.lines[line][index]
+    }
+
+    /// The mean rate of a setting.
+    pub fn rate(&self, place: Place) -> f64 {
+        self.at(place).mean().unwrap_or(0.0)
+    }
+}
+
+/// Whether `rate` is more than `best`, and not by so little that it does not count.
+fn gains(rate: f64, best: f64) -> bool {
+    rate > best * (1.0 + WITHIN)
+}
+
+/// Walks up a line from what costs `from_cost` or less: the costs and first rates that it came by, or
+/// what has to run first.
+fn walk_line(settings: &[Setting], from_cost: u64) -> Result<Vec<(u64, f64)>, usize> {
+    let first = settings.partition_point(|s| s.cost <= from_cost).max(1) - 1;
+    let (mut at, mut best, mut idle) = (first, 0.0, 0);
+    let mut walked = Vec::new();
+    while let Some(setting) = settings.get(at) {
+        let rate = match setting.rates.first() {
+            Some(rate) => *rate,
+            None if setting.runs == 0 => return Err(at),
+            None => break,
+        };
+        walked.push((setting.cost, rate));
+        idle = if gains(rate, best) { 0 } else { idle + 1 };
+        best = rate.max(best);
+        if idle == PATIENCE {
+            break;
+        }
+        let doubled = settings.partition_point(|s| s.cost < 2 * setting.cost);
+        // The last setting ends a walk, however near it is.
+        at = match at + 1 == settings.len() {
+            true => settings.len(),
+            false => doubled.clamp(at + 1, settings.len() - 1),
+        };
+    }
+    Ok(walked)
+}
+
+#[cfg(test)]
+#[path = "knee_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod tests;

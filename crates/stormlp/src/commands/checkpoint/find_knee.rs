@@ -1,0 +1,224 @@
+//! `stormlp checkpoint --find-knee`: the search says how many streams are next, the same resolve makes
+//! the plan, the emulator runs it, and the search is told.
+
+use std::path::Path;
+use std::time::Instant;
+
+use stormlp_emulator::Surroundings;
+use stormlp_emulator::checkpoint::{Look, scan};
+use stormlp_model::checkpoint::{
+    CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, CheckpointResults,
+    FindStreams, KNEE_STREAMS, ScaleChoice, StreamKnee,
+};
+use stormlp_model::event::Silent;
+use stormlp_model::facts::HostFacts;
+use stormlp_model::report::{Ending, ReportKind};
+use stormlp_model::stats::mean;
+use stormlp_model::units::{counted, format_duration};
+use stormlp_report::checkpoint::{mark, opening};
+use stormlp_report::matrix::Columns;
+use stormlp_report::text;
+use stormlp_transfer::storage::Disk;
+
+use super::{Args, ending, planned, tried};
+use crate::commands::deliver::{Delivery, Saver};
+use crate::exit::Failure;
+use crate::output;
+use crate::session::Session;
+
+/// Saves, and restores, of a run where nobody says how many.
+const UNITS: u32 = 2;
+
+/// A search under way.
+struct Hunt<'a> {
+    request: CheckpointRequest,
+    host: HostFacts,
+    /// How fast storage wrote at first: all runs are of one size.
+    trial_bytes_per_second: Option<f64>,
+    session: &'a Session,
+    delivery: &'a Delivery,
+    saver: Saver,
+    find: FindStreams,
+    /// The last report of each number of streams.
+    reports: Vec<(u32, CheckpointReport)>,
+}
+
+/// Searches.
+///
+/// # Errors
+/// As a run.
+pub(super) fn run(
+    args: Args,
+    mut request: CheckpointRequest,
+    host: HostFacts,
+    session: &Session,
+) -> Result<(), Failure> {
+    request.writes = request.writes.or(Some(UNITS));
+    request.reads = request.reads.or(Some(UNITS));
+    request.pause_seconds = request.pause_seconds.or(Some(0.0));
+    // What the last run left in memory says nothing of storage.
+    request.cold |= request.reads != Some(0);
+    let delivery = args
+        .output
+        .open(ReportKind::Checkpoint, Columns::Standard)?;
+    let facts = tried(&request, session)?;
+    request.streams = Some(1);
+    let first = planned(&request, &host, &facts)?;
+    request.scale = Some(ScaleChoice::Factor(first.scale));
+    let possible = |streams: &u32| {
+        request.streams = Some(*streams);
+        planned(&request, &host, &facts).is_ok_and(|plan| plan.total_bytes == first.total_bytes)
+    };
+    let streams: Vec<u32> = KNEE_STREAMS.into_iter().filter(possible).collect();
+    let mut hunt = Hunt {
+        request,
+        host,
+        trial_bytes_per_second: facts.trial_bytes_per_second,
+        session,
+        delivery: &delivery,
+        saver: delivery.saver(&format!("{}-find-knee", first.model), session)?,
+        find: FindStreams::begun(streams),
+        reports: Vec::new(),
+    };
+    if !session.quiet {
+        output::say_page(&text::render(&opening(&first), output::width()));
+    }
+    hunt.saver.begin(&hunt.empty(&first))?;
+    let ended = hunt.go()?;
+    hunt.deliver(ended, &first)
+}
+
+impl Hunt<'_> {
+    /// Runs what the search asks for until it has its answer or the user has enough.
+    fn go(&mut self) -> Result<Ending, Failure> {
+        while let Some(streams) = self.find.next() {
+            if self.session.stop.is_stopped() {
+                return Ok(Ending::Stopped);
+            }
+            let plan = self.plan(streams)?;
+            let begun = Instant::now();
+            let report = self.one(&plan)?;
+            if report.ending != Ending::Complete {
+                return Ok(report.ending);
+            }
+            self.find
+                .take(streams, &report, begun.elapsed().as_secs_f64());
+            self.reports.retain(|(known, _)| *known != streams);
+            self.reports.push((streams, report));
+            self.told();
+            let so_far = self.report(Ending::Unfinished);
+            if let Some(report) = so_far {
+                self.saver.save(&report);
+            }
+        }
+        Ok(Ending::Complete)
+    }
+
+    /// The plan with so many streams, on the storage as it is now.
+    fn plan(&mut self, streams: u32) -> Result<CheckpointPlan, Failure> {
+        self.request.streams = Some(streams);
+        let facts = scan(&Disk, &self.request.folders, Look::Only).map_err(Failure::machine)?;
+        let facts = CheckpointFacts {
+            trial_bytes_per_second: self.trial_bytes_per_second,
+            ..facts
+        };
+        planned(&self.request, &self.host, &facts)
+    }
+
+    fn one(&self, plan: &CheckpointPlan) -> Result<CheckpointReport, Failure> {
+        let head = self.delivery.head(self.host.clone(), self.session);
+        let surroundings = Surroundings {
+            storage: &self.session.storage,
+            observer: &Silent,
+            stop: &self.session.stop,
+        };
+        let report = stormlp_emulator::checkpoint::run(head, plan, &surroundings, &mut |_| {});
+        report.map_err(|error| {
+            let remedy = error.remedy(false);
+            Failure::machine(error).with_help(remedy)
+        })
+    }
+
+    /// A line for the last run: its rates, what is known by now, and how long the rest may take.
+    fn told(&self) {
+        let Some(run) = self.find.tried.last().filter(|_| !self.session.quiet) else {
+            return;
+        };
+        let rates = [
+            ("saved", &run.save_gib_per_second),
+            ("restored", &run.restore_gib_per_second),
+        ];
+        let rates = rates.into_iter().filter(|(_, rates)| !rates.is_empty());
+        let rates: Vec<String> = rates
+            .map(|(done, rates)| format!("{done} at {:.3} GiB/s", mean(rates)))
+            .collect();
+        let left = match self.find.likely_left() {
+            0 => String::new(),
+            runs => {
+                let each: Vec<f64> = self.find.tried.iter().map(|run| run.seconds).collect();
+                format!(
+                    "; about {} left",
+                    format_duration(runs as f64 * mean(&each))
+                )
+            }
+        };
+        output::say(format!(
+            "{} a rank: {} ({}); enough by now: {}{left}",
+            counted(u64::from(run.streams), "stream"),
+            rates.join(", "),
+            format_duration(run.seconds),
+            known(&self.find)
+        ));
+    }
+
+    fn empty(&self, plan: &CheckpointPlan) -> CheckpointReport {
+        let head = self.delivery.head(self.host.clone(), self.session);
+        let results = CheckpointResults {
+            find_knee: Some(self.find.clone()),
+            ..CheckpointResults::default()
+        };
+        CheckpointReport::new(head, plan.clone(), results)
+    }
+
+    /// The report of the run at the knee of saves, or of restores where nothing is saved, with the
+    /// search.
+    fn report(&self, ending: Ending) -> Option<CheckpointReport> {
+        let knee = self.find.save.as_ref().or(self.find.restore.as_ref())?;
+        let of_knee = self
+            .reports
+            .iter()
+            .find(|(streams, _)| *streams == knee.streams);
+        let mut report = of_knee.map(|(_, report)| report.clone())?;
+        report.results.find_knee = Some(self.find.clone());
+        report.ending = ending;
+        Some(report)
+    }
+
+    fn deliver(self, ended: Ending, first: &CheckpointPlan) -> Result<(), Failure> {
+        let report = self.report(ended.clone()).unwrap_or_else(|| {
+            let mut report = self.empty(first);
+            report.ending = ended;
+            report
+        });
+        let how = |saved: Option<&Path>| ending(&report, saved);
+        let delivered = self.delivery.finish(self.saver, &report, self.session, how);
+        delivered.map_err(|failure| match mark(first) {
+            Some(mark) => failure.marked(&mark),
+            None => failure,
+        })
+    }
+}
+
+/// What suffices, as far as it is known.
+fn known(find: &FindStreams) -> String {
+    let of = |what: &str, knee: &Option<StreamKnee>| {
+        knee.as_ref()
+            .map(|knee| format!("{} to {what}", knee.streams))
+    };
+    let known = [of("save", &find.save), of("restore", &find.restore)];
+    let known: Vec<String> = known.into_iter().flatten().collect();
+    match known.is_empty() {
+        true => "nothing".to_string(),
+        false => known.join(", "),
+    }
+}

@@ -1,0 +1,186 @@
+//! `--find-knee` of `stormlp gds` and `stormlp checkpoint` on small files: what it answers, says and saves. No timing is asserted: on an
+//! overloaded machine any setting may be the best.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::gds::{folder, gds, read_json, saved};
+use crate::{checkpoint, stderr, stdout};
+
+/// A grid of four threads and four depths, cells of a moment.
+const SMALL: &str = "--find-knee --path cpu --io-size 64K --file-size 4M --duration 30ms \
+    --threads 1,2,4,8 --queue-depth 1,2,4,8 --telemetry off";
+
+#[test]
+fn the_knee_is_a_setting_of_the_grid_within_2_percent_of_the_best() {
+    let folder = folder();
+    let run = gds(folder.path(), &format!("{SMALL} --format json"))
+        .assert()
+        .success();
+    let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
+    assert!(
+        said.contains("some ") && said.contains(" of 48 cells to measure"),
+        "{said}"
+    );
+    assert!(said.contains("/~"), "{said}");
+    let report: Value = serde_json::from_str(&stdout(run)).unwrap();
+    let knees = report["find_knee"]["knees"].as_array().unwrap();
+    assert_eq!(knees.len(), 1);
+    let knee = &knees[0];
+    assert_eq!(
+        (&knee["requested_path"], &knee["op"]),
+        (&"cpu".into(), &"read".into())
+    );
+    assert!(
+        knee["share_of_best_percent"].as_f64().unwrap() >= 98.0,
+        "{knee}"
+    );
+    assert_eq!(knee["is_complete"], true);
+    assert_eq!(knee["runs"], 3);
+    assert!(knee["noise_percent"].as_f64().unwrap() >= 0.0);
+    let in_flight =
+        |point: &Value| point["threads"].as_u64().unwrap() * point["queue_depth"].as_u64().unwrap();
+    assert!(in_flight(knee) <= in_flight(&knee["best"]), "{knee}");
+    let cells = report["cells"].as_array().unwrap();
+    assert_eq!(knee["cells"].as_u64().unwrap() as usize, cells.len());
+    assert!(cells.len() < 48, "the whole grid ran");
+    for cell in cells
+        .iter()
+        .filter(|cell| in_flight(cell) < in_flight(knee))
+    {
+        assert!(cell["threads"].as_u64().unwrap() <= 8, "{cell}");
+    }
+}
+
+#[test]
+fn every_format_has_the_knee() {
+    let folder = folder();
+    let page = stdout(gds(folder.path(), SMALL).assert().success());
+    assert!(
+        page.contains("The fewest in flight within 2 % of the best"),
+        "{page}"
+    );
+    assert!(page.contains("Every cell measured"), "{page}");
+    let report = saved(folder.path());
+    for (format, marks) in [
+        ("markdown", "## The fewest in flight"),
+        ("csv", ",is_knee"),
+        ("html", "The fewest in flight"),
+    ] {
+        let mut command = crate::stormlp();
+        let shown = command
+            .arg("report")
+            .arg(&report)
+            .args(["--format", format]);
+        let shown = stdout(shown.assert().success());
+        assert!(shown.contains(marks), "{format}: {shown}");
+    }
+}
+
+#[test]
+fn a_search_goes_on_where_it_was_and_measures_nothing_twice() {
+    let folder = folder();
+    gds(folder.path(), SMALL).assert().success();
+    let path = saved(folder.path());
+    let whole = read_json(&path);
+    let mut half = whole.clone();
+    half["cells"].as_array_mut().unwrap().truncate(2);
+    half.as_object_mut().unwrap().remove("find_knee");
+    half["ending"] = serde_json::json!({"status": "unfinished"});
+    fs::write(&path, half.to_string()).unwrap();
+    let again = format!("{SMALL} --resume {}", path.display());
+    gds(folder.path(), &again).assert().success();
+    let resumed = read_json(&path);
+    assert_eq!(resumed["find_knee"]["knees"][0]["is_complete"], true);
+    for cell in half["cells"].as_array().unwrap() {
+        let same = |other: &&Value| other["cell"] == cell["cell"];
+        let kept = resumed["cells"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(same)
+            .unwrap();
+        assert_eq!(kept["operations"], cell["operations"]);
+    }
+    let done = gds(folder.path(), &again).assert().success();
+    assert!(stderr(done).contains("no cell is left to measure"));
+}
+
+#[test]
+fn what_cannot_be_searched_is_refused() {
+    let folder = folder();
+    for (words, expected) in [
+        (
+            "--find-knee --threads 4 --queue-depth 8",
+            "has nothing to search",
+        ),
+        ("--find-knee --preset training", "cannot be used with"),
+    ] {
+        let said = stderr(gds(folder.path(), words).assert().code(2));
+        assert!(said.contains(expected), "{words}: {said}");
+    }
+    assert!(!folder.path().join("stormlp-data").exists());
+    let words = "--find-knee --path gds --io-size 64K --file-size 4M --duration 30ms";
+    let said = stderr(gds(folder.path(), words).assert().code(4));
+    assert!(said.contains("gds"), "{said}");
+}
+
+#[test]
+fn a_dry_run_prints_the_grid_and_says_that_a_search_takes_part_of_it() {
+    let folder = folder();
+    let words = format!("{SMALL} --dry-run");
+    let page = stdout(gds(folder.path(), &words).assert().success());
+    assert!(page.contains("plan of a search for knees"), "{page}");
+    assert!(!folder.path().join("stormlp-data").exists());
+}
+
+#[test]
+fn a_checkpoint_has_knees_of_saves_and_of_restores() {
+    let folder = checkpoint::folder();
+    let words = ["--find-knee", "--telemetry", "off", "--format", "json"];
+    let run = checkpoint::tiny(folder.path(), &words).assert().success();
+    let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
+    assert!(
+        said.contains("1 stream a rank: saved at ") && said.contains(" left"),
+        "{said}"
+    );
+    let report: Value = serde_json::from_str(&stdout(run)).unwrap();
+    let find = &report["find_knee"];
+    let tried = find["tried"].as_array().unwrap();
+    for phase in ["save", "restore"] {
+        let knee = &find[phase];
+        assert!(
+            knee["share_of_best_percent"].as_f64().unwrap() >= 98.0,
+            "{knee}"
+        );
+        assert!(
+            knee["streams"].as_u64() <= knee["best_streams"].as_u64(),
+            "{knee}"
+        );
+        let at_knee = tried.iter().filter(|run| run["streams"] == knee["streams"]);
+        let rates = format!("{phase}_gib_per_second");
+        let runs = at_knee.map(|run| run[rates.as_str()].as_array().unwrap().len());
+        assert!(runs.sum::<usize>() >= 3, "{find}");
+    }
+    assert_eq!(report["plan"]["save"]["window"], find["save"]["streams"]);
+    let path = saved(folder.path());
+    let page = stdout(crate::stormlp().arg("report").arg(path).assert().success());
+    assert!(
+        page.contains("enough are ") && page.contains("Every number of streams tried"),
+        "{page}"
+    );
+}
+
+#[test]
+fn a_search_over_saves_alone_tells_nothing_of_restores() {
+    let folder = checkpoint::folder();
+    let words = ["--find-knee", "--reads", "0", "--format", "json"];
+    let run = checkpoint::tiny(folder.path(), &words).assert().success();
+    let report: Value = serde_json::from_str(&stdout(run)).unwrap();
+    assert!(report["find_knee"]["save"].is_object());
+    assert!(report["find_knee"]["restore"].is_null());
+    let both = checkpoint::tiny(folder.path(), &["--find-knee", "--streams", "4"]);
+    let said = stderr({ both }.assert().code(2));
+    assert!(said.contains("cannot be used with"), "{said}");
+}
