@@ -4,6 +4,7 @@ use stormlp_model::matrix::{find_knees, next_cell};
 use stormlp_model::report::Ending;
 
 use super::*;
+use crate::document::Document;
 
 /// A search over two paths, whose throughput stops growing at 12 in flight on one and at 4 on the
 /// other; what `measured` gave of it within so many cells.
