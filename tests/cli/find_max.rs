@@ -100,6 +100,15 @@ fn a_starter_set_with_few_steps_is_made_larger_and_the_search_gone_on_with() {
     let found = report(folder.path());
     let files = found["plan"]["data"]["files"].as_u64().unwrap();
     assert!(files >= 384, "{files} files");
+    // A search that was stopped before its set had grown holds the plan of the smaller one.
+    let mut stopped = found.clone();
+    stopped["plan"]["data"]["files"] = 168.into();
+    stopped["plan"]["steps_per_epoch"] = 21.into();
+    fs::write(
+        folder.path().join(saved(folder.path())),
+        stopped.to_string(),
+    )
+    .unwrap();
     let resume = format!("{words} --resume {}", saved(folder.path()).display());
     train(folder.path(), &resume).assert().success();
     let again = report(folder.path());

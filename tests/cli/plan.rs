@@ -137,3 +137,56 @@ fn drives_that_have_a_name_are_listed_with_their_source() {
     assert!(listed.contains("solidigm-d7-ps1010"), "{listed}");
     assert!(listed.contains("read=14.5GB/s"), "{listed}");
 }
+
+#[test]
+fn what_the_page_cache_serves_is_limited_by_memory() {
+    // A fifth of the bandwidth it takes, and a cache that keeps all after the first epoch.
+    let words = "unet3d -n 4 --storage read=2GB/s,cache=3000GB --host-memory 1GiB --epochs 5 \
+        --steps 30 --brief --format json";
+    let answer: Value = serde_json::from_str(&stdout(plan(words).success())).unwrap();
+    assert!(answer["foretold"]["cached_percent"].as_f64().unwrap() > 50.0);
+    assert_eq!(answer["limited_by"], "memory");
+    let alone = words.replace(",cache=3000GB", "");
+    let answer: Value = serde_json::from_str(&stdout(plan(&alone).success())).unwrap();
+    assert_eq!(answer["limited_by"], "storage");
+}
+
+#[test]
+fn the_cost_of_a_host_is_taken_from_a_run_without_storage() {
+    let place = crate::train::folder();
+    // Each step takes 5 ms more than its compute of 5 ms.
+    let words = "unet3d --storage null --steps 20 --epochs 1 --compute-time 5ms \
+        --client dlio --client-step 5ms --client-cpu-per-gib 0s";
+    let _ = crate::train::train(place.path(), words).assert();
+    let report = crate::gds::saved(place.path());
+    let words = format!(
+        "unet3d -n 2 --compute-time 50ms --storage read=100GB/s --brief {SHORT} --format json"
+    );
+    let free: Value = serde_json::from_str(&stdout(plan(&words).success())).unwrap();
+    let costly = format!("{words} --host-cost {}", report.display());
+    let costly: Value = serde_json::from_str(&stdout(plan(&costly).success())).unwrap();
+    let au = |answer: &Value| answer["au_percent"].as_f64().unwrap();
+    assert!(
+        au(&costly) < au(&free) - 5.0,
+        "{} {}",
+        au(&costly),
+        au(&free)
+    );
+    let told = costly["assumptions"].to_string();
+    assert!(told.contains("each step costs a host"), "{told}");
+    assert!(!told.contains("estimates from another host"), "{told}");
+}
+
+#[test]
+fn a_run_that_tells_nothing_of_the_host_is_refused() {
+    let place = crate::train::folder();
+    let small = crate::train::SMALL;
+    let words = format!("unet3d --files 28 --epochs 1 --compute-time 2ms {small}");
+    crate::train::train(place.path(), &words).assert().success();
+    let report = crate::gds::saved(place.path());
+    let words = "unet3d --storage read=7GB/s --host-cost";
+    let said = stderr(plan(&format!("{words} {}", report.display())).code(3));
+    assert!(said.contains("was run on storage"), "{said}");
+    plan(&format!("{words} missing/report.json")).code(4);
+    plan(&format!("{words} x --client dlio")).code(2);
+}

@@ -1,6 +1,7 @@
 //! Answers how many accelerators some storage feeds, by simulating runs of them: as many as it
 //! takes to find the largest number, and those that tables show.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use stormlp_model::problem::Problems;
@@ -45,7 +46,21 @@ pub enum Depth {
     Tables,
 }
 
-/// Answers `request`. The same request gives the same answer to the bit.
+/// What is being simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Simulating {
+    /// Accelerators of the run.
+    pub accelerators: u32,
+    /// Devices that they read from.
+    pub devices: u32,
+    /// Simulations that are over.
+    pub done: u64,
+}
+
+/// Who is told before each simulation.
+pub type Look<'a> = &'a dyn Fn(Simulating);
+
+/// Answers `request`, and tells `look` what it is at. The same request gives the same answer to the bit.
 ///
 /// # Errors
 /// When workload and options make no plan, or `stop` was pulled.
@@ -53,10 +68,13 @@ pub fn answer(
     request: &SizingRequest,
     depth: Depth,
     stop: &StopToken,
+    look: Look<'_>,
 ) -> Result<SizingAnswer, SizingError> {
     let mut study = Study {
         request,
         stop,
+        look,
+        done: Cell::new(0),
         known: BTreeMap::new(),
     };
     let devices = request.storage.devices;
@@ -81,7 +99,8 @@ pub fn answer(
     };
     Ok(SizingAnswer {
         largest_accelerators: largest,
-        is_lower_bound: search_limited_by != LimitedBy::Storage,
+        // What memory serves is what storage does not: neither could feed more.
+        is_lower_bound: !matches!(search_limited_by, LimitedBy::Storage | LimitedBy::Memory),
         limited_by: match request.accelerators {
             Some(_) => whole.foretold.limited_by,
             None => search_limited_by,
@@ -115,6 +134,9 @@ fn checkpoint(request: &SizingRequest, hosts: u32) -> Option<CheckpointTimes> {
 struct Study<'a> {
     request: &'a SizingRequest,
     stop: &'a StopToken,
+    look: Look<'a>,
+    /// Simulations that are over.
+    done: Cell<u64>,
     /// By accelerators, hosts and devices.
     known: BTreeMap<(u32, u32, u32), Foretold>,
 }
@@ -130,7 +152,7 @@ impl Whole {
         let request = study.request;
         let hosts = request.hosts_of(accelerators);
         let case = request.case(accelerators, hosts, &request.storage, FULL)?;
-        let foretold = simulate(&case.plan, &case.scenario, study.stop)?;
+        let foretold = study.simulate(&case)?;
         Ok(Self { case, foretold })
     }
 
@@ -181,6 +203,17 @@ impl Whole {
 }
 
 impl Study<'_> {
+    fn simulate(&self, case: &Case) -> Result<Foretold, SimulateError> {
+        (self.look)(Simulating {
+            accelerators: case.plan.accelerators,
+            devices: case.scenario.storage.devices,
+            done: self.done.get(),
+        });
+        let foretold = simulate(&case.plan, &case.scenario, self.stop)?;
+        self.done.set(self.done.get() + 1);
+        Ok(foretold)
+    }
+
     /// What so many accelerators come to, judged by a part of the run.
     fn at(&mut self, accelerators: u32, hosts: u32, devices: u32) -> Result<Foretold, SizingError> {
         let key = (accelerators, hosts, devices);
@@ -192,7 +225,7 @@ impl Study<'_> {
             ..self.request.storage.clone()
         };
         let case = self.request.case(accelerators, hosts, &storage, TRIAL)?;
-        let foretold = simulate(&case.plan, &case.scenario, self.stop)?;
+        let foretold = self.simulate(&case)?;
         self.known.insert(key, foretold.clone());
         Ok(foretold)
     }

@@ -41,6 +41,8 @@ fn study<'a>(request: &'a SizingRequest, stop: &'a StopToken) -> Study<'a> {
     Study {
         request,
         stop,
+        look: &|_| {},
+        done: Cell::new(0),
         known: BTreeMap::new(),
     }
 }

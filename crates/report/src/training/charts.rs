@@ -2,6 +2,8 @@
 //! and what storage did meanwhile.
 
 use stormlp_model::report::Series;
+use stormlp_model::stats::mean;
+use stormlp_model::training::find_max::{FindMax, RunKind, Tried};
 use stormlp_model::training::report::{EpochReport, TrainReport};
 use stormlp_model::units::MIB;
 
@@ -13,7 +15,12 @@ const NO_EPOCH: &str = "the report holds no epoch";
 
 /// What can be drawn of a training run.
 pub(crate) fn charts(report: &TrainReport) -> Vec<Group> {
-    vec![
+    let search = report.results.find_max.as_ref();
+    let mut drawn: Vec<Group> = search
+        .map(|find| counts_tried(report, find))
+        .into_iter()
+        .collect();
+    drawn.extend([
         how_it_went(report),
         waiting(report),
         storage(report),
@@ -23,7 +30,53 @@ pub(crate) fn charts(report: &TrainReport) -> Vec<Group> {
             "Waits and reads over all accelerators and steps",
             &report.histograms,
         ),
-    ]
+    ]);
+    drawn
+}
+
+/// AU and throughput over the counts that a search tried.
+fn counts_tried(report: &TrainReport, find: &FindMax) -> Group {
+    let mut drawn = Group::new("The counts that were tried");
+    let mut counts: Vec<u32> = find.tried.iter().map(|tried| tried.accelerators).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    let of_count = |count: u32, kind: RunKind, of: fn(&Tried) -> f64| {
+        let mut tried = find.tried.iter().filter(move |t| t.accelerators == count);
+        let runs: Vec<f64> = tried.by_ref().filter(|t| t.kind == kind).map(of).collect();
+        (!runs.is_empty()).then(|| (f64::from(count), mean(&runs)))
+    };
+    let over = |kind: RunKind, of: fn(&Tried) -> f64| {
+        counts
+            .iter()
+            .filter_map(|count| of_count(*count, kind, of))
+            .collect::<Vec<_>>()
+    };
+    let mark = match find.largest_accelerators {
+        0 => Vec::new(),
+        largest => vec![(f64::from(largest), format!("{largest}, the most"))],
+    };
+    let accelerators = || Axis::new("accelerators", Scale::Counts);
+    let few = "fewer than two counts were tried";
+    let threshold = report.results.threshold_percent;
+    let ends = counts.iter().map(|count| (f64::from(*count), threshold));
+    let au = |tried: &Tried| tried.au_percent;
+    let lines = vec![
+        Line::new("probes, foretold", over(RunKind::Probe, au)),
+        Line::new("full runs", over(RunKind::Full, au)),
+        Line::new("to reach", ends),
+    ];
+    let what = "AU over accelerators";
+    let chart = Chart::lines(what, accelerators(), amount("%"), lines);
+    drawn.add(what, chart.map(|chart| chart.marks(mark.clone())), few);
+    let rate = |tried: &Tried| tried.mib_per_second;
+    let lines = vec![
+        Line::new("probes, foretold", over(RunKind::Probe, rate)),
+        Line::new("full runs", over(RunKind::Full, rate)),
+    ];
+    let what = "Throughput over accelerators";
+    let chart = Chart::lines(what, accelerators(), amount("MiB/s"), lines);
+    drawn.add(what, chart.map(|chart| chart.marks(mark)), few);
+    drawn
 }
 
 /// The number of the run whose epochs the report shows.

@@ -18,6 +18,7 @@ mod saved;
 pub(crate) mod submission;
 mod threads;
 pub(crate) mod train;
+mod workload_args;
 pub(crate) mod workloads;
 
 use crate::cli::Command;

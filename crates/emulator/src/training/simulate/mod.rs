@@ -35,6 +35,10 @@ use storage::{Grain, SimulatedStorage};
 /// many readers take turns at storage as they do in reality.
 const EVENTS_WORTH_THE_TIME: f64 = 2e6;
 
+/// Where more than this of the bytes comes from the page cache, what is missing is memory: storage
+/// alone would feed far fewer.
+const FROM_MEMORY_PERCENT: f64 = 50.0;
+
 /// Why nothing could be foretold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimulateError {
@@ -287,15 +291,19 @@ impl<'a> Simulation<'a> {
         );
         let links = f64::from(self.scenario.hosts.max(1));
         let bytes = (served.bytes + served.cached_bytes).max(1) as f64;
+        let cached_percent = 100.0 * served.cached_bytes as f64 / bytes;
         Foretold {
             au_percent: mean.au_percent.profile,
             samples_per_second: mean.samples_per_second,
             mib_per_second: mean.mib_per_second,
             run_seconds: elapsed_ns / 1e9,
-            limited_by: limited_by(verdict.bound, &mean.waiting_seconds),
+            limited_by: match limited_by(verdict.bound, &mean.waiting_seconds) {
+                LimitedBy::Storage if cached_percent > FROM_MEMORY_PERCENT => LimitedBy::Memory,
+                other => other,
+            },
             storage_busy_percent: (100.0 * served.device_ns / elapsed_ns / devices).min(100.0),
             link_busy_percent: (100.0 * served.link_ns / elapsed_ns / links).min(100.0),
-            cached_percent: 100.0 * served.cached_bytes as f64 / bytes,
+            cached_percent,
             waiting_seconds: mean.waiting_seconds,
             epoch_au_percent: measures.iter().map(|m| m.au_percent.profile).collect(),
             events: self.clock.events,

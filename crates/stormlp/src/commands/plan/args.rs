@@ -1,5 +1,6 @@
 //! The options of `stormlp plan`, and the request that they make.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -10,13 +11,15 @@ use stormlp_model::sizing::request::MAX_ACCELERATORS;
 use stormlp_model::training::client::{Client, ClientCost};
 use stormlp_model::training::distribution::Distribution;
 use stormlp_model::training::profile::Profile;
-use stormlp_model::training::request::{MAX_EPOCHS, MAX_PREFETCH, MAX_READ_THREADS, TrainRequest};
+use stormlp_model::training::request::TrainRequest;
 use stormlp_model::training::workload::Workload;
 use stormlp_model::units::{ByteSize, parse_duration};
 use stormlp_transfer::probe;
 
+use super::host_cost;
 use super::storage::storage;
 use crate::commands::train::parse_compute;
+use crate::commands::workload_args::{ReaderArgs, StepArgs};
 use crate::commands::workloads::{self, parse_some_bytes};
 use crate::exit::Failure;
 
@@ -49,25 +52,11 @@ pub(super) struct WorkloadArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_compute)]
     compute_time: Option<Distribution>,
 
-    /// Samples of one step of one accelerator
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    batch_size: Option<u32>,
+    #[command(flatten)]
+    steps: StepArgs,
 
-    /// Epochs of a run
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_EPOCHS)))]
-    epochs: Option<u32>,
-
-    /// Steps of each epoch [default: as many as the dataset by the rules has]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    steps: Option<u64>,
-
-    /// Reading workers of each accelerator
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_READ_THREADS)))]
-    read_threads: Option<u32>,
-
-    /// Batches to read ahead
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_PREFETCH)))]
-    prefetch: Option<u32>,
+    #[command(flatten)]
+    reader: ReaderArgs,
 
     /// The path of reads: buffered goes through the page cache, cpu and gds do not
     /// [default: buffered, or cpu where the workload sets odirect]
@@ -107,6 +96,11 @@ pub(super) struct HostArgs {
     /// What the barrier of each step takes [default: nothing]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     barrier: Option<Duration>,
+
+    /// What a host adds to each step and each GiB, by the saved report of `stormlp train WORKLOAD
+    /// --storage null` on such a host; the two options below go before it
+    #[arg(long, value_name = "REPORT", conflicts_with = "client")]
+    host_cost: Option<PathBuf>,
 
     /// Time of each step that is neither loading nor compute; `stormlp train --storage null` shows
     /// it [default: nothing, or DLIO's with --client dlio]
@@ -168,11 +162,11 @@ pub(super) fn request(
         train: TrainRequest {
             workload: args.workload.clone(),
             profile: args.profile,
-            batch_size: args.batch_size,
-            epochs: args.epochs,
-            steps: args.steps,
-            read_threads: args.read_threads,
-            prefetch: args.prefetch,
+            batch_size: args.steps.batch_size,
+            epochs: args.steps.epochs,
+            steps: args.steps.steps,
+            read_threads: args.reader.read_threads,
+            prefetch: args.reader.prefetch,
             compute: args.compute_time,
             seed: args.seed,
             ..TrainRequest::default()
@@ -184,7 +178,7 @@ pub(super) fn request(
             .host_memory
             .map_or_else(|| host.usable_memory_bytes(), ByteSize::bytes),
         host_cpus: hosts.host_cpus.unwrap_or(host.cpus),
-        client: hosts.client_cost(),
+        client: hosts.client_cost()?,
         barrier_seconds: hosts.barrier.unwrap_or_default().as_secs_f64(),
         path,
         storage,
@@ -198,15 +192,20 @@ pub(super) fn request(
 
 impl HostArgs {
     /// What the client costs a host; `None` where it costs nothing.
-    fn client_cost(&self) -> Option<ClientCost> {
-        let usual = match self.client {
-            Client::None => ClientCost {
+    ///
+    /// # Errors
+    /// When the report that says so is of no use.
+    fn client_cost(&self) -> Result<Option<ClientCost>, Failure> {
+        let measured = self.host_cost.as_deref().map(host_cost::read).transpose()?;
+        let usual = match (measured, self.client) {
+            (Some(measured), _) => measured,
+            (None, Client::None) => ClientCost {
                 step_seconds: 0.0,
                 cpu_seconds_per_gib: 0.0,
                 cpus: 1,
                 estimated: false,
             },
-            Client::Dlio => ClientCost::DLIO,
+            (None, Client::Dlio) => ClientCost::DLIO,
         };
         let (step, gib) = (self.host_cost_per_step, self.host_cost_per_gib);
         let cost = ClientCost {
@@ -215,7 +214,8 @@ impl HostArgs {
             estimated: usual.estimated && (step.is_none() || gib.is_none()),
             ..usual
         };
-        (cost.step_seconds > 0.0 || cost.cpu_seconds_per_gib > 0.0).then_some(cost)
+        let costs = cost.step_seconds > 0.0 || cost.cpu_seconds_per_gib > 0.0;
+        Ok(costs.then_some(cost))
     }
 }
 

@@ -1,12 +1,19 @@
 //! `stormlp plan`: how many accelerators some storage feeds, foretold by simulation.
 
 mod args;
+mod host_cost;
 mod storage;
 
-use stormlp_emulator::sizing::{self, Depth, SizingError};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use stormlp_emulator::sizing::{self, Depth, Look, Simulating, SizingError};
 use stormlp_emulator::training::SimulateError;
 use stormlp_model::sizing::presets::{self, Preset};
 use stormlp_model::sizing::{SizingAnswer, SizingRequest};
+use stormlp_model::units::{counted, format_duration};
 use stormlp_report::sizing::{document, record_columns, sheet};
 
 use super::deliver::{Answer, AnswerArgs};
@@ -14,6 +21,11 @@ use super::workloads;
 use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
+
+/// What is over sooner needs no word.
+const QUIET_FOR: Duration = Duration::from_secs(1);
+/// Between two lines.
+const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// Arguments of `stormlp plan`.
 #[derive(Debug, clap::Args)]
@@ -92,13 +104,46 @@ fn foretold(
     depth: Depth,
     session: &Session,
 ) -> Result<SizingAnswer, Failure> {
-    sizing::answer(request, depth, &session.stop).map_err(|error| match error {
+    told_meanwhile(session, |look| {
+        sizing::answer(request, depth, &session.stop, look)
+    })
+    .map_err(|error| match error {
         SizingError::Problems(problems) => problems.into(),
         SizingError::Simulation(SimulateError::Stopped) => {
             Failure::stopped("stopped by the user; nothing was measured, so nothing is lost")
         }
         SizingError::Simulation(error) => Failure::no_plan(error)
             .with_help("give other --steps, or leave the options out that cut the run short"),
+    })
+}
+
+/// Does `work`, and says what is being simulated once that takes longer than [`QUIET_FOR`].
+fn told_meanwhile<T>(session: &Session, work: impl FnOnce(Look<'_>) -> T) -> T {
+    let now = Mutex::new(Simulating::default());
+    let look = |simulating| *now.lock().unwrap_or_else(PoisonError::into_inner) = simulating;
+    if session.quiet {
+        return work(&look);
+    }
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        // Dropped when the work is over, by a panic too, which ends the lines.
+        let (_working, is_over) = mpsc::channel::<()>();
+        let now = &now;
+        scope.spawn(move || {
+            let mut pause = QUIET_FOR;
+            while is_over.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                pause = LINE_EVERY;
+                let at = *now.lock().unwrap_or_else(PoisonError::into_inner);
+                output::say(format!(
+                    "simulating {} on {}; {} over after {}",
+                    counted(u64::from(at.accelerators), "accelerator"),
+                    counted(u64::from(at.devices), "drive"),
+                    counted(at.done, "simulation"),
+                    format_duration(begun.elapsed().as_secs_f64())
+                ));
+            }
+        });
+        work(&look)
     })
 }
 

@@ -15,15 +15,14 @@ use stormlp_model::training::catalog;
 use stormlp_model::training::client::{Client, ClientCost};
 use stormlp_model::training::distribution::Distribution;
 use stormlp_model::training::profile::Profile;
-use stormlp_model::training::request::{
-    MAX_EPOCHS, MAX_PREFETCH, MAX_READ_THREADS, MAX_RUNS, StorageKind, TrainRequest,
-};
+use stormlp_model::training::request::{MAX_RUNS, StorageKind, TrainRequest};
 use stormlp_model::training::workload::Workload;
 use stormlp_model::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_model::units::{ByteSize, parse_duration};
 
 use crate::commands::submission::other_edition;
 use crate::commands::threads::check_cufile;
+use crate::commands::workload_args::{ReaderArgs, StepArgs};
 use crate::commands::workloads::{self, parse_folder, parse_some_bytes};
 use crate::exit::Failure;
 
@@ -70,17 +69,8 @@ pub(crate) struct WorkloadArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "accelerator")]
     accelerator_profile: Option<PathBuf>,
 
-    /// Samples of one step of one accelerator
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    batch_size: Option<u32>,
-
-    /// Epochs of a run
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_EPOCHS)))]
-    epochs: Option<u32>,
-
-    /// Steps of each epoch [default: as many as the dataset holds]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    steps: Option<u64>,
+    #[command(flatten)]
+    steps: StepArgs,
 
     /// Scored runs; several begin with a warm-up run that is not scored, as MLPerf's 5 do
     /// [default: 1; 5 with --closed]
@@ -220,13 +210,8 @@ pub(crate) struct ReadArgs {
     #[arg(long)]
     cold: bool,
 
-    /// Reading workers of each accelerator; with 0 it reads inline, as PyTorch does
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_READ_THREADS)))]
-    read_threads: Option<u32>,
-
-    /// Batches to read ahead
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_PREFETCH)))]
-    prefetch: Option<u32>,
+    #[command(flatten)]
+    reader: ReaderArgs,
 
     /// Bytes to ask a record file for at a time; they are read in chunks of up to 256K through the
     /// page cache and 1M with O_DIRECT [default: the workload's, else TensorFlow's 256K, or 1M
@@ -340,11 +325,11 @@ pub(crate) fn request(
     let mut request = TrainRequest {
         profile: workload.profile,
         accelerators: workload.accelerators,
-        batch_size: workload.batch_size,
-        read_threads: read.read_threads,
-        prefetch: read.prefetch,
-        epochs: workload.epochs,
-        steps: workload.steps,
+        batch_size: workload.steps.batch_size,
+        read_threads: read.reader.read_threads,
+        prefetch: read.reader.prefetch,
+        epochs: workload.steps.epochs,
+        steps: workload.steps.steps,
         files: data.files,
         samples_per_file: data.samples_per_file,
         compute: workload.compute_time,

@@ -85,10 +85,17 @@ impl Hunt<'_> {
     }
 }
 
-/// The first key in which two plans differ, but for what is drawn anew or read from the files.
+/// The first key in which two plans differ, but for what is drawn anew or read from the files. A
+/// search makes its dataset larger as it goes, so there may be more files by now, and with them steps.
 fn difference(now: &TrainPlan, then: &TrainPlan) -> Option<String> {
+    let has_grown = now.data.files > then.data.files && then.data.folder == now.data.folder;
     let value = |plan: &TrainPlan| {
         let mut value = serde_json::to_value(plan).unwrap_or_default();
+        if has_grown {
+            value["data"]["files"] = Value::Null;
+            value["data"]["eval_files"] = Value::Null;
+            value["steps_per_epoch"] = Value::Null;
+        }
         value["shuffle"]["file_seed"] = Value::Null;
         value["data"]["bytes"] = Value::Null;
         value["data"]["eval_bytes"] = Value::Null;
