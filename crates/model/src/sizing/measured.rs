@@ -78,3 +78,51 @@ fn points(cells: &[CellReport], direction: Direction) -> impl Iterator<Item = Su
         })
     })
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::facts::Availability;
+    use crate::matrix::{CellPlan, CellStatus, IoSize, Measurement};
+    use crate::operation::Operation;
+    use crate::path::EngineKind;
+    use crate::transport::Transport;
+
+    /// A cell that read a GiB by `path`, of which so much came from the device.
+    fn cell(path: PathKind, from_device: Option<u64>) -> CellReport {
+        let plan = CellPlan {
+            transport: Transport::fixture(path, EngineKind::Psync),
+            op: Operation::Read,
+            io_size: IoSize::fixed(1 << 20),
+            repeat: 1,
+            crew: 0,
+            availability: Availability::Available,
+            direct: true,
+            fsync: false,
+            requested_bytes: 1 << 30,
+            estimated_seconds: 5.0,
+        };
+        let mut cell = CellReport::without_numbers(0, &plan, "");
+        cell.status = CellStatus::Ok;
+        cell.measurement = Some(Measurement {
+            device_read_bytes: from_device,
+            ..Measurement::fixture()
+        });
+        cell
+    }
+
+    #[test]
+    fn what_came_from_the_page_cache_is_no_storage() {
+        let counts = |path, from_device| {
+            let cells = [cell(path, from_device)];
+            points(&cells, Direction::Read).count()
+        };
+        assert_eq!(counts(PathKind::PageCache, Some(1 << 30)), 1);
+        assert_eq!(counts(PathKind::PageCache, None), 1);
+        // Cold at first, and gone over many times.
+        assert_eq!(counts(PathKind::PageCache, Some(1 << 25)), 0);
+        // A cache of the drive itself is part of the storage.
+        assert_eq!(counts(PathKind::Cpu, Some(1 << 25)), 1);
+    }
+}
