@@ -7,7 +7,6 @@ use stormlp_model::matrix::gdsio::{GdsioArgs, GdsioRun, parse_args, parse_job_fi
 fn use_run(run: &GdsioRun) {
     let _ = run.path();
     let _ = run.to_request();
-    let _ = run.notes();
 }
 
 // The input as a job file, and its words as gdsio's arguments.

@@ -9,10 +9,10 @@ use stormlp_model::submission::{Submission, check, system_yaml};
 fuzz_target!(|text: &str| {
     let _ = system_yaml::faults(text);
     let mut parts = text.split('\0').cycle();
-    for division in ["closed", "Open"] {
+    for above in ["closed/a", "Open/a", "closed/stormlp-rehearsal"] {
         let mut tree = Tree::default();
-        let training = format!("{division}/a/results/s/training/unet3d");
-        let checkpointing = format!("{division}/a/results/s/checkpointing/llama3-8b");
+        let training = format!("{above}/results/s/training/unet3d");
+        let checkpointing = format!("{above}/results/s/checkpointing/llama3-8b");
         for leaf in [
             format!("{training}/run/20260101_000000"),
             format!("{training}/run/20260101_001000"),
@@ -40,9 +40,10 @@ fuzz_target!(|text: &str| {
         }
         for path in [
             format!("{training}/run/results.json"),
+            format!("{training}/run/results.csv"),
             format!("{checkpointing}/results.json"),
-            format!("{division}/a/submission.yaml"),
-            format!("{division}/a/systems/s.yaml"),
+            format!("{above}/submission.yaml"),
+            format!("{above}/systems/s.yaml"),
             "code-images/code-01234567/.code-hash.json".to_string(),
         ] {
             add(&mut tree, &path, parts.next());
