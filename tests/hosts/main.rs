@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod checkpoint;
+mod datagen;
 mod doctor;
+mod gds;
 mod launcher;
 mod train;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::gds::{json, parts, runs};
 use crate::launcher::{Launcher, said, second_process};
 
 /// A run without storage, short enough for a test.
@@ -82,6 +83,11 @@ fn two_hosts_are_one_run_with_one_report() {
             }
             let hosts = report["hosts"].as_array().unwrap();
             assert_eq!(hosts.len(), 2);
+            // Each keeps the report of all.
+            for part in parts(&runs(folder.path())[0]) {
+                let (own, all) = (&json(&part)["epochs"], &report["epochs"]);
+                assert_eq!(own[1]["accelerators"], all[1]["accelerators"]);
+            }
             let slowest = hosts.iter().map(|host| host["slowest_steps"].as_u64());
             let slowest: u64 = slowest.map(Option::unwrap).sum();
             assert_eq!(slowest, 24, "of every step one host is the last");

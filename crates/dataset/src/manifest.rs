@@ -17,6 +17,9 @@ use stormlp_transfer::storage::{Access, Durability, Identity, Storage};
 pub const MANIFEST_NAME: &str = ".stormlp-manifest.json";
 /// The journal's name in the dataset folder.
 pub const JOURNAL_NAME: &str = ".stormlp-journal.jsonl";
+/// How the names begin of the journals of other processes that make files of one dataset, beside the
+/// first one's.
+const JOURNALS_BESIDE: &str = ".stormlp-journal-";
 /// `made_by` of every manifest that this module writes.
 pub const MADE_BY: &str = "datagen";
 const FORMAT_VERSION: u32 = 1;
@@ -209,14 +212,14 @@ impl Record {
                 Manifest::parse(&text).map_err(unusable)
             })
             .transpose()?;
-        let journal = storage
-            .read_text(&folder.join(JOURNAL_NAME))?
-            .map(|text| {
-                let unusable = |reason| unusable(folder, JOURNAL_NAME, &text, reason);
-                parse_journal(&text).map_err(unusable)
-            })
-            .transpose()?
-            .flatten();
+        let mut journal = read_journal(storage, folder, JOURNAL_NAME)?;
+        if let Some((head, files)) = &mut journal {
+            for name in journals_beside(storage, folder)? {
+                let beside = read_journal(storage, folder, &name)?;
+                let same = beside.filter(|(other, _)| other.recipe == head.recipe);
+                files.extend(same.into_iter().flat_map(|(_, files)| files));
+            }
+        }
         let finished = journal.is_none();
         let (head, files) = match (manifest, journal) {
             (None, None) => return Ok(None),
@@ -234,6 +237,44 @@ impl Record {
     }
 }
 
+/// What a journal says; `None` where there is none, or it has no whole head.
+fn read_journal(
+    storage: &dyn Storage,
+    folder: &Path,
+    name: &str,
+) -> Result<Option<JournalText>, ManifestError> {
+    let Some(text) = storage.read_text(&folder.join(name))? else {
+        return Ok(None);
+    };
+    parse_journal(&text).map_err(|reason| unusable(folder, name, &text, reason))
+}
+
+/// The names of the journals in `folder` of processes other than the first.
+///
+/// # Errors
+/// When the folder cannot be listed.
+pub fn journals_beside(storage: &dyn Storage, folder: &Path) -> Result<Vec<String>, TransferError> {
+    let entries = match storage.list(folder) {
+        Err(error) if error.is_not_found() => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let names = entries
+        .iter()
+        .filter_map(|entry| entry.text().filter(|_| entry.is_file()));
+    let is_one = |name: &&str| name.starts_with(JOURNALS_BESIDE) && name.ends_with(".jsonl");
+    let mut names: Vec<String> = names.filter(is_one).map(ToString::to_string).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Removes the journals of processes other than the first.
+fn remove_beside(storage: &dyn Storage, folder: &Path) -> Result<(), ManifestError> {
+    for name in journals_beside(storage, folder)? {
+        storage.remove(&folder.join(name))?;
+    }
+    Ok(())
+}
+
 /// The files that the lines of a damaged manifest or journal still tell of, by name.
 ///
 /// # Errors
@@ -243,7 +284,9 @@ pub fn salvaged(
     folder: &Path,
 ) -> Result<HashMap<String, ManifestFile>, ManifestError> {
     let mut files = HashMap::new();
-    for list in [MANIFEST_NAME, JOURNAL_NAME] {
+    let lists = [MANIFEST_NAME, JOURNAL_NAME].map(ToString::to_string);
+    let beside = journals_beside(storage, folder)?;
+    for list in lists.iter().chain(&beside) {
         let text = storage.read_text(&folder.join(list))?.unwrap_or_default();
         let whole = (text.lines())
             .filter_map(|line| serde_json::from_str(line.trim_end_matches(',')).ok())
@@ -333,13 +376,35 @@ impl<'a> Journal<'a> {
             text.push_str(&line(file));
         }
         storage.write(&path, text.as_bytes(), Durability::Certain)?;
+        // What those of an earlier run say stands in this one.
+        remove_beside(storage, folder)?;
+        Self::at(storage, path, text.len() as u64)
+    }
+
+    /// Begins the journal of process `rank`, which makes files of the same dataset as the first one.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn beside(
+        storage: &'a dyn Storage,
+        folder: &Path,
+        head: &ManifestHead,
+        rank: u32,
+    ) -> Result<Self, ManifestError> {
+        let path = folder.join(format!("{JOURNALS_BESIDE}{rank}.jsonl"));
+        let text = line(head);
+        storage.write(&path, text.as_bytes(), Durability::Certain)?;
+        Self::at(storage, path, text.len() as u64)
+    }
+
+    fn at(storage: &'a dyn Storage, path: PathBuf, bytes: u64) -> Result<Self, ManifestError> {
         let file = storage.open(&path, Access::ReadWrite, false)?;
         Ok(Self {
             storage,
             path,
             end: Mutex::new(End {
                 file,
-                bytes: text.len() as u64,
+                bytes,
                 waiting: String::new(),
             }),
         })
@@ -396,8 +461,9 @@ pub fn finish(
     let text = text_of(manifest);
     let path = folder.join(MANIFEST_NAME);
     storage.write(&path, text.as_bytes(), Durability::Certain)?;
+    // The manifest counts once there is no journal of the first process.
     storage.remove(&folder.join(JOURNAL_NAME))?;
-    Ok(())
+    remove_beside(storage, folder)
 }
 
 /// One line a file, so that a person can look at it and tools can grep it.

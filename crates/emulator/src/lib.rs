@@ -9,6 +9,7 @@ pub mod checkpoint;
 mod ends;
 mod evidence;
 mod fallback;
+mod hosts;
 pub mod matrix;
 mod sampler;
 pub mod sizing;
@@ -18,4 +19,5 @@ mod surroundings;
 mod testing;
 pub mod training;
 
+pub use hosts::{Company, Hosts};
 pub use surroundings::Surroundings;

@@ -47,10 +47,11 @@ pub(crate) struct Seen {
 }
 
 type Then = Box<dyn FnOnce(Result<(), GroupError>) + Send>;
+type ThenGathered = Box<dyn FnOnce(Result<Vec<Vec<u8>>, GroupError>) + Send>;
 
 enum Ask {
     Barrier(Then),
-    Gather(Vec<u8>, Sender<Result<Vec<Vec<u8>>, GroupError>>),
+    Gather(Vec<u8>, ThenGathered),
     Empty(u32, Sender<Result<Vec<Duration>, GroupError>>),
     Leave(Sender<()>),
     Abort(u8, Sender<()>),
@@ -160,7 +161,14 @@ impl Engine {
 
     pub(crate) fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, GroupError> {
         let (told, answer) = mpsc::channel();
-        self.await_answer(Ask::Gather(bytes.to_vec(), told), &answer, EXCHANGING)
+        let then: ThenGathered = Box::new(move |went| drop(told.send(went)));
+        self.await_answer(Ask::Gather(bytes.to_vec(), then), &answer, EXCHANGING)
+    }
+
+    pub(crate) fn all_gather_then(&self, bytes: Vec<u8>, then: ThenGathered) {
+        if let Err(mpsc::SendError(Ask::Gather(_, then))) = self.ask(Ask::Gather(bytes, then)) {
+            then(Err(lost(EXCHANGING, BROKEN)));
+        }
     }
 
     pub(crate) fn empty_barriers(&self, count: u32) -> Result<Vec<Duration>, GroupError> {
@@ -171,6 +179,7 @@ impl Engine {
     pub(crate) fn overdue(&self, limit: Duration) -> Option<GroupError> {
         let waited = self.busy.elapsed()?;
         (waited > limit).then_some(GroupError::Silent {
+            who: Vec::new(),
             during: AT_BARRIER,
             waited,
         })
@@ -206,6 +215,7 @@ impl Engine {
         match answer.recv_timeout(self.patience.edge) {
             Ok(answer) => answer,
             Err(RecvTimeoutError::Timeout) => Err(GroupError::Silent {
+                who: Vec::new(),
                 during,
                 waited: self.patience.edge,
             }),
@@ -232,10 +242,10 @@ fn serve(mut backend: impl Backend, asked: &Receiver<Ask>, busy: &Busy) {
                 busy.end();
                 then(went.map_err(|why| lost(AT_BARRIER, &why)));
             }
-            Ask::Gather(bytes, told) => {
+            Ask::Gather(bytes, then) => {
                 let gathered = backend.all_gather(&bytes);
                 busy.end();
-                let _ = told.send(gathered.map_err(|why| lost(EXCHANGING, &why)));
+                then(gathered.map_err(|why| lost(EXCHANGING, &why)));
             }
             Ask::Empty(count, told) => {
                 let took = empty_barriers(&mut backend, count);

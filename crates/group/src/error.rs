@@ -32,8 +32,10 @@ pub enum GroupError {
         why: String,
     },
     /// The others did not come.
-    #[error("the other hosts did not answer for {} s, {during}", .waited.as_secs())]
+    #[error("{} did not answer for {} s, {during}", silent(.who), .waited.as_secs())]
     Silent {
+        /// Who, where that is known.
+        who: Vec<String>,
         /// What was going on, such as `at a barrier`.
         during: &'static str,
         /// For how long.
@@ -49,7 +51,28 @@ pub enum GroupError {
     },
 }
 
+/// Those who did not answer, in words.
+fn silent(who: &[String]) -> String {
+    match who {
+        [] => "the other hosts".to_string(),
+        who => who.join(", "),
+    }
+}
+
 impl GroupError {
+    /// The same where it is known `who` did not come.
+    #[must_use]
+    pub fn of(self, who: Vec<String>) -> Self {
+        match self {
+            Self::Silent { during, waited, .. } => Self::Silent {
+                who,
+                during,
+                waited,
+            },
+            other => other,
+        }
+    }
+
     /// What the user can do now.
     pub fn remedy(&self) -> &'static str {
         match self {

@@ -97,6 +97,19 @@ impl Group {
         }
     }
 
+    /// Begins to exchange `bytes` as [`Self::all_gather`] does, and calls `then` on a thread of the
+    /// group's own. As with [`Self::barrier_then`] nothing ends the wait.
+    pub fn all_gather_then(
+        &self,
+        bytes: Vec<u8>,
+        then: impl FnOnce(Result<Vec<Vec<u8>>, GroupError>) + Send + 'static,
+    ) {
+        match &self.engine {
+            None => then(Ok(vec![bytes])),
+            Some(engine) => engine.all_gather_then(bytes, Box::new(then)),
+        }
+    }
+
     /// What each of `count` barriers takes at which nobody is late: all begin the next one as soon
     /// as they have left the last. Nothing alone.
     ///
@@ -161,6 +174,9 @@ mod tests {
         let (told, came) = std::sync::mpsc::channel();
         group.barrier_then(move |went| told.send(went).unwrap());
         came.try_recv().unwrap().unwrap();
+        let (told, gathered) = std::sync::mpsc::channel();
+        group.all_gather_then(b"y".to_vec(), move |all| told.send(all).unwrap());
+        assert_eq!(gathered.try_recv().unwrap().unwrap(), [b"y".to_vec()]);
         group.leave();
     }
 }

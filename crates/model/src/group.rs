@@ -47,6 +47,45 @@ pub struct GroupFacts {
     /// AU by the profile's formula, had those cost nothing: what a collective without cost would give.
     #[serde(default)]
     pub ideal_au_percent: Option<f64>,
+    /// The clock of each process beside the first one's, before the run, by rank.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clocks: Vec<ClockOffset>,
+}
+
+/// How far a clock is ahead of another one. It is told for whoever reads logs; no figure depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClockOffset {
+    /// Microseconds; negative where it is behind.
+    pub offset_us: f64,
+    /// How wrong that can be, either way, in microseconds.
+    pub error_us: f64,
+}
+
+/// What a process read on its clock when it came to a barrier, and when it left it: microseconds
+/// since 1970.
+pub type AtBarrier = (i64, i64);
+
+/// The clock of each process beside the first one's, from what each read at the same barriers, by
+/// rank. Nobody leaves a barrier before all have come, which bounds each offset from both sides.
+pub fn clock_offsets(readings: &[Vec<AtBarrier>]) -> Vec<ClockOffset> {
+    let Some(first) = readings.first() else {
+        return Vec::new();
+    };
+    let of = |other: &Vec<AtBarrier>| {
+        let pairs = || first.iter().zip(other);
+        let least = pairs().map(|((_, left), (came, _))| came - left).max()?;
+        let most = pairs().map(|((came, _), (_, left))| left - came).min()?;
+        Some(ClockOffset {
+            offset_us: (least + most) as f64 / 2.0,
+            error_us: (most - least) as f64 / 2.0,
+        })
+    };
+    let mut offsets: Vec<ClockOffset> = readings.iter().filter_map(of).collect();
+    if let Some(own) = offsets.first_mut() {
+        // A clock is with itself.
+        (own.offset_us, own.error_us) = (0.0, 0.0);
+    }
+    offsets
 }
 
 /// What one process of a group had a part in.
@@ -243,6 +282,17 @@ mod tests {
         let (behind, ahead, apart) = clocks_apart(&members).unwrap();
         assert_eq!((behind.rank, ahead.rank), (2, 1));
         assert!((apart - 90.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_clock_is_bounded_by_what_was_read_at_barriers() {
+        // The second clock is 500 ahead; barriers take 10 to 30.
+        let first = vec![(0, 30), (100, 110)];
+        let second = vec![(500 + 20, 500 + 31), (500 + 90, 500 + 112)];
+        let offsets = clock_offsets(&[first, second]);
+        assert_eq!((offsets[0].offset_us, offsets[0].error_us), (0.0, 0.0));
+        assert_eq!((offsets[1].offset_us, offsets[1].error_us), (501.0, 11.0));
+        assert!(clock_offsets(&[]).is_empty());
     }
 
     #[test]

@@ -177,6 +177,19 @@ impl LatencyHistogram {
         Some(histogram)
     }
 
+    /// The histogram that was saved as `data`, with `summary` beside it; `None` when it is none.
+    pub fn of_report(data: &str, summary: &LatencyUs) -> Option<Self> {
+        let nanoseconds = |microseconds: f64| (microseconds * 1e3).round() as u64;
+        let mut histogram = Self::unpack(&PackedHistogram {
+            data: data.to_string(),
+            sum_ns: 0,
+            min_ns: nanoseconds(summary.min),
+            max_ns: nanoseconds(summary.max),
+        })?;
+        histogram.sum_ns = (summary.mean * 1e3 * histogram.len() as f64).round() as u128;
+        Some(histogram)
+    }
+
     /// The histogram as it is saved; `None` when nothing was recorded.
     pub fn named(&self, name: &str) -> Option<NamedHistogram> {
         Some(NamedHistogram {

@@ -29,6 +29,7 @@ pub mod mt19937;
 pub mod names;
 pub mod operation;
 pub mod panics;
+pub mod parts;
 pub mod path;
 pub mod pattern;
 pub mod placement;

@@ -15,6 +15,7 @@ use crate::evidence::Evidence;
 use crate::facts::HostFacts;
 use crate::histogram::NamedHistogram;
 use crate::matrix::MatrixReport;
+use crate::parts::PartOf;
 use crate::tag::Tags;
 use crate::telemetry::{Load, Track};
 use crate::training::report::TrainReport;
@@ -61,6 +62,9 @@ pub struct Head {
     /// What the user said of the run with `--tag`, by key.
     #[serde(default, skip_serializing_if = "Tags::is_empty")]
     pub tags: Tags,
+    /// Of which run over several hosts this is a part; `None` where it is the whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<PartOf>,
     /// The machine it ran on.
     pub host: HostFacts,
 }
@@ -75,6 +79,7 @@ impl Head {
             started_at,
             ended_at: None,
             tags: Tags::new(),
+            part: None,
             host,
         }
     }

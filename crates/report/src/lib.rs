@@ -12,6 +12,7 @@ pub mod dataset;
 pub mod dlio;
 pub mod doctor;
 pub mod document;
+mod hosts;
 pub mod html;
 pub mod markdown;
 pub mod matrix;

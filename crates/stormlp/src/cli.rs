@@ -134,10 +134,10 @@ impl Command {
         match self {
             Self::Doctor(args) => args.needs(),
             Self::Train(args) => args.needs(),
-            Self::Gds(_) => Needs::OneProcess("gds"),
+            Self::Gds(_) => Needs::Group,
             Self::Gdsio(_) => Needs::OneProcess("gdsio"),
-            Self::Checkpoint(_) => Needs::OneProcess("checkpoint"),
-            Self::Datagen(_) => Needs::OneProcess("datagen"),
+            Self::Checkpoint(args) => args.needs(),
+            Self::Datagen(args) => args.needs(),
             Self::Submission(_) => Needs::OneProcess("submission"),
             Self::Clean(_) => Needs::OneProcess("clean"),
             Self::Plan(_)

@@ -8,7 +8,9 @@ use std::time::Duration;
 use chrono::Utc;
 use stormlp_group::{Choice, Environment, Group, GroupError, Patience, join as find_others};
 use stormlp_model::facts::HostFacts;
-use stormlp_model::group::{self, BarrierUs, GroupFacts, Member, PROTOCOL};
+use stormlp_model::group::{
+    self, AtBarrier, BarrierUs, ClockOffset, GroupFacts, Member, PROTOCOL, clock_offsets,
+};
 use stormlp_model::units::parse_duration;
 
 use crate::exit::{Code, Failure};
@@ -188,7 +190,19 @@ pub(crate) fn facts(group: &Group) -> Result<GroupFacts, Failure> {
         empty_barrier_us: BarrierUs::of(&took),
         own_barrier_us: None,
         ideal_au_percent: None,
+        clocks: clocks(group)?,
     })
+}
+
+/// How far the clocks of all are apart.
+fn clocks(group: &Group) -> Result<Vec<ClockOffset>, Failure> {
+    let mut readings: Vec<AtBarrier> = Vec::new();
+    for _ in 0..FEW_BARRIERS {
+        let came = Utc::now().timestamp_micros();
+        group.barrier()?;
+        readings.push((came, Utc::now().timestamp_micros()));
+    }
+    Ok(clock_offsets(&exchange(group, &readings)?))
 }
 
 /// The name of this host.
@@ -198,7 +212,7 @@ fn hostname() -> String {
 }
 
 /// What the kernel drew when this host was started.
-fn boot_id() -> String {
+pub(crate) fn boot_id() -> String {
     let told = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     told.trim().to_string()
 }

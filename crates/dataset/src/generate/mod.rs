@@ -31,7 +31,7 @@ use crate::dataset::{Dataset, Recipe};
 use crate::manifest::{MADE_BY, ManifestHead};
 
 pub use error::GenerateError;
-pub use run::run;
+pub use run::{Generation, Made, Share, run};
 pub use state::{State, state_of};
 pub use verify::verify;
 

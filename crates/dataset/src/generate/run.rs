@@ -10,6 +10,7 @@ use stormlp_model::stop::StopToken;
 use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::limits::largest_file_bytes;
 use stormlp_transfer::probe::usable_memory_bytes;
+use stormlp_transfer::storage::FolderLock;
 use stormlp_transfer::telemetry::CpuTimes;
 use stormlp_transfer::{Driver, DriverSet, PathBuffers};
 
@@ -20,11 +21,31 @@ use super::lanes::{self, Way};
 use super::survey::{self, Survey};
 use super::{GeneratePlan, GenerateReport};
 use crate::dataset::FormatKind;
-use crate::manifest::{Journal, Manifest, ManifestFile, finish};
+use crate::manifest::{
+    JOURNAL_NAME, Journal, Manifest, ManifestError, ManifestFile, ManifestHead, Record, finish,
+};
 use crate::names::Split;
 
 /// Names of remade files that a report lists.
 const MAX_REMADE_NAMES: usize = 100;
+
+/// Which files of a dataset a process makes: of N, each makes every Nth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// The number of this process, from 0.
+    pub rank: u32,
+    /// How many there are.
+    pub of: u32,
+}
+
+impl Share {
+    /// All of them.
+    pub const WHOLE: Self = Self { rank: 0, of: 1 };
+
+    fn has(self, index: u64) -> bool {
+        index % u64::from(self.of.max(1)) == u64::from(self.rank)
+    }
+}
 
 /// Makes the dataset of `plan`. Files that are whole stay whole whatever happens: an error or a
 /// stop leaves a folder that [`Existing::Resume`](super::Existing::Resume) continues.
@@ -36,66 +57,167 @@ pub fn run(
     observer: &dyn Observer,
     stop: &StopToken,
 ) -> Result<GenerateReport, GenerateError> {
-    let storage = &*plan.storage;
-    lanes::check_engine(plan.engine)?;
-    lanes::check_memory(plan.thread_count(), usable_memory_bytes())?;
-    lanes::check_file_sizes(plan, largest_file_bytes())?;
-    storage.hold(&plan.folder);
-    if !storage.is_folder(&plan.folder) {
-        // A dataset that cannot fit leaves no trace, not even its folder.
-        survey::check_space(plan, &Survey::of_nothing(plan))?;
+    let generation = Generation::begin(plan, Share::WHOLE)?;
+    let made = generation.make(observer, stop)?;
+    generation.finish(made)
+}
+
+/// A dataset that is being made, by one process or several. The first one begins before the others,
+/// and finishes when all have made their files.
+pub struct Generation<'a> {
+    plan: &'a GeneratePlan,
+    share: Share,
+    head: ManifestHead,
+    survey: Survey,
+    way: Way,
+    journal: Journal<'a>,
+    _lock: Option<FolderLock>,
+}
+
+/// What a process has made.
+pub struct Made {
+    files: HashMap<u64, ManifestFile>,
+    seconds: f64,
+    cpu: CpuTimes,
+}
+
+impl<'a> Generation<'a> {
+    /// Looks at the folder and begins a journal; from then on it counts as unfinished.
+    ///
+    /// # Errors
+    /// When the folder is occupied, locked or too small, or storage fails.
+    pub fn begin(plan: &'a GeneratePlan, share: Share) -> Result<Self, GenerateError> {
+        let storage = &*plan.storage;
+        lanes::check_engine(plan.engine)?;
+        lanes::check_memory(plan.thread_count(), usable_memory_bytes())?;
+        lanes::check_file_sizes(plan, largest_file_bytes())?;
+        storage.hold(&plan.folder);
+        let head = plan.manifest_head();
+        if share.rank > 0 {
+            let survey = survey::of_journal(plan)?;
+            let journal = Journal::beside(storage, &plan.folder, &head, share.rank)?;
+            return Self::of(plan, share, head, (survey, journal, None));
+        }
+        if !storage.is_folder(&plan.folder) {
+            // A dataset that cannot fit leaves no trace, not even its folder.
+            survey::check_space(plan, &Survey::of_nothing(plan))?;
+        }
+        let made = storage.make_folder(&plan.folder);
+        made.map_err(GenerateError::setup)?;
+        let lock = storage.lock(&plan.folder)?;
+        let survey = survey::survey(plan, &head)?;
+        survey::check_space(plan, &survey)?;
+        make_folders(plan)?;
+        let whole: Vec<ManifestFile> = survey.kept.values().cloned().collect();
+        let journal = Journal::begin(storage, &plan.folder, &head, &whole)?;
+        Self::of(plan, share, head, (survey, journal, Some(lock)))
     }
-    let made = storage.make_folder(&plan.folder);
-    made.map_err(GenerateError::setup)?;
-    let _lock = storage.lock(&plan.folder)?;
-    let head = plan.manifest_head();
-    let survey = survey::survey(plan, &head)?;
-    survey::check_space(plan, &survey)?;
-    make_folders(plan)?;
-    let way = Way::choose(plan)?;
-    let whole: Vec<ManifestFile> = survey.kept.values().cloned().collect();
-    let journal = Journal::begin(storage, &plan.folder, &head, &whole)?;
-    let crew = Crew::new(plan, &survey, &journal, way, stop);
-    let cpu = CpuTimes::of_process();
-    let started = Instant::now();
-    crew.work(observer)?;
-    if way.small {
-        storage.sync_all(&plan.folder)?;
+
+    fn of(
+        plan: &'a GeneratePlan,
+        share: Share,
+        head: ManifestHead,
+        (mut survey, journal, lock): (Survey, Journal<'a>, Option<FolderLock>),
+    ) -> Result<Self, GenerateError> {
+        survey.to_make.retain(|index| share.has(*index));
+        Ok(Self {
+            plan,
+            share,
+            head,
+            survey,
+            way: Way::choose(plan)?,
+            journal,
+            _lock: lock,
+        })
     }
-    let seconds = started.elapsed().as_secs_f64();
-    let cpu = CpuTimes::of_process().since(cpu);
-    let Outcome { made, failure } = crew.outcome();
-    if let Some(failure) = failure {
-        // What went wrong first is what counts.
-        let _ = journal.flush();
-        return Err(failure);
+
+    /// Makes this process's files.
+    ///
+    /// # Errors
+    /// When storage fails, or the user stops.
+    pub fn make(&self, observer: &dyn Observer, stop: &StopToken) -> Result<Made, GenerateError> {
+        let crew = Crew::new(self.plan, &self.survey, &self.journal, self.way, stop);
+        let cpu = CpuTimes::of_process();
+        let started = Instant::now();
+        crew.work(observer)?;
+        if self.way.small {
+            self.plan.storage.sync_all(&self.plan.folder)?;
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        let cpu = CpuTimes::of_process().since(cpu);
+        let Outcome { made, failure } = crew.outcome();
+        if let Some(failure) = failure {
+            // What went wrong first is what counts.
+            let _ = self.journal.flush();
+            return Err(failure);
+        }
+        if self.share.of > 1 {
+            // The first process reads there what this one has made.
+            self.journal.flush()?;
+        }
+        Ok(Made {
+            files: made,
+            seconds,
+            cpu,
+        })
     }
-    let bytes_written = made.values().map(|file| file.bytes).sum();
-    let (files_made, files_kept) = (made.len() as u64, survey.kept.len() as u64);
-    let files = in_order(survey.kept, made);
-    let bytes = files.iter().map(|file| file.bytes).sum();
-    finish(storage, &plan.folder, &Manifest { head, files })?;
-    let mut remade = survey.damaged;
-    remade.truncate(MAX_REMADE_NAMES);
-    Ok(GenerateReport {
-        folder: plan.folder.clone(),
-        workload: plan.workload.clone(),
-        profile: plan.profile.clone(),
-        format: plan.dataset.recipe().format.name().to_string(),
-        files: plan.dataset.files(),
-        files_made,
-        files_kept,
-        remade,
-        bytes,
-        bytes_written,
-        seconds,
-        cpu_user_seconds: cpu.user_seconds,
-        cpu_system_seconds: cpu.system_seconds,
-        threads: plan.thread_count(),
-        engine: way.engine,
-        direct: way.direct,
-        warnings: warnings(plan, way),
-    })
+
+    /// Writes the manifest, in the first process, once all have made their files.
+    ///
+    /// # Errors
+    /// When it cannot be written, or a file of another process is not listed.
+    pub fn finish(self, made: Made) -> Result<GenerateReport, GenerateError> {
+        let (plan, way) = (self.plan, self.way);
+        let storage = &*plan.storage;
+        let kept: u64 = self.survey.kept.len() as u64;
+        let bytes_kept: u64 = self.survey.kept.values().map(|file| file.bytes).sum();
+        let files = match self.share.of {
+            0 | 1 => in_order(self.survey.kept, made.files),
+            _ => of_all(plan)?,
+        };
+        let bytes: u64 = files.iter().map(|file| file.bytes).sum();
+        let files_made = files.len() as u64 - kept;
+        let head = self.head;
+        finish(storage, &plan.folder, &Manifest { head, files })?;
+        let mut remade = self.survey.damaged;
+        remade.truncate(MAX_REMADE_NAMES);
+        Ok(GenerateReport {
+            folder: plan.folder.clone(),
+            workload: plan.workload.clone(),
+            profile: plan.profile.clone(),
+            format: plan.dataset.recipe().format.name().to_string(),
+            files: plan.dataset.files(),
+            files_made,
+            files_kept: kept,
+            remade,
+            bytes,
+            bytes_written: bytes - bytes_kept,
+            seconds: made.seconds,
+            cpu_user_seconds: made.cpu.user_seconds,
+            cpu_system_seconds: made.cpu.system_seconds,
+            threads: plan.thread_count(),
+            engine: way.engine,
+            direct: way.direct,
+            warnings: warnings(plan, way),
+        })
+    }
+}
+
+/// The files of all processes, from their journals.
+fn of_all(plan: &GeneratePlan) -> Result<Vec<ManifestFile>, GenerateError> {
+    let record = Record::load(&*plan.storage, &plan.folder)?;
+    let mut listed = record.map(|record| record.files).unwrap_or_default();
+    let mut of_index = |index: u64| {
+        let name = plan.dataset.path(index);
+        listed
+            .remove(&name)
+            .ok_or_else(|| ManifestError::Malformed {
+                path: plan.folder.join(JOURNAL_NAME).display().to_string(),
+                reason: format!("neither it nor another host's beside it lists {name}"),
+            })
+    };
+    let files = (0..plan.dataset.files()).map(&mut of_index);
+    Ok(files.collect::<Result<Vec<_>, _>>()?)
 }
 
 /// All files in the order of their indices.

@@ -17,7 +17,8 @@ use super::verify::{check_framing, check_side_files};
 use super::{Existing, GeneratePlan, room};
 use crate::content::BLOCK_BYTES;
 use crate::manifest::{
-    JOURNAL_NAME, MANIFEST_NAME, ManifestError, ManifestFile, ManifestHead, Record, salvaged,
+    JOURNAL_NAME, MANIFEST_NAME, ManifestError, ManifestFile, ManifestHead, Record,
+    journals_beside, salvaged,
 };
 use crate::names::Split;
 
@@ -40,6 +41,25 @@ impl Survey {
             damaged: Vec::new(),
         }
     }
+}
+
+/// What is to be made besides what the journal of the first process lists, which has just looked at
+/// the folder.
+pub(super) fn of_journal(plan: &GeneratePlan) -> Result<Survey, GenerateError> {
+    let record = Record::load(&*plan.storage, &plan.folder)?;
+    let listed = |index: &u64| {
+        let name = plan.dataset.path(*index);
+        record
+            .as_ref()
+            .is_some_and(|record| record.files.contains_key(&name))
+    };
+    Ok(Survey {
+        to_make: (0..plan.dataset.files())
+            .filter(|index| !listed(index))
+            .collect(),
+        kept: HashMap::new(),
+        damaged: Vec::new(),
+    })
 }
 
 /// Looks at the folder and decides, by what the plan allows, what to make.
@@ -158,6 +178,9 @@ fn remove_dataset(
         storage.remove(&folder.join(name))?;
     }
     // The journal and manifest go last: a removal that was cut short can be repeated.
+    for list in journals_beside(storage, folder)? {
+        storage.remove(&folder.join(list))?;
+    }
     for list in [JOURNAL_NAME, MANIFEST_NAME] {
         storage.remove(&folder.join(list))?;
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use stormlp_group::GroupError;
 use stormlp_model::report::FailureCause;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::{CrewError, Panicked};
@@ -91,6 +92,9 @@ pub enum CheckpointError {
         /// What ran, and that it was forbidden.
         summary: String,
     },
+    /// Another host did not come, or cannot be heard.
+    #[error(transparent)]
+    Hosts(#[from] GroupError),
     /// The run was asked to drop files from the page cache, and they are still there.
     #[error(
         "{share:.0} % of checkpoint {step} is still in the page cache after it was dropped; a \
@@ -110,6 +114,7 @@ impl CheckpointError {
         match self {
             Self::Crew(CrewError::Panicked(_)) => FailureCause::Internal,
             Self::Crew(CrewError::Start(_)) => FailureCause::Resources,
+            Self::Hosts(_) => FailureCause::Hosts,
             _ => FailureCause::Storage,
         }
     }
@@ -117,6 +122,7 @@ impl CheckpointError {
     /// What the user can do now; in a closed run only what its rules permit.
     pub fn remedy(&self, closed: bool) -> &'static str {
         match self {
+            Self::Hosts(error) => error.remedy(),
             Self::Lock(LockError::Held { .. }) => "wait for the other run, or use another --dir",
             Self::Lock(LockError::File(_)) => "change its permissions, or use another --dir",
             Self::Transfer(error) if error.errno() == Some(ENOENT) => {

@@ -14,12 +14,13 @@ mod overlap;
 mod phase;
 mod pieces;
 mod run;
+mod together;
 mod trial;
 
 pub use content::CheckpointContent;
 pub use error::CheckpointError;
 pub use folders::{Cleaned, Look, clean, scan};
-pub use run::run;
+pub use run::{run, run_on_hosts};
 pub use trial::write_rate;
 
 #[cfg(test)]

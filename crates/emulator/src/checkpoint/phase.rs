@@ -3,12 +3,15 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use stormlp_model::checkpoint::{CheckpointPlan, RankResult};
 use stormlp_model::event::{Event, Observer};
 use stormlp_model::evidence::Evidence;
 use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::operation::Direction;
+use stormlp_model::parts::HostShare;
+use stormlp_model::path::PathKind;
 use stormlp_model::report::Series;
 use stormlp_model::stop::StopToken;
 use stormlp_model::transport::Transport;
@@ -23,10 +26,14 @@ use super::clerk::{self, Request};
 use super::content::CheckpointContent;
 use super::error::CheckpointError;
 use super::mover::{MoveRules, Moved, Mover, RankTask};
+use super::together;
 use crate::ends::Ends;
 use crate::evidence;
+use crate::hosts::{Hosts, Pulse};
 use crate::sampler::{Counters, Sampler};
 
+/// How often to look after other hosts.
+const LOOK_AT_HOSTS: Duration = Duration::from_millis(250);
 /// Threads for what blocks, at most.
 const MOST_CLERKS: usize = 64;
 /// Stack of a clerk in bytes: it does nothing but call the kernel.
@@ -62,6 +69,8 @@ pub(super) struct Stage<'a> {
     pub(super) stop: &'a StopToken,
     pub(super) devices: &'a BlockDevices,
     pub(super) instruments: &'a Instruments,
+    /// The hosts, where several have a share.
+    pub(super) hosts: Option<&'a Hosts>,
 }
 
 /// What one phase measured.
@@ -76,7 +85,31 @@ pub(super) struct PhaseMeasurement {
     pub(super) verified_bytes: u64,
     /// Whether every rank got to its end.
     pub(super) complete: bool,
+    /// Each host's share, where there are several.
+    pub(super) shares: Vec<HostShare>,
     pub(super) failure: Option<CheckpointError>,
+}
+
+impl PhaseMeasurement {
+    /// Takes over what each mover of the path that was asked for came to.
+    fn take(&mut self, asked: PathKind, movers: Vec<Result<Moved, CheckpointError>>) {
+        let mut seen = Vec::with_capacity(movers.len());
+        for moved in movers {
+            let failure = match moved {
+                Ok(moved) => {
+                    self.ranks.extend(moved.ranks);
+                    self.latency.merge(&moved.latency);
+                    self.verified_bytes += moved.verified_bytes;
+                    seen.push(moved.evidence);
+                    moved.failure
+                }
+                Err(failure) => Some(failure),
+            };
+            self.failure = self.failure.take().or(failure);
+        }
+        self.evidence = evidence::combine(asked, &seen.iter().collect::<Vec<_>>());
+        self.ranks.sort_unstable_by_key(|result| result.rank);
+    }
 }
 
 /// What one mover is given before it starts.
@@ -87,7 +120,7 @@ struct Supplies {
     requests: Sender<Request>,
 }
 
-impl Stage<'_> {
+impl<'a> Stage<'a> {
     /// Moves `tasks` for one purpose with buffers from `region`, which must be free.
     pub(super) fn run(
         &self,
@@ -125,11 +158,16 @@ impl Stage<'_> {
                 |supplies, start| {
                     self.move_bytes(supplies, rules, transport, &drivers, ends, start)
                 },
-                |watch| self.watch(watch, &drivers, total),
+                |watch| {
+                    let watched = self.watch(watch, &drivers, total);
+                    watched.inspect_err(|_| failed.stop())
+                },
             )
         })?;
+        let watched = watched?;
         let mut measured = PhaseMeasurement {
             complete: false,
+            shares: Vec::new(),
             verified_bytes: 0,
             ranks: Vec::with_capacity(wanted),
             series: Series {
@@ -142,23 +180,13 @@ impl Stage<'_> {
             evidence: None,
             failure: None,
         };
-        let mut seen = Vec::with_capacity(movers.len());
-        for moved in movers {
-            let failure = match moved {
-                Ok(moved) => {
-                    measured.ranks.extend(moved.ranks);
-                    measured.latency.merge(&moved.latency);
-                    measured.verified_bytes += moved.verified_bytes;
-                    seen.push(moved.evidence);
-                    moved.failure
-                }
-                Err(failure) => Some(failure),
-            };
-            measured.failure = measured.failure.or(failure);
-        }
-        measured.evidence = evidence::combine(transport.path, &seen.iter().collect::<Vec<_>>());
-        measured.ranks.sort_unstable_by_key(|result| result.rank);
+        measured.take(transport.path, movers);
         measured.complete = measured.failure.is_none() && measured.ranks.len() == wanted;
+        // A failure here ends the others, too.
+        let together = self.hosts.zip(watched.pulse);
+        if let Some((hosts, pulse)) = together.filter(|_| measured.failure.is_none()) {
+            together::put_together(hosts, pulse, &mut measured, self.stop)?;
+        }
         Ok(measured)
     }
 
@@ -259,24 +287,39 @@ impl Stage<'_> {
     }
 
     /// Opens the gate, then tells progress and samples until every mover is done.
-    fn watch(&self, watch: &Watch<'_>, drivers: &DriverSet, total: u64) -> Watched {
+    fn watch(
+        &self,
+        watch: &Watch<'_>,
+        drivers: &DriverSet,
+        total: u64,
+    ) -> Result<Watched<'a>, CheckpointError> {
+        if let Some(hosts) = self.hosts {
+            watch.gather();
+            hosts.meet(&|| !self.stop.is_stopped())?;
+        }
         let device_before = self.devices.counters();
         let cpu_before = CpuTimes::of_process();
         let mut sampler = Sampler::of_what_may_be_short(self.plan.telemetry, self.instruments);
         // Before the first transfer, so that no byte is missing.
         sampler.look(0, Counters::now(drivers, self.devices));
         let start = watch.open();
+        let mut pulse = self.hosts.map(|hosts| Pulse::new(hosts, self.stop));
         let mut is_over = false;
         while !is_over {
-            watch.sleep(sampler.pause());
+            watch.sleep(match pulse {
+                Some(_) => sampler.pause().min(LOOK_AT_HOSTS),
+                None => sampler.pause(),
+            });
             is_over = watch.is_over();
+            pulse.as_mut().map_or(Ok(()), Pulse::beat)?;
             let at_ns = start.elapsed().as_nanos() as u64;
             sampler.tick(at_ns, is_over, || Counters::now(drivers, self.devices));
             // Direct transfers go beyond the end of a file, up to a whole block.
             let done = drivers.total().bytes.min(total);
             self.observer.event(&Event::Progress { done });
         }
-        Watched {
+        Ok(Watched {
+            pulse,
             cpu: CpuTimes::of_process().since(cpu_before),
             device: self
                 .devices
@@ -284,12 +327,13 @@ impl Stage<'_> {
                 .zip(device_before)
                 .map(|(after, before)| after.since(before)),
             series: sampler.series(),
-        }
+        })
     }
 }
 
 /// What the watching thread saw.
-struct Watched {
+struct Watched<'a> {
+    pulse: Option<Pulse<'a>>,
     series: Series,
     cpu: CpuTimes,
     device: Option<DeviceCounters>,

@@ -27,9 +27,10 @@ use super::folders;
 use super::mover::RankTask;
 use super::overlap;
 use super::phase::{PhaseMeasurement, Purpose, Stage};
-use crate::Surroundings;
+use super::together;
 use crate::fallback::{self, hold_cufile, settings};
 use crate::surroundings::now;
+use crate::{Hosts, Surroundings};
 
 /// How often a pause looks whether the user wants to end.
 const TICK: Duration = Duration::from_millis(50);
@@ -55,17 +56,30 @@ pub fn run(
     surroundings: &Surroundings<'_>,
     on_unit: &mut dyn FnMut(&CheckpointReport),
 ) -> Result<CheckpointReport, CheckpointError> {
+    run_on_hosts(head, plan, None, surroundings, on_unit)
+}
+
+/// The same on several `hosts`, of which this is one: each of them ends with the report of all.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on_hosts(
+    head: Head,
+    plan: &CheckpointPlan,
+    hosts: Option<&Hosts>,
+    surroundings: &Surroundings<'_>,
+    on_unit: &mut dyn FnMut(&CheckpointReport),
+) -> Result<CheckpointReport, CheckpointError> {
     let index = plan.device().and_then(DeviceId::cuda_index);
     // Threads that are started later, and their buffers, are where this one is.
     thread::bind(plan.save.placement.cpus.as_ref())?;
     let accelerator = accelerator::open(index, plan.save.wait)?;
-    run_over(head, plan, surroundings, on_unit, accelerator)
+    run_over((head, plan, hosts), surroundings, on_unit, accelerator)
 }
 
-/// [`run`] whose transfers end in `accelerator`.
+/// [`run_on_hosts`] whose transfers end in `accelerator`.
 pub(super) fn run_over(
-    head: Head,
-    plan: &CheckpointPlan,
+    (head, plan, hosts): (Head, &CheckpointPlan, Option<&Hosts>),
     surroundings: &Surroundings<'_>,
     on_unit: &mut dyn FnMut(&CheckpointReport),
     accelerator: Arc<dyn Accelerator>,
@@ -75,7 +89,12 @@ pub(super) fn run_over(
         observer,
         stop,
     } = surroundings;
-    let _locks = folders::enter(&**storage, &plan.folders)?;
+    // One host keeps other runs out for all.
+    let leads = hosts.is_none_or(|hosts| hosts.group.leads());
+    let _locks = match leads {
+        true => folders::enter(&**storage, &plan.folders)?,
+        false => folders::hold(&**storage, &plan.folders),
+    };
     let folders: Vec<_> = plan.folders.iter().map(Location::folder).collect();
     let devices = storage.devices(&folders);
     let gpu = plan.save.device.and_then(DeviceId::cuda_index);
@@ -86,6 +105,7 @@ pub(super) fn run_over(
     let mut report = Report::new(head, plan.clone(), CheckpointResults::default());
     report.warnings.clone_from(&plan.warnings);
     report.warnings.extend(debug_build(&report.head));
+    report.results.group = hosts.map(|hosts| hosts.facts.clone());
     let mut run = Run {
         stage: Stage {
             plan,
@@ -95,7 +115,9 @@ pub(super) fn run_over(
             stop,
             devices: &devices,
             instruments: &instruments,
+            hosts,
         },
+        leads,
         started: Instant::now(),
         report,
         latencies: [LatencyHistogram::new(), LatencyHistogram::new()],
@@ -108,7 +130,7 @@ pub(super) fn run_over(
     let mut report = run.report;
     report.ending = match ended {
         Err(error) => failed(&error, plan),
-        Ok(()) if stop.is_stopped() => Ending::Stopped,
+        Ok(()) if stop.is_stopped() || run_is_apart(hosts) => Ending::Stopped,
         Ok(()) => Ending::Complete,
     };
     report.warnings.extend(storage.warnings());
@@ -116,6 +138,11 @@ pub(super) fn run_over(
     report.warnings.extend(warning);
     report.head.ended_at = Some(now());
     Ok(report)
+}
+
+/// Whether hosts that were there are not any more.
+fn run_is_apart(hosts: Option<&Hosts>) -> bool {
+    hosts.is_some_and(Hosts::are_apart)
 }
 
 /// How a run ends that could not go on.
@@ -179,6 +206,8 @@ fn names(direction: Direction) -> (&'static str, &'static str, &'static str) {
 /// A run on its way.
 struct Run<'a> {
     stage: Stage<'a>,
+    /// Whether this process makes and removes folders, and says what is whole.
+    leads: bool,
     started: Instant,
     report: CheckpointReport,
     /// Of all transfers of the saves and of the restores.
@@ -247,12 +276,14 @@ impl Run<'_> {
             if plan.overlap.is_none() {
                 self.pause();
             }
-            if self.stage.stop.is_stopped() {
+            if self.is_stopped() {
                 return Ok(());
             }
-            folders::begin(self.stage.storage, plan, step)?;
+            if self.leads {
+                folders::begin(self.stage.storage, plan, step)?;
+            }
             let outcome = self.save(step, &content, region);
-            if !matches!(outcome, Ok(true)) {
+            if self.leads && !matches!(outcome, Ok(true)) {
                 folders::sweep(self.stage.storage, plan, step);
             }
             if !outcome? {
@@ -260,6 +291,7 @@ impl Run<'_> {
             }
             if let Some(old) = plan.keep.and_then(|keep| step.checked_sub(keep))
                 && old >= 1
+                && self.leads
             {
                 folders::remove(self.stage.storage, plan, old)?;
             }
@@ -294,8 +326,12 @@ impl Run<'_> {
         if !measured.complete {
             return Ok(false);
         }
-        folders::complete(self.stage.storage, plan, step)?;
+        if self.leads {
+            folders::complete(self.stage.storage, plan, step)?;
+        }
+        let shares = std::mem::take(&mut measured.shares);
         let mut result = self.result(step, started_at_seconds, measured, None);
+        together::add(&mut self.report.results.hosts, shares, &result);
         result.overlap = trained.map(|trained| trained.result(result.duration_seconds.max));
         self.report.results.saves.push(result);
         self.tell();
@@ -305,13 +341,13 @@ impl Run<'_> {
     fn restore_all(&mut self, region: &mut Region) -> Result<(), CheckpointError> {
         let plan = self.stage.plan;
         for (index, restore) in plan.restores.iter().enumerate() {
-            if self.stage.stop.is_stopped() {
+            if self.is_stopped() {
                 return Ok(());
             }
             if index > 0 || plan.writes > 0 {
                 self.pause();
             }
-            if self.stage.stop.is_stopped() || !self.restore(restore, region)? {
+            if self.is_stopped() || !self.restore(restore, region)? {
                 return Ok(());
             }
         }
@@ -340,7 +376,9 @@ impl Run<'_> {
         if !measured.complete {
             return Ok(false);
         }
+        let shares = std::mem::take(&mut measured.shares);
         let result = self.result(restore.step, started_at_seconds, measured, cache);
+        together::add(&mut self.report.results.hosts, shares, &result);
         let checked = !plan.verify || self.check(restore, &content, region)?;
         self.report.results.restores.push(result);
         self.tell();
@@ -413,7 +451,9 @@ impl Run<'_> {
                 files: files.collect::<VecDeque<_>>(),
             }
         };
-        (0..count).map(task).collect()
+        together::own_ranks(self.stage.hosts, count)
+            .map(task)
+            .collect()
     }
 
     /// What lies over the content of the files of `rank`, in their order; none where tensors are
@@ -430,10 +470,16 @@ impl Run<'_> {
     /// `None` where the kernel does not tell this user, and nothing depends on it.
     fn prepare_cache(&self, step: u32) -> Result<Option<CacheBefore>, CheckpointError> {
         let (plan, storage) = (self.stage.plan, self.stage.storage);
-        let tasks = self.tasks(step, 0);
+        let written = self.tasks(step, 0);
+        // Of several hosts each has in its cache what it wrote, and reads what another one did.
+        let tasks = match self.stage.hosts {
+            Some(_) => self.tasks(step, plan.rank_shift),
+            None => Vec::new(),
+        };
+        let tasks = if tasks.is_empty() { &written } else { &tasks };
         let files = || tasks.iter().flat_map(|task| &task.files);
         if plan.cold {
-            for file in files() {
+            for file in written.iter().flat_map(|task| &task.files).chain(files()) {
                 storage.drop_cached(&file.path)?;
             }
         }
@@ -464,6 +510,15 @@ impl Run<'_> {
             },
             files,
         }))
+    }
+
+    /// Whether the run is to end: alone as soon as this host is told to, else once all have heard of
+    /// it, in a phase.
+    fn is_stopped(&self) -> bool {
+        match self.stage.hosts {
+            Some(hosts) => hosts.are_apart(),
+            None => self.stage.stop.is_stopped(),
+        }
     }
 
     fn pause(&self) {

@@ -92,7 +92,12 @@ fn run_with(
         assert_eq!(report.ending, Ending::Unfinished);
         told += 1;
     };
-    let report = run_over(head, &plan, &surroundings, &mut on_unit, accelerator);
+    let report = run_over(
+        (head, &plan, None),
+        &surroundings,
+        &mut on_unit,
+        accelerator,
+    );
     let report = report.unwrap();
     let results = &report.results;
     assert_eq!(told, results.saves.len() + results.restores.len());

@@ -21,13 +21,16 @@ use stormlp_transfer::{
 };
 
 use super::MatrixError;
+use super::beside::Side;
 use super::offsets::{OffsetSpec, SizeRange};
 use super::prepare::{files_of, set_cache};
 use super::recorder::Recorder;
 use super::regions::Regions;
 use super::worker::{BufferFill, Outcome, Work, Worker};
 use crate::ends::Ends;
+use crate::hosts::Pulse;
 use crate::sampler::{Counters, Sampler};
+use crate::surroundings::unix_seconds;
 
 /// What a cell measured, before it becomes part of a report.
 pub(crate) struct CellMeasurement {
@@ -39,6 +42,8 @@ pub(crate) struct CellMeasurement {
     pub(crate) series: Series,
     pub(crate) accelerator: String,
     pub(crate) interrupted: bool,
+    /// When the gate opened, where others may have a share in the run.
+    pub(crate) started_unix_seconds: Option<f64>,
 }
 
 /// What one worker is given before it starts.
@@ -59,6 +64,7 @@ pub(crate) struct Bench<'a> {
     pub(crate) instruments: &'a Instruments,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) stop: &'a StopToken,
+    pub(crate) side: Side<'a>,
 }
 
 impl Bench<'_> {
@@ -92,11 +98,14 @@ impl Bench<'_> {
             |watch| {
                 // Nobody rehearses any more.
                 watch.gather();
-                let cooled = self.cool(cell).inspect_err(|_| failed.stop());
-                cooled.map(|()| self.watch(watch, &drivers, &devices))
+                let cooled = self.cool(cell).map_err(MatrixError::from);
+                let met = cooled.and_then(|()| self.side.meet(self.stop));
+                let watched = met.and_then(|()| self.watch(watch, &drivers, &devices));
+                watched.inspect_err(|_| failed.stop())
             },
         )?;
         let watched = watched?;
+        self.side.finish(watched.pulse)?;
         Ok(CellMeasurement {
             outcomes: outcomes.into_iter().collect::<Result<_, _>>()?,
             cpu: watched.cpu,
@@ -105,6 +114,7 @@ impl Bench<'_> {
             series: watched.series,
             accelerator,
             interrupted: self.stop.is_stopped(),
+            started_unix_seconds: watched.started_unix_seconds,
         })
     }
 
@@ -135,7 +145,9 @@ impl Bench<'_> {
         let file = self.storage.open(path, access, cell.direct)?;
         let sync = cell.fsync.then(|| file.try_clone()).transpose();
         let sync = sync.map_err(|e| TransferError::file("open", path, e))?;
-        let work = self.assignment(cell, worker, index as u64, path);
+        // Threads of several hosts draw offsets of their own.
+        let number = (u64::from(self.side.company.rank()) << 32) + index as u64;
+        let work = self.assignment(cell, worker, number, path);
         Ok(Supplies {
             index,
             plan: worker,
@@ -271,7 +283,12 @@ impl Bench<'_> {
     }
 
     /// Starts the workers, all of which are ready, and watches them until all are done.
-    fn watch(&self, watch: &Watch<'_>, drivers: &DriverSet, devices: &BlockDevices) -> Watched {
+    fn watch(
+        &self,
+        watch: &Watch<'_>,
+        drivers: &DriverSet,
+        devices: &BlockDevices,
+    ) -> Result<Watched<'_>, MatrixError> {
         let mut sampler = Sampler::new(self.plan.telemetry, self.instruments);
         if self.plan.warmup_seconds == 0.0 {
             // Before the first transfer, so that no byte is missing.
@@ -279,10 +296,15 @@ impl Bench<'_> {
         }
         watch.open();
         let start = Instant::now();
+        let company = self.side.company;
+        let started_unix_seconds = company.is_company().then(unix_seconds);
+        let mut pulse = self.side.pulse(self.stop);
         let measured_from = start + Duration::from_secs_f64(self.plan.warmup_seconds);
         let interval = self.plan.telemetry.tick();
         while Instant::now() < measured_from && !watch.is_over() {
-            watch.sleep(interval.min(measured_from.saturating_duration_since(Instant::now())));
+            let left = measured_from.saturating_duration_since(Instant::now());
+            watch.sleep(self.side.nap(interval.min(left)));
+            beat(&mut pulse)?;
         }
         let cpu = CpuTimes::of_process();
         let device = devices.counters();
@@ -296,7 +318,11 @@ impl Bench<'_> {
         let mut tick = measured_from + interval;
         while !watch.is_over() {
             // A worker that ends wakes this thread before its tick.
-            watch.sleep(tick.saturating_duration_since(Instant::now()));
+            watch.sleep(
+                self.side
+                    .nap(tick.saturating_duration_since(Instant::now())),
+            );
+            beat(&mut pulse)?;
             if Instant::now() < tick {
                 continue;
             }
@@ -310,19 +336,28 @@ impl Bench<'_> {
         }
         let end = devices.counters();
         look(true);
-        Watched {
+        Ok(Watched {
             cpu: CpuTimes::of_process().since(cpu),
             device: end.zip(device).map(|(now, then)| now.since(then)),
             series: sampler.series(),
-        }
+            started_unix_seconds,
+            pulse,
+        })
     }
 }
 
+fn beat(pulse: &mut Option<Pulse<'_>>) -> Result<(), MatrixError> {
+    let beat = pulse.as_mut().map_or(Ok(()), Pulse::beat);
+    beat.map_err(MatrixError::from)
+}
+
 /// What the watching thread saw.
-struct Watched {
+struct Watched<'a> {
     cpu: CpuTimes,
     device: Option<DeviceCounters>,
     series: Series,
+    started_unix_seconds: Option<f64>,
+    pulse: Option<Pulse<'a>>,
 }
 
 /// The distinct names of the accelerators of a cell.

@@ -6,8 +6,11 @@
 //! measure, and hand over their recorders at the end.
 
 mod ahead;
+mod beside;
 mod cell;
 mod layout;
+mod merge;
+mod numbers;
 mod offsets;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -21,12 +24,14 @@ mod worker;
 
 use std::path::PathBuf;
 
+use stormlp_group::GroupError;
 use stormlp_model::matrix::ManifestError;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::storage::LockError;
 
-pub use run::{Locked, lock, run};
+pub use merge::merged;
+pub use run::{Locked, Measured, lock, run, run_in_company};
 
 /// Why a matrix could not run at all.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +45,15 @@ pub enum MatrixError {
     /// A thread panicked, or could not be started.
     #[error(transparent)]
     Crew(#[from] CrewError),
+    /// Another host did not come, or cannot be heard.
+    #[error(transparent)]
+    Hosts(#[from] GroupError),
+    /// The time at which all hosts begin had passed when this one was ready.
+    #[error("--start-at had passed by {seconds:.1} s when this host was ready to begin")]
+    Late {
+        /// By how much.
+        seconds: f64,
+    },
     /// Somebody put something else in the place of a test file.
     #[error("{path} is {found}, which stormlp did not make there; it is left as it is")]
     Replaced {

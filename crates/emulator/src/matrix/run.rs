@@ -7,31 +7,33 @@ use stormlp_model::event::Event;
 use stormlp_model::evidence::{DirectIo, Evidence};
 use stormlp_model::facts::Availability;
 use stormlp_model::matrix::{
-    BufferBacking, CellPlan, CellReport, CellStatus, ContentState, FilePlan, Fill, JobReport,
-    MatrixPlan, MatrixReport, Measurement, Mismatch, Verification, WorkerPlan, find_knees,
-    likely_left, next_cell, result_warnings,
+    BufferBacking, CellPlan, CellReport, CellStatus, ContentState, FilePlan, Fill, MatrixPlan,
+    MatrixReport, Mismatch, Verification, WorkerPlan, find_knees, likely_left, next_cell,
+    result_warnings,
 };
 use stormlp_model::operation::Direction;
-use stormlp_model::path::{MemoryKind, PathKind};
+use stormlp_model::path::PathKind;
 use stormlp_model::report::{Ending, FailureCause};
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::page_cache::{Method, Residency};
 use stormlp_transfer::storage::Storage;
-use stormlp_transfer::telemetry::{Instruments, peak_rss_bytes};
+use stormlp_transfer::telemetry::Instruments;
 
 use super::MatrixError;
 use super::ahead::Ahead;
+use super::beside::Side;
 use super::cell::{Bench, CellMeasurement};
+use super::merge;
+use super::numbers::numbers;
 use super::offsets::Visit;
 use super::prepare::{Folders, files_of, make_files, remove_files, residency, set_cache};
-use super::recorder::Recorder;
 use super::regions::Regions;
 use super::warnings;
 use super::worker::{Outcome, WorkerFailure};
 use crate::fallback::{self, hold_cufile, settings};
 use crate::surroundings::now;
-use crate::{Surroundings, evidence};
+use crate::{Company, Surroundings, evidence};
 
 /// A matrix whose folders are this process's alone.
 pub struct Locked {
@@ -70,6 +72,29 @@ pub fn run(
     surroundings: &Surroundings<'_>,
     on_cell: &mut dyn FnMut(&CellReport),
 ) -> Result<MatrixReport, MatrixError> {
+    let mut on_cell = |measured: Measured<'_>| on_cell(measured.whole);
+    run_in_company(locked, Company::Alone, surroundings, &mut on_cell)
+}
+
+/// A cell that is over.
+pub struct Measured<'a> {
+    /// What this host measured.
+    pub own: &'a CellReport,
+    /// What all hosts did.
+    pub whole: &'a CellReport,
+}
+
+/// The same where others have a share in it: the report is of all hosts. Cells of which the others
+/// could not be heard are told as this host's alone, and are not in the report.
+///
+/// # Errors
+/// As [`run`], and when the hosts were to begin before this one was ready.
+pub fn run_in_company(
+    locked: Locked,
+    company: Company<'_>,
+    surroundings: &Surroundings<'_>,
+    on_cell: &mut dyn FnMut(Measured<'_>),
+) -> Result<MatrixReport, MatrixError> {
     let Locked {
         mut report,
         mut folders,
@@ -82,7 +107,9 @@ pub fn run(
     } = surroundings;
     // Where nothing is left that can run, files would be written for nobody.
     let needs_files = likely_left(&plan, &report.results, &[]).0 > 0;
+    let side = Side::new(company, plan.layout_bytes);
     if needs_files && !make_files(&plan, &mut folders, observer, stop)? {
+        side.leave();
         end(&mut report, Ending::Stopped);
         return Ok(report);
     }
@@ -100,37 +127,49 @@ pub fn run(
             instruments: &instruments,
             observer,
             stop,
+            side,
         },
         folders: &mut folders,
         backing: regions.backing(),
         ahead: Ahead::of(&plan),
         fault: None,
     };
-    let mut tried = vec![false; plan.cells.len()];
-    while !stop.is_stopped() {
-        let Some(index) = next_cell(&plan, &report.results, &tried) else {
-            break;
-        };
-        regions.reset(&plan)?;
-        matrix.ahead.look(&plan, &report.results, &tried);
-        tried[index] = true;
-        let measured = matrix.cell(index, &plan.cells[index], &mut regions);
-        on_cell(&measured);
-        report.results.push(measured);
-        if let Some(fault) = matrix.fault {
-            end(&mut report, fault);
-            return Ok(report);
-        }
+    if let Some(seconds) = company.await_time(stop) {
+        return Err(MatrixError::Late { seconds });
     }
+    matrix.cells(&mut report, &mut regions, on_cell)?;
+    if let Some(fault) = matrix.fault {
+        end(&mut report, fault);
+        return Ok(report);
+    }
+    let stopped = matrix.bench.side.is_stopped(stop);
     if needs_files && let Some(warning) = remove_files(&plan, &mut folders)? {
         report.warn(warning);
     }
-    let ending = match stop.is_stopped() {
+    let ending = match stopped || company_is_gone(company) {
         true => Ending::Stopped,
         false => Ending::Complete,
     };
     end(&mut report, ending);
     Ok(report)
+}
+
+/// Whether hosts that were there are not any more.
+fn company_is_gone(company: Company<'_>) -> bool {
+    matches!(company, Company::Hosts(hosts) if hosts.are_apart())
+}
+
+/// That the run ends since other hosts cannot be heard.
+fn lost(error: &MatrixError) -> Ending {
+    let remedy = match error {
+        MatrixError::Hosts(error) => error.remedy(),
+        _ => "",
+    };
+    Ending::Failed {
+        cause: FailureCause::Hosts,
+        message: error.to_string(),
+        remedy: remedy.to_string(),
+    }
 }
 
 /// The folders of a plan, and the files and devices that were named.
@@ -165,15 +204,79 @@ struct Matrix<'a> {
 }
 
 impl Matrix<'_> {
+    /// Runs the cells that the report does not hold yet, until the run is to end.
+    fn cells(
+        &mut self,
+        report: &mut MatrixReport,
+        regions: &mut Regions,
+        on_cell: &mut dyn FnMut(Measured<'_>),
+    ) -> Result<(), MatrixError> {
+        let plan = self.bench.plan;
+        let mut tried = vec![false; plan.cells.len()];
+        while self.fault.is_none() && !self.bench.side.is_stopped(self.bench.stop) {
+            // All hosts have the same results, and so come to the same cell.
+            let Some(index) = next_cell(plan, &report.results, &tried) else {
+                break;
+            };
+            regions.reset(plan)?;
+            self.ahead.look(plan, &report.results, &tried);
+            tried[index] = true;
+            match self.next(index, &plan.cells[index], regions, on_cell) {
+                Ok(Some(whole)) => report.results.push(whole),
+                Ok(None) if self.fault.is_none() => break,
+                Ok(None) => {}
+                Err(error) => self.fault = Some(lost(&error)),
+            }
+            report.results.hosts = merge::shares(&report.results.cells);
+        }
+        Ok(())
+    }
+
+    /// Runs one cell and tells of it: what all hosts measured, or `None` where the others cannot be
+    /// heard any more.
+    fn next(
+        &mut self,
+        index: usize,
+        cell: &CellPlan,
+        regions: &mut Regions,
+        on_cell: &mut dyn FnMut(Measured<'_>),
+    ) -> Result<Option<CellReport>, MatrixError> {
+        self.bench.side.begin();
+        let own = self.cell(index, cell, regions);
+        let side = &self.bench.side;
+        let whole = match self.fault.is_some() && side.has_hosts() {
+            // The others hear of it by the end of the run.
+            true => Ok(None),
+            false => side.whole(&own, self.bench.stop),
+        };
+        let heard = match &whole {
+            Ok(Some(whole)) => whole,
+            Ok(None) | Err(_) => &own,
+        };
+        if cell.availability == Availability::Available {
+            self.bench.observer.event(&Event::CellFinished {
+                cell: Box::new(heard.clone()),
+            });
+        }
+        on_cell(Measured {
+            own: &own,
+            whole: heard,
+        });
+        whole
+    }
+
     /// Runs one cell and makes its entry, whatever happens.
     fn cell(&mut self, index: usize, cell: &CellPlan, regions: &mut Regions) -> CellReport {
         if cell.availability != Availability::Available {
             return CellReport::without_numbers(index, cell, "");
         }
         self.bench.observer.event(&self.ahead.next(cell));
-        let entry = match self.measure(index, cell, regions) {
+        match self.measure(index, cell, regions) {
             Ok(entry) => entry,
             Err(error) => {
+                if let MatrixError::Hosts(_) = &error {
+                    self.fault = Some(lost(&error));
+                }
                 if let MatrixError::Crew(CrewError::Panicked(panic)) = &error {
                     self.fault = Some(Ending::Failed {
                         cause: FailureCause::Internal,
@@ -185,11 +288,7 @@ impl Matrix<'_> {
                 }
                 failed(index, cell, &error)
             }
-        };
-        self.bench.observer.event(&Event::CellFinished {
-            cell: Box::new(entry.clone()),
-        });
-        entry
+        }
     }
 
     /// Prepares the page cache, runs the cell, and works out its numbers.
@@ -410,117 +509,4 @@ fn verification(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Opt
         }
     }
     Some(verification)
-}
-
-/// The numbers of a cell; `None` when no transfer was completed.
-fn numbers(plan: &MatrixPlan, cell: &CellPlan, measured: CellMeasurement) -> Option<Measurement> {
-    let CellMeasurement {
-        outcomes,
-        cpu,
-        device,
-        device_names,
-        series,
-        ..
-    } = measured;
-    let started = outcomes.iter().map(|outcome| outcome.started).min()?;
-    let elapsed = |outcome: &Outcome| (outcome.ended - started).as_secs_f64();
-    let (last_thread, last_done_seconds) = (0u32..)
-        .zip(outcomes.iter().map(elapsed))
-        .max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let first_done_seconds = outcomes.iter().map(elapsed).min_by(f64::total_cmp)?;
-    let syncs = outcomes.iter().filter_map(|outcome| outcome.sync);
-    let fsync_seconds = syncs.max().map(|sync| sync.as_secs_f64());
-    let evidence = &outcomes.first()?.evidence;
-    let engine = evidence.engine.as_ref().map(|facts| facts.engine);
-    let duration_seconds = last_done_seconds.max(1e-9);
-    let jobs = jobs(plan, cell, &outcomes);
-    let mut all = Recorder::new();
-    outcomes
-        .into_iter()
-        .for_each(|outcome| all.merge(outcome.recorder));
-    let latency_us = all.latency.summary()?;
-    let in_accelerator = cell.transport.path.ends_in_accelerator();
-    Some(Measurement {
-        throughput_bytes_per_second: all.bytes as f64 / duration_seconds,
-        iops: all.operations as f64 / duration_seconds,
-        latency_us,
-        latency_histogram: all.latency.to_base64(),
-        operations: all.operations,
-        bytes: all.bytes,
-        duration_seconds,
-        first_done_seconds,
-        last_done_seconds,
-        last_done_thread: Some(last_thread),
-        cpu_user_seconds: cpu.user_seconds,
-        cpu_system_seconds: cpu.system_seconds,
-        cpu_seconds_per_gib: per_gib(cpu.total_seconds(), all.bytes),
-        series,
-        device_names,
-        device_read_bytes: device.map(|counters| counters.read_bytes),
-        device_written_bytes: device.map(|counters| counters.written_bytes),
-        page_cache_share: None,
-        page_cache_share_after: None,
-        page_cache_method: None,
-        fsync_seconds,
-        engine,
-        memory: match cell
-            .transport
-            .host_memory()
-            .and_then(MemoryKind::host_words)
-        {
-            Some(kind) => format!("{kind} for {}", measured.accelerator),
-            None if in_accelerator => measured.accelerator,
-            None => "host memory".to_string(),
-        },
-        memory_emulated: cell.transport.emulated,
-        buffers_backing: BufferBacking::Unknown,
-        peak_rss_bytes: peak_rss_bytes(),
-        jobs,
-        interrupted: measured.interrupted,
-    })
-}
-
-/// Seconds for each GiB; none where nothing was moved.
-fn per_gib(seconds: f64, bytes: u64) -> f64 {
-    match bytes {
-        0 => 0.0,
-        _ => seconds / (bytes as f64 / (1u64 << 30) as f64),
-    }
-}
-
-/// What each job did, when there is more than one.
-fn jobs(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Vec<JobReport> {
-    if plan.job_names.len() < 2 {
-        return Vec::new();
-    }
-    let workers = &plan.crews[cell.crew].workers;
-    let of_job = |(job, name): (usize, &String)| {
-        let of_workers = workers.iter().zip(outcomes);
-        let own = of_workers.filter(|(worker, _)| worker.job == job);
-        let own: Vec<&Outcome> = own.map(|(_, outcome)| outcome).collect();
-        job_report(name, &own)
-    };
-    let jobs = plan.job_names.iter().enumerate();
-    jobs.filter_map(of_job).collect()
-}
-
-/// What the workers of one job did, over the time that they took themselves: a job that is done
-/// does not grow slower while it waits for the others. `None` for a job without workers.
-fn job_report(name: &str, outcomes: &[&Outcome]) -> Option<JobReport> {
-    let started = outcomes.iter().map(|outcome| outcome.started).min()?;
-    let ended = outcomes.iter().map(|outcome| outcome.ended).max()?;
-    let seconds = (ended - started).as_secs_f64().max(1e-9);
-    let mut all = Recorder::new();
-    for outcome in outcomes {
-        all.merge(outcome.recorder.clone());
-    }
-    Some(JobReport {
-        name: name.to_string(),
-        threads: outcomes.len() as u32,
-        operations: all.operations,
-        bytes: all.bytes,
-        duration_seconds: Some(seconds),
-        throughput_bytes_per_second: all.bytes as f64 / seconds,
-        latency_us_mean: all.latency.summary().map(|latency| latency.mean),
-    })
 }

@@ -30,7 +30,6 @@ mod warnings;
 pub use error::TrainError;
 pub use run::{Course, SoFar, Unit, begun, probe, run, run_on_hosts};
 pub use simulate::{SimulateError, simulate};
-pub use together::Hosts;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

@@ -20,11 +20,11 @@ use stormlp_transfer::{Accelerator, Backing, accelerator, thread};
 use super::epochs::{self, Distributions, RunMeasured};
 use super::error::TrainError;
 use super::prepare;
-use super::together::{Hosts, Others};
+use super::together::Others;
 use super::{calibrate, measure, verdict, warnings};
-use crate::Surroundings;
 use crate::fallback::{hold_cufile, settings};
 use crate::surroundings::now;
+use crate::{Hosts, Surroundings};
 
 /// What is known before a run begins.
 pub struct Course<'a> {

@@ -5,14 +5,11 @@
 //! tells who came last: the one that waited least. What that one waited was the barrier's own cost.
 
 use std::ops::Range;
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use stormlp_group::{Group, GroupError};
 use stormlp_model::group::{BarrierUs, GroupFacts, HostReport};
 use stormlp_model::histogram::{LatencyHistogram, PackedHistogram};
+use stormlp_model::stop::StopToken;
 use stormlp_model::training::metrics::{self, Rule};
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::probe::Judge;
@@ -22,20 +19,7 @@ use stormlp_transfer::telemetry::CpuTimes;
 use super::error::TrainError;
 use super::machine::{Nanos, StepHistograms};
 use super::measure::PhaseMeasured;
-
-/// How often to look whether the run is to end, while the others are waited for.
-const LOOK: Duration = Duration::from_millis(100);
-
-/// The hosts of a run that has several.
-#[derive(Debug, Clone)]
-pub struct Hosts {
-    /// The processes.
-    pub group: Arc<Group>,
-    /// What each is called, by rank.
-    pub names: Vec<String>,
-    /// How they found each other, and what meeting costs.
-    pub facts: GroupFacts,
-}
+use crate::hosts::{Hosts, garbled};
 
 /// Who else has a say in a run.
 pub(super) struct Others<'a> {
@@ -122,64 +106,25 @@ impl Hosts {
         }
     }
 
-    /// Waits for all while `goes_on` says so; whether they came.
-    pub(super) fn meet(&self, goes_on: &dyn Fn() -> bool) -> Result<bool, TrainError> {
-        let (told, came) = mpsc::channel();
-        self.group.barrier_then(move |went| drop(told.send(went)));
-        let limit = self.group.patience().edge;
-        loop {
-            match came.recv_timeout(LOOK) {
-                Ok(went) => return Ok(went.map(|()| true)?),
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(garbled(&"the thread that talks to them has ended"));
-                }
-                Err(RecvTimeoutError::Timeout) if !goes_on() => return Ok(false),
-                Err(RecvTimeoutError::Timeout) => {
-                    self.group.overdue(limit).map_or(Ok(()), Err)?;
-                }
-            }
-        }
-    }
-
-    /// The error that waiting has become; in the middle of a phase the others may take less time
-    /// than at its edge, where one may have much more to do.
-    pub(super) fn overdue(&self, in_the_middle: bool) -> Option<GroupError> {
-        let patience = self.group.patience();
-        let limit = match in_the_middle {
-            true => patience.step,
-            false => patience.edge,
-        };
-        self.group.overdue(limit)
-    }
-
     /// Exchanges what each host measured of a phase: `phase` becomes that of all. What concerns the
-    /// hosts goes to `tally` where the phase was a training of `plan`.
+    /// hosts goes to `tally` where the phase was a training of `plan`. `false` where this host was
+    /// told to end before it heard of the others.
     pub(super) fn put_together(
         &self,
         plan: &TrainPlan,
         phase: &mut PhaseMeasured,
         tally: Option<&mut HostsTally>,
-    ) -> Result<(), TrainError> {
-        let own = serde_json::to_vec(&Part::of(phase)).map_err(|error| garbled(&error))?;
-        let all = self.group.all_gather(&own)?;
-        let parts = all
-            .iter()
-            .map(|bytes| serde_json::from_slice(bytes))
-            .collect::<Result<Vec<Part>, _>>()
-            .map_err(|error| garbled(&error))?;
+        stop: &StopToken,
+    ) -> Result<bool, TrainError> {
+        let Some(parts) = self.exchange(&Part::of(phase), stop)? else {
+            return Ok(false);
+        };
         merge(phase, &parts).ok_or_else(|| garbled(&"a histogram is none"))?;
         if let Some(tally) = tally {
             tally.add(self, plan, &parts);
         }
-        Ok(())
+        Ok(true)
     }
-}
-
-fn garbled(why: &impl std::fmt::Display) -> TrainError {
-    TrainError::Hosts(GroupError::Lost {
-        during: "while results were exchanged",
-        why: why.to_string(),
-    })
 }
 
 /// Makes `phase` that of all hosts: sums, the longest duration, accelerators by their number.
@@ -233,8 +178,8 @@ pub(super) struct HostsTally {
 impl HostsTally {
     fn add(&mut self, hosts: &Hosts, plan: &TrainPlan, parts: &[Part]) {
         let named = || {
-            let all = hosts.names.iter().zip(&plan.hosts);
-            all.map(|(name, accelerators)| HostReport::new(name, *accelerators))
+            let all = hosts.names().into_iter().zip(&plan.hosts);
+            all.map(|(name, accelerators)| HostReport::new(&name, *accelerators))
         };
         if self.hosts.is_empty() {
             self.hosts = named().collect();

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::knee::FindStreams;
 use super::plan::CheckpointPlan;
 use super::summary::Summary;
+use crate::group::GroupFacts;
+use crate::parts::HostShare;
 use crate::report::Report;
 
 /// The smallest, mean and largest over ranks, and rank 0's; durations in seconds.
@@ -174,4 +176,10 @@ pub struct CheckpointResults {
     /// The search for the fewest streams, which all else is a run of, with `--find-knee`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub find_knee: Option<FindStreams>,
+    /// Each host's share in all of it, by rank, where several ran it together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostShare>,
+    /// How those found each other; `None` where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupFacts>,
 }

@@ -40,8 +40,8 @@ pub use plan::{CellPlan, Crew, FileAction, FilePlan, FolderPlan, MatrixPlan, Wor
 pub use preset::{PresetError, apply_preset, apply_text, preset_names};
 pub use reach::Reach;
 pub use report::{
-    CellReport, CellStatus, JobReport, MatrixReport, MatrixResults, Measurement, Mismatch,
-    Verification,
+    CellReport, CellStatus, HostCell, JobReport, MatrixReport, MatrixResults, Measurement,
+    Mismatch, Verification,
 };
 pub use request::{JobRequest, MatrixRequest, SharedFile, Target};
 pub use resolve::{ASSUMED_BYTES_PER_SECOND, resolve};

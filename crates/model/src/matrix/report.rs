@@ -10,8 +10,10 @@ use super::knee::FindKnee;
 use super::plan::{CellPlan, MatrixPlan};
 use crate::evidence::Evidence;
 use crate::facts::Availability;
+use crate::group::GroupFacts;
 use crate::histogram::LatencyUs;
 use crate::operation::Operation;
+use crate::parts::HostShare;
 use crate::path::{EngineKind, PathKind};
 use crate::report::{Report, Series};
 use crate::warning::Warning;
@@ -133,6 +135,33 @@ pub struct Measurement {
     pub jobs: Vec<JobReport>,
     /// Whether the user stopped the run during this cell: it is shorter than planned.
     pub interrupted: bool,
+    /// When the start barrier opened, in seconds since 1970; told where several hosts had a share
+    /// in the run, for whoever asks how much of their time was the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_unix_seconds: Option<f64>,
+}
+
+/// What one host did of a cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostCell {
+    /// The host, with its rank where the host has several processes.
+    pub name: String,
+    /// Bytes it moved.
+    pub bytes: u64,
+    /// Transfers it completed.
+    pub operations: u64,
+    /// From its start barrier to its last thread's end, warm-up left out.
+    pub duration_seconds: f64,
+    /// Its throughput over that time.
+    pub throughput_bytes_per_second: f64,
+    /// Time from submitting one of its transfers to its completion.
+    pub latency_us: LatencyUs,
+    /// CPU time of its process, user and system.
+    pub cpu_seconds: f64,
+    /// Bytes its devices read over that time.
+    pub device_read_bytes: Option<u64>,
+    /// Bytes its devices wrote over that time.
+    pub device_written_bytes: Option<u64>,
 }
 
 /// For tests, of this crate and of others.
@@ -170,6 +199,7 @@ impl Measurement {
             peak_rss_bytes: 1 << 20,
             jobs: Vec::new(),
             interrupted: false,
+            started_unix_seconds: None,
         }
     }
 }
@@ -249,6 +279,9 @@ pub struct CellReport {
     pub verification: Option<Verification>,
     /// What the reader should know about this cell.
     pub warnings: Vec<Warning>,
+    /// Each host's share, by rank, where several measured it together; empty where one did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostCell>,
 }
 
 impl CellReport {
@@ -280,6 +313,7 @@ impl CellReport {
             measurement: None,
             verification: None,
             warnings: Vec::new(),
+            hosts: Vec::new(),
         }
     }
 
@@ -303,6 +337,12 @@ pub struct MatrixResults {
     /// The knees, where the matrix was to find them and ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub find_knee: Option<FindKnee>,
+    /// Each host's share in all of it, by rank, where several measured it together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostShare>,
+    /// How those found each other; `None` where there was one, and without a launcher.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupFacts>,
 }
 
 impl MatrixResults {

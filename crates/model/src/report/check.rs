@@ -92,7 +92,7 @@ fn in_value(value: &Value, place: &str, measured: bool) -> Option<String> {
     }
 }
 
-/// Whether a field holds an amount with a unit, which is never below zero.
+/// Whether a field holds an amount with a unit, which is never below zero; a clock may be behind.
 fn is_quantity(key: &str) -> bool {
     const ENDS: [&str; 6] = [
         "_seconds",
@@ -102,6 +102,9 @@ fn is_quantity(key: &str) -> bool {
         "_share",
         "_per_gib",
     ];
+    if key == "offset_us" {
+        return false;
+    }
     matches!(key, "bytes" | "iops" | "operations" | "latency_us")
         || ENDS.iter().any(|end| key.ends_with(end))
 }

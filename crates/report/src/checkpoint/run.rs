@@ -14,7 +14,7 @@ use super::{gib, knee, mark};
 use crate::document::{Cell, Column, Document, Facts, Quantity, Section, Table, ended};
 use crate::records::Records;
 use crate::series::{Distribution, Series};
-use crate::{around, storage};
+use crate::{around, hosts, storage};
 
 /// The unit of throughput.
 const GIB_S: (&str, u64) = ("GiB/s", 1 << 30);
@@ -92,6 +92,9 @@ pub fn document(report: &CheckpointReport) -> Document {
         }
     }
     averages(&mut document, report);
+    let group = report.results.group.as_ref();
+    let shares = &report.results.hosts;
+    hosts::section(shares, group, "checkpoints", &mut document);
     let series = report.series.iter().map(|one| &one.series);
     around::section(&mut document, around::TITLE, series);
     document.warn(&report.warnings);

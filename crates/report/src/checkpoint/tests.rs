@@ -100,6 +100,8 @@ pub(crate) fn report(scale: f64) -> CheckpointReport {
         cpu_system_seconds: 1.0,
         peak_rss_bytes: 64 << 20,
         find_knee: None,
+        hosts: Vec::new(),
+        group: None,
     };
     let series = |step: u64, intervals: u64| NamedSeries {
         name: format!("save {step}"),

@@ -13,7 +13,7 @@ use crate::document::{Cell, Column, Document, Estimate, Quantity, Table, ended};
 use crate::numbers::percent;
 use crate::records::Records;
 use crate::series::Series;
-use crate::{around, storage};
+use crate::{around, hosts, storage};
 
 /// More cells are not shown over time.
 const AT_A_GLANCE: usize = 8;
@@ -100,6 +100,8 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
     if let Some(table) = jobs::table(report) {
         document.section("Jobs", Some(table));
     }
+    let group = report.results.group.as_ref();
+    hosts::section(&report.results.hosts, group, "cells", &mut document);
     over_time(report, &mut document);
     if columns == Columns::Standard {
         surroundings(report, &mut document);

@@ -109,6 +109,7 @@ fn numbers(path: PathKind, gib: f64, io_size_bytes: u64) -> Measurement {
         peak_rss_bytes: 30 << 20,
         jobs: Vec::new(),
         interrupted: false,
+        started_unix_seconds: None,
     }
 }
 

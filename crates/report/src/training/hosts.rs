@@ -5,6 +5,7 @@ use stormlp_model::training::report::TrainReport;
 use stormlp_model::units::ByteSize;
 
 use crate::document::{Cell, Column, Document, Quantity, Table};
+use crate::hosts::describe;
 
 /// A row for each host, and the barriers between them; nothing where there is one.
 pub(super) fn section(report: &TrainReport, document: &mut Document) {
@@ -32,17 +33,7 @@ pub(super) fn section(report: &TrainReport, document: &mut Document) {
         );
     }
     let facts = &mut document.section("Hosts", Some(table)).facts;
-    facts.add("found by", format!("{} ({})", group.backend, group.library));
-    let barriers = [
-        ("empty barrier", group.empty_barrier_us),
-        ("barrier of a step itself", group.own_barrier_us),
-    ];
-    for (name, barrier) in barriers {
-        if let Some(barrier) = barrier {
-            let text = format!("p50 {:.0} µs, p99 {:.0} µs", barrier.p50, barrier.p99);
-            facts.add(name, text);
-        }
-    }
+    describe(group, facts);
     if let Some(ideal) = group.ideal_au_percent {
         facts.add("AU had barriers no cost", format!("{ideal:.1} %"));
     }

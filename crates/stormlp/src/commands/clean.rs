@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::Context;
 use serde_json::Value;
 use stormlp_dataset::generate::{State, state_of};
-use stormlp_dataset::manifest::{JOURNAL_NAME, ManifestFile, Record};
+use stormlp_dataset::manifest::{JOURNAL_NAME, ManifestFile, Record, journals_beside};
 use stormlp_model::matrix::MANIFEST_NAME;
 use stormlp_model::printable::printable;
 use stormlp_model::units::{ByteSize, counted};
@@ -158,6 +158,9 @@ fn clean(folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
         // The manifest goes last: a clean that is cut short can be run again. It stays where
         // something is left that it lists, and keeps other runs from it.
         if cleaned.left.is_empty() {
+            for name in journals_beside(&Disk, folder).map_err(Failure::machine)? {
+                Disk.remove(&folder.join(name)).map_err(Failure::machine)?;
+            }
             for name in LISTS.into_iter().chain([JOURNAL_NAME, LOCK_NAME]) {
                 Disk.remove(&folder.join(name)).map_err(Failure::machine)?;
             }

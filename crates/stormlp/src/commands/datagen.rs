@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use stormlp_dataset::content::Content;
 use stormlp_dataset::dataset::{Dataset, Recipe};
-use stormlp_dataset::generate::{self, Existing, GenerateError, GeneratePlan};
+use stormlp_dataset::generate::{
+    self, Existing, GenerateError, GeneratePlan, GenerateReport, Generation, Share,
+};
 use stormlp_dataset::manifest::ManifestError;
 use stormlp_dataset::spec::{self, DEFAULT_SEED, Making};
 use stormlp_model::event::{Event, Observer as _, Unit};
@@ -14,8 +16,10 @@ use stormlp_report::dataset as text;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::storage::Disk;
 
+use crate::commands::party::Party;
 use crate::commands::workloads;
 use crate::exit::Failure;
+use crate::hosts::Needs;
 use crate::output::{self, Format};
 use crate::session::Session;
 
@@ -27,6 +31,8 @@ use crate::session::Session;
 Examples:
   stormlp datagen unet3d --files 14000 --data-dir /mnt/nvme/unet3d
       write unet3d's training set, with the sizes that DLIO would give it
+  mpirun -n 4 --map-by ppr:1:node stormlp datagen unet3d --files 14000 --data-dir /shared/unet3d
+      the same by four hosts, each a quarter of the files
   stormlp datagen unet3d --files 14000 --data-dir /mnt/nvme/unet3d --resume
       continue a run that was stopped or killed; mend files that were cut off or altered
   stormlp datagen unet3d --files 14000 --data-dir /mnt/nvme/unet3d --verify
@@ -121,7 +127,8 @@ struct Mode {
 
 /// Makes, continues, verifies or only outlines the dataset.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    let plan = plan(&args, session)?;
+    let party = Party::introduce(false, session)?;
+    let plan = party.agree(plan(&args, session), promises, session)?;
     if args.mode.dry_run {
         let outline = plan.outline();
         return args.format.print(&outline, text::outline);
@@ -136,11 +143,83 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
             bad => Err(bad_files(bad, found.by_checksum, session, &plan)),
         };
     }
-    let report =
-        generate::run(&plan, &progress, &session.stop).map_err(|error| failure(error, session))?;
+    let report = match party.is_alone() {
+        true => generate::run(&plan, &progress, &session.stop)
+            .map_err(|error| failure(error, session))
+            .map(Some),
+        false => together(&plan, &party, session),
+    }?;
+    let Some(report) = report else {
+        return Ok(());
+    };
     let printed = args.format.print(&report, text::report);
     output::or_warn(printed, "the dataset is whole");
     Ok(())
+}
+
+impl Args {
+    /// To look is for one process; files are made by all there are.
+    pub(crate) fn needs(&self) -> Needs {
+        match (self.mode.verify, self.mode.dry_run) {
+            (true, _) => Needs::OneProcess("datagen --verify"),
+            (_, true) => Needs::OneProcess("datagen --dry-run"),
+            _ => Needs::Group,
+        }
+    }
+}
+
+/// What all processes have to make alike.
+fn promises(plan: &GeneratePlan) -> Vec<(String, String)> {
+    let promises = [
+        ("dataset's folder", plan.folder.display().to_string()),
+        ("workload", plan.workload.clone()),
+        ("dataset", plan.dataset.recipe().text()),
+        ("way with what is there", format!("{:?}", plan.existing)),
+    ];
+    let named = promises.into_iter();
+    named
+        .map(|(what, value)| (what.to_string(), value))
+        .collect()
+}
+
+/// Makes the dataset together with the other hosts: each its share of the files, the first one the
+/// manifest. `None` where another one tells of it.
+fn together(
+    plan: &GeneratePlan,
+    party: &Party,
+    session: &Session,
+) -> Result<Option<GenerateReport>, Failure> {
+    let nearest = plan.storage.nearest(&plan.folder);
+    party
+        .check_shared(&nearest, session)
+        .map_err(|failure| failure.with_help("use a --data-dir on shared storage"))?;
+    let (group, stop) = (&session.group, &session.stop);
+    let share = Share {
+        rank: group.rank(),
+        of: group.size(),
+    };
+    let begin = || Generation::begin(plan, share).map_err(|error| failure(error, session));
+    let nothing = |_: &_| Vec::new();
+    // The first one looks at the folder and says what is there; the others go by that.
+    let first = group.leads().then(begin).transpose();
+    let first = party.agree(first, nothing, session)?;
+    let own = first.map_or_else(begin, Ok);
+    let own = party.agree(own, |_| Vec::new(), session)?;
+    let Some(hosts) = party.hosts(None, session)? else {
+        return Ok(None);
+    };
+    let progress = session.progress();
+    let work = || {
+        let made = own.make(&progress, stop);
+        // One that cannot go on ends all.
+        made.inspect_err(|_| stop.stop())
+    };
+    let made = hosts.work(stop, work)?;
+    let made = made.map_err(|error| failure(error, session));
+    let made = party.agree(made, |_| Vec::new(), session)?;
+    let finished = group.leads().then(|| own.finish(made)).transpose();
+    let finished = finished.map_err(|error| failure(error, session));
+    party.agree(finished, |_| Vec::new(), session)
 }
 
 /// Everything decided: the workload, what the options change in it, and where it goes.

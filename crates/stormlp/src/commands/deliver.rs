@@ -4,6 +4,7 @@
 mod answer;
 mod journal;
 mod saver;
+mod savers;
 mod sink;
 
 use std::fs;
@@ -14,7 +15,6 @@ use std::slice;
 
 use anyhow::Context;
 use clap::Args;
-use serde::Serialize;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::report::{AnyReport, Ending, Head, ReportKind};
 use stormlp_model::tag::{self, Tag, Tags};
@@ -34,7 +34,8 @@ use crate::session::Session;
 
 pub(crate) use answer::{Answer, AnswerArgs};
 pub(crate) use journal::cells as journal_cells;
-pub(crate) use saver::{Saver, results_folder};
+pub(crate) use saver::{PARTS, Saver, results_folder};
+pub(crate) use savers::{Savers, copy_of, own_part};
 pub(crate) use sink::{Format, Sink};
 use sink::{cannot_write, check_folder, of_file};
 
@@ -342,21 +343,6 @@ impl Delivery {
             }
             (_, Err(unwritten)) => Err(unwritten),
         }
-    }
-
-    /// Saves a report that is not shown: that of one of several hosts, as `name`.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub(crate) fn keep(
-        &self,
-        name: &str,
-        report: &impl Serialize,
-        session: &Session,
-    ) -> Result<PathBuf, Failure> {
-        let mut saver = self.saver(name, session)?;
-        saver.save(report);
-        saver.finish()
     }
 
     /// Shows a report and writes the exports.

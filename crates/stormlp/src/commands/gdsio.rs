@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use clap::builder::FalseyValueParser;
+use stormlp_emulator::Company;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::matrix::MatrixRequest;
 use stormlp_model::matrix::gdsio::{
@@ -10,7 +11,7 @@ use stormlp_model::matrix::gdsio::{
 };
 use stormlp_model::transport::DeviceId;
 
-use super::deliver::Delivery;
+use super::deliver::{Delivery, Savers};
 use super::gds;
 use crate::commands::workloads::read_text;
 use crate::exit::Failure;
@@ -117,8 +118,9 @@ fn measure(
         _ => failure,
     })?;
     let delivery = Delivery::gdsio(per_job);
-    let run = gds::start(plan, facts, &delivery, session)?;
-    gds::execute(run, &delivery, session)
+    let savers = Savers::alone(delivery.saver(&plan.name, session)?);
+    let run = gds::start(plan, facts, savers, &delivery, session);
+    gds::execute(run, Company::Alone, &delivery, session)
 }
 
 /// Options of stormlp's own, which may stand anywhere in a line: clap leaves all that stands behind

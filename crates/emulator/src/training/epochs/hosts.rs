@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::super::error::TrainError;
 use super::super::machine::Machine;
 use super::super::measure::PhaseMeasured;
 use super::{Cut, Kind, Runner};
@@ -23,7 +24,11 @@ impl Runner<'_> {
             Kind::Training => Some(&mut self.distributions.hosts),
             Kind::Evaluation(_) => None,
         };
-        Ok(hosts.put_together(self.plan, measured, tally)?)
+        let stop = self.surroundings.stop;
+        match hosts.put_together(self.plan, measured, tally, stop)? {
+            true => Ok(()),
+            false => Err(self.abort()),
+        }
     }
 
     /// Waits for the other hosts, where there are any.
@@ -31,7 +36,8 @@ impl Runner<'_> {
         let Some(hosts) = self.hosts else {
             return Ok(());
         };
-        let went = hosts.meet(&|| !self.surroundings.stop.is_stopped())?;
+        let went = hosts.meet(&|| !self.surroundings.stop.is_stopped());
+        let went = went.map_err(TrainError::from)?;
         if went { Ok(()) } else { Err(self.abort()) }
     }
 

@@ -31,10 +31,10 @@ use super::machine::{Halt, Loader, Nanos, PhaseSpec, StepHistograms};
 use super::measure::{self, PhaseMeasured};
 use super::prepare::{self, EpochOrder, Orders};
 use super::source::Source;
-use super::together::{Hosts, HostsTally, Others};
+use super::together::{HostsTally, Others};
 use crate::sampler::{Counters, Sampler};
 use crate::surroundings::unix_seconds;
-use crate::{Surroundings, fallback};
+use crate::{Hosts, Surroundings, fallback};
 
 /// How often a loader that is to be put away is looked at.
 const DRAIN_POLL: Duration = Duration::from_millis(1);

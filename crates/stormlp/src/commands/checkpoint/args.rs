@@ -18,6 +18,7 @@ use crate::commands::submission::{self, RehearsedTree};
 use crate::commands::threads::{ThreadArgs, check_cufile};
 use crate::commands::workloads::read_text;
 use crate::exit::Failure;
+use crate::hosts::Needs;
 
 /// Arguments of `stormlp checkpoint`.
 #[derive(Debug, clap::Args)]
@@ -29,6 +30,8 @@ Examples:
                                                          the full run, restored from storage
   stormlp checkpoint llama3-8b --find-knee --path cpu --dir /mnt/ckpt
                                                          how few streams bring the bandwidth
+  mpirun -n 4 --map-by ppr:1:node --bind-to none stormlp checkpoint llama3-70b --dir /shared/ckpt
+                                                         its ranks dealt to four hosts
 
 Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is saved under
 ./stormlp-results (see --results-dir); checkpoints stay until --clean or `stormlp clean` removes them.")]
@@ -145,6 +148,15 @@ impl Args {
     pub(crate) fn refuses_impairment(&self) -> Option<&'static str> {
         let clean = self.clean.then_some("--clean");
         clean.or(self.dry_run.then_some("--dry-run"))
+    }
+
+    /// To remove, and to search, is for one process.
+    pub(crate) fn needs(&self) -> Needs {
+        match (self.clean, self.find_knee) {
+            (true, _) => Needs::OneProcess("checkpoint --clean"),
+            (_, true) => Needs::OneProcess("checkpoint --find-knee"),
+            (false, false) => Needs::Group,
+        }
     }
 
     /// Refuses options that could change nothing beside others.

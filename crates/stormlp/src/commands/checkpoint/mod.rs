@@ -2,11 +2,12 @@
 
 mod args;
 mod find_knee;
+mod hosts;
 
 use std::path::Path;
 
-use stormlp_emulator::Surroundings;
-use stormlp_emulator::checkpoint::{Cleaned, Look, clean, scan, write_rate};
+use stormlp_emulator::checkpoint::{Cleaned, Look, clean, run_on_hosts, scan, write_rate};
+use stormlp_emulator::{Hosts, Surroundings};
 use stormlp_model::checkpoint::{
     CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, CheckpointResults,
     Resolution, ScaleChoice, resolve,
@@ -15,7 +16,7 @@ use stormlp_model::facts::HostFacts;
 use stormlp_model::location::Location;
 use stormlp_model::printable::printable;
 use stormlp_model::problem::ProblemKind;
-use stormlp_model::report::{Ending, ReportKind};
+use stormlp_model::report::{Ending, Head, ReportKind};
 use stormlp_model::transport::DeviceId;
 use stormlp_model::units::ByteSize;
 use stormlp_model::warning::{Warning, WarningKind};
@@ -25,7 +26,8 @@ use stormlp_report::text;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::Disk;
 
-use super::deliver::{self, Delivery, OutputArgs, Saver};
+use super::deliver::{self, Delivery, OutputArgs, Savers, copy_of};
+use super::party::{Party, blame_launcher, shared_fate};
 
 use crate::exit::Failure;
 use crate::output;
@@ -44,9 +46,13 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         let other = args.mlperf_output.as_deref();
         request.results_beside_data = args.output.beside(folders, other);
     }
-    let host = host_facts(&request, session)?;
+    let party = Party::introduce(false, session)?;
+    let host = party.agree(host_facts(&request, session), |_| Vec::new(), session)?;
     if request.dry_run {
-        return dry_run(&request, &host, &args.output);
+        return match session.group.leads() {
+            true => dry_run(&request, &host, &args.output),
+            false => Ok(()),
+        };
     }
     if args.find_knee {
         return find_knee::run(args, request, host, session);
@@ -57,27 +63,33 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         tree.say_whole();
         return Ok(());
     }
-    let delivery = args
-        .output
-        .open(ReportKind::Checkpoint, Columns::Standard)?;
+    let delivery = args.output.open(ReportKind::Checkpoint, Columns::Standard);
+    let delivery = party.agree(delivery, |_| Vec::new(), session)?;
     // Nothing is written before a refusal, as far as one can be known by looking.
-    planned(&request, &host, &looked_at(&request)?)?;
-    let saver = delivery.saver(&request.workload.name, session)?;
-    deliver::make_mlperf_folder(args.mlperf_output.as_deref())?;
-    let plan = planned(&request, &host, &tried(&request, session)?)?;
+    let looked = looked_at(&request).and_then(|facts| planned(&request, &host, &facts));
+    let looked = party.agree(looked, hosts::promises, session)?;
+    hosts::check(&looked, &party, session)?;
+    let savers = delivery.savers(&request.workload.name, &party, session)?;
+    // One process writes what comes of the run.
+    let mlperf_output = args.mlperf_output.as_deref();
+    let mlperf_output = mlperf_output.filter(|_| session.group.leads());
+    deliver::make_mlperf_folder(mlperf_output)?;
+    let plan = hosts::plan(&request, &host, &party, session)?;
     if let Some(tree) = &mut args.rehearsal {
         tree.set_aside()?;
     }
-    let (report, saver) = carry_out(&plan, host, &delivery, saver, session)?;
+    let others = party.hosts(savers.parts_folder(), session)?;
+    let (report, savers) = carry_out(&plan, host, (&delivery, savers), others.as_ref(), session)?;
     let for_mlperf = match &args.rehearsal {
         Some(tree) => tree.add_checkpointing(&report),
-        None => deliver::write_mlperf(args.mlperf_output.as_deref(), |taken| {
-            mlperf_files(&report, taken)
-        }),
+        None => deliver::write_mlperf(mlperf_output, |taken| mlperf_files(&report, taken)),
     };
     let ended = |saved: Option<&Path>| ending(&report, saved).and(for_mlperf);
+    let own = |of| copy_of(&report, of);
+    let went = savers.finish((&report, own), &delivery, session, ended);
+    let went = went.map_err(|failure| shared_fate(failure, &report.ending, others.as_ref()));
     // What is said of what a scaled run measured says so.
-    (delivery.finish(saver, &report, session, ended)).map_err(|failure| match mark(&plan) {
+    went.map_err(|failure| match mark(&plan) {
         Some(mark) => failure.marked(&mark),
         None => failure,
     })
@@ -118,10 +130,10 @@ fn tried(request: &CheckpointRequest, session: &Session) -> Result<CheckpointFac
 fn carry_out(
     plan: &CheckpointPlan,
     host: HostFacts,
-    delivery: &Delivery,
-    mut saver: Saver,
+    (delivery, mut savers): (&Delivery, Savers),
+    others: Option<&Hosts>,
     session: &Session,
-) -> Result<(CheckpointReport, Saver), Failure> {
+) -> Result<(CheckpointReport, Savers), Failure> {
     if !session.quiet {
         // What is about to go is said before it does; the report says it again.
         let earlier = |note: &&Warning| note.kind == WarningKind::EarlierCheckpoints;
@@ -130,10 +142,14 @@ fn carry_out(
         output::say_page(&text::render(&opening, output::width()));
     }
     if plan.path().needs_cufile() {
-        saver.prepare_cufile(plan.require_gds);
+        savers.prepare_cufile(plan.require_gds);
     }
-    let report = emulate(plan, host, delivery, &mut saver, session)?;
-    Ok((report, saver))
+    let head = delivery.head(host, session);
+    let mut report = emulate(head, plan, &mut savers, others, session)?;
+    if others.is_some() {
+        blame_launcher(&mut report.ending);
+    }
+    Ok((report, savers))
 }
 
 /// The facts a request needs; the GPU libraries are asked only for paths that use them.
@@ -216,25 +232,24 @@ fn dry_run(
 
 /// Runs the plan.
 fn emulate(
+    head: Head,
     plan: &CheckpointPlan,
-    host: HostFacts,
-    delivery: &Delivery,
-    saver: &mut Saver,
+    savers: &mut Savers,
+    others: Option<&Hosts>,
     session: &Session,
 ) -> Result<CheckpointReport, Failure> {
-    let head = delivery.head(host, session);
     let begun = CheckpointReport::new(head.clone(), plan.clone(), CheckpointResults::default());
-    saver.begin(&begun)?;
+    savers.begin(&begun, |of| copy_of(&begun, of))?;
     let progress = session.progress();
     let surroundings = Surroundings {
         storage: &session.storage,
         observer: &progress,
         stop: &session.stop,
     };
-    stormlp_emulator::checkpoint::run(head, plan, &surroundings, &mut |report| {
-        saver.unit(|| report)
-    })
-    .map_err(|error| {
+    let mut on_unit = |report: &CheckpointReport| {
+        savers.unit(|| report.clone());
+    };
+    run_on_hosts(head, plan, others, &surroundings, &mut on_unit).map_err(|error| {
         let remedy = error.remedy(plan.closed);
         Failure::machine(error).with_help(remedy)
     })

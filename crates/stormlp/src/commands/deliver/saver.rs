@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use serde::Serialize;
 use stormlp_model::matrix::CellReport;
+use stormlp_model::parts::PartOf;
 use stormlp_model::report::ReportKind;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::cufile;
@@ -22,6 +23,8 @@ const RESULTS_HELP: &str =
     "name a folder that you may write to: --results-dir DIR or STORMLP_RESULTS_DIR";
 /// Where reports are saved when nothing is said.
 const DEFAULT_RESULTS: &str = "stormlp-results";
+/// The folder of a run in which each of several processes keeps its part.
+pub(crate) const PARTS: &str = "parts";
 
 /// Saves the report of one run. A run that ends before anything was measured leaves nothing.
 #[derive(Debug)]
@@ -47,16 +50,30 @@ impl Saver {
     ) -> Result<Self, Failure> {
         let results = results.map_or_else(results_folder, Path::to_path_buf);
         let stem = format!("{}-{}-{}", kind.name(), safe(name), session.file_stamp());
+        Self::below(&results, &stem)
+    }
+
+    /// Makes a folder for the part that one of several processes has in a run.
+    pub(super) fn of_part(results: Option<&Path>, part: &PartOf) -> Result<Self, Failure> {
+        let results = results.map_or_else(results_folder, Path::to_path_buf);
+        let rank = part.rank.unwrap_or_default();
+        let host = part.host.split(' ').next().unwrap_or_default();
+        let stem = format!("{rank}-{}", safe(host));
+        Self::below(&results.join(&part.run_id).join(PARTS), &stem)
+    }
+
+    /// Makes a new folder in `results`, called `stem` or with a number after it.
+    fn below(results: &Path, stem: &str) -> Result<Self, Failure> {
         let missing = results.ancestors().take_while(|part| !part.exists());
         let mut made: Vec<PathBuf> = missing.map(Path::to_path_buf).collect();
         let cannot = |folder: &Path, error| {
             let what = format!("cannot make the folder {}", folder.display());
             Failure::machine(anyhow::Error::new(error).context(what)).with_help(RESULTS_HELP)
         };
-        fs::create_dir_all(&results).map_err(|error| cannot(&results, error))?;
+        fs::create_dir_all(results).map_err(|error| cannot(results, error))?;
         for attempt in 1..1000 {
             let folder = match attempt {
-                1 => results.join(&stem),
+                1 => results.join(stem),
                 again => results.join(format!("{stem}-{again}")),
             };
             match fs::create_dir(&folder) {

@@ -1,7 +1,7 @@
 //! Runs a plan, saves after every cell, and says in the end how it went.
 
-use stormlp_emulator::Surroundings;
-use stormlp_emulator::matrix::{self, MatrixError};
+use stormlp_emulator::matrix::{self, MatrixError, Measured};
+use stormlp_emulator::{Company, Surroundings};
 use stormlp_model::matrix::gdsio::in_gdsios_words;
 use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport, likely_left};
 use stormlp_model::report::Ending;
@@ -12,7 +12,8 @@ use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
 
 use super::names_paths;
-use crate::commands::deliver::{Delivery, Format, Saver};
+use crate::commands::deliver::{Delivery, Format, Savers, own_part};
+use crate::commands::party::{blame_launcher, shared_fate};
 use crate::exit::{Code, Failure};
 use crate::output;
 use crate::session::Session;
@@ -21,7 +22,7 @@ use crate::session::Session;
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) report: MatrixReport,
-    pub(crate) saver: Saver,
+    pub(crate) savers: Savers,
     /// The command that goes on with it when it is stopped, where there is one.
     pub(crate) resume_with: Option<String>,
 }
@@ -29,7 +30,7 @@ pub(crate) struct Run {
 impl Run {
     /// The same of the options that were typed, which go on with it.
     pub(crate) fn resumable(mut self, session: &Session) -> Self {
-        let report = shell_word(&self.saver.path().to_string_lossy());
+        let report = shell_word(&self.savers.path().to_string_lossy());
         // The report has its place by now.
         let command = session.command_line_without("--results-dir");
         self.resume_with = Some(format!("{command} --resume {report}"));
@@ -41,14 +42,19 @@ impl Run {
 ///
 /// # Errors
 /// With the exit code that the README gives for it.
-pub(crate) fn execute(run: Run, delivery: &Delivery, session: &Session) -> Result<(), Failure> {
-    let mut saver = run.saver;
+pub(crate) fn execute(
+    run: Run,
+    company: Company<'_>,
+    delivery: &Delivery,
+    session: &Session,
+) -> Result<(), Failure> {
+    let mut savers = run.savers;
     let locked = matrix::lock(&session.storage, run.report).map_err(matrix_failure)?;
     let report = locked.report();
     announce(report, session);
-    saver.begin(report)?;
+    savers.begin(report, |of| own_part(report, &report.results.cells, of))?;
     if (report.plan.cells.iter()).any(|cell| cell.transport.path.needs_cufile()) {
-        saver.prepare_cufile(report.plan.require_gds);
+        savers.prepare_cufile(report.plan.require_gds);
     }
     let progress = session.progress();
     let surroundings = Surroundings {
@@ -56,16 +62,30 @@ pub(crate) fn execute(run: Run, delivery: &Delivery, session: &Session) -> Resul
         observer: &progress,
         stop: &session.stop,
     };
-    let report = matrix::run(locked, &surroundings, &mut |cell| saver.cell(cell));
-    let report = report.map_err(matrix_failure)?;
+    let mut own: Vec<CellReport> = Vec::new();
+    let mut on_cell = |measured: Measured<'_>| {
+        savers.cell(measured.own, measured.whole);
+        own.push(measured.own.clone());
+    };
+    let report = matrix::run_in_company(locked, company, &surroundings, &mut on_cell);
+    let mut report = report.map_err(matrix_failure)?;
+    let hosts = match company {
+        Company::Hosts(hosts) => Some(hosts),
+        Company::Alone | Company::From(_) => None,
+    };
+    if hosts.is_some() {
+        blame_launcher(&mut report.ending);
+    }
     let resume_with = run.resume_with.as_deref();
-    delivery.finish(saver, &report, session, |_| {
-        if delivery.format() == Format::Gdsio {
+    let own = |of| own_part(&report, &own, of);
+    let went = savers.finish((&report, own), delivery, session, |_| {
+        if delivery.format() == Format::Gdsio && session.group.leads() {
             // gdsio's line has no room for what the table says below itself.
             explain(&report);
         }
         verdict(&report, resume_with)
-    })
+    });
+    went.map_err(|failure| shared_fate(failure, &report.ending, hosts))
 }
 
 /// How long it will take and what is written first.
@@ -215,9 +235,11 @@ fn verdict(report: &MatrixReport, resume_with: Option<&str>) -> Result<(), Failu
 /// Whose fault it is that the matrix could not run at all.
 fn matrix_failure(error: MatrixError) -> Failure {
     let code = match &error {
-        MatrixError::Lock(_) | MatrixError::Manifest { .. } | MatrixError::Replaced { .. } => {
-            Code::Machine
-        }
+        MatrixError::Lock(_)
+        | MatrixError::Manifest { .. }
+        | MatrixError::Replaced { .. }
+        | MatrixError::Late { .. } => Code::Machine,
+        MatrixError::Hosts(_) => Code::Storage,
         MatrixError::Transfer(error) => transfer_code(error),
         MatrixError::Crew(CrewError::Panicked(_)) => Code::Bug,
         MatrixError::Crew(CrewError::Start(_)) => Code::Machine,
@@ -234,6 +256,11 @@ fn matrix_failure(error: MatrixError) -> Failure {
         MatrixError::Replaced { .. } => {
             Some("move it away, and keep others out of the folder while a run uses it".to_string())
         }
+        MatrixError::Hosts(error) => Some(error.remedy().to_string()),
+        MatrixError::Late { .. } => Some(
+            "the test files are there now: run again on every host with a later --start-at"
+                .to_string(),
+        ),
         MatrixError::Crew(CrewError::Start(_)) => Some(
             "use fewer --threads, or allow more (ulimit -u, the control group's pids)".to_string(),
         ),

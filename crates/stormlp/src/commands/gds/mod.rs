@@ -2,11 +2,13 @@
 
 mod args;
 mod finish;
+mod hosts;
 mod resume;
 pub(crate) mod scan;
 
 use std::path::PathBuf;
 
+use stormlp_emulator::Company;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::matrix::{
     MatrixPlan, MatrixReport, MatrixRequest, MatrixResults, PathChoice, resolve,
@@ -16,7 +18,9 @@ use stormlp_model::report::ReportKind;
 use stormlp_report::matrix;
 use stormlp_transfer::probe;
 
-use super::deliver::{ColumnsArg, Delivery, OutputArgs};
+use super::deliver::{ColumnsArg, Delivery, OutputArgs, Savers};
+use super::detached::DetachedArgs;
+use super::party::Party;
 use super::threads::ThreadArgs;
 use crate::exit::Failure;
 use crate::session::Session;
@@ -35,6 +39,8 @@ Examples:
       --repeat 3 --baseline before/report.json
   stormlp gds --find-knee --path cpu --io-size 64K,1M --dir /mnt/nvme
                                                 the fewest in flight that reach the best
+  mpirun -n 4 --map-by ppr:1:node --bind-to none stormlp gds --dir /shared/gds
+      four hosts at once, each with files of its own in the folder
 
 Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is saved under
 ./stormlp-results (see --results-dir); `stormlp report` shows it again.")]
@@ -52,6 +58,14 @@ pub(crate) struct Args {
     threads: ThreadArgs,
 
     #[command(flatten)]
+    detached: DetachedArgs,
+
+    /// Every host has the folders and files in a place of its own: nothing is said of shared storage
+    /// then
+    #[arg(long, help_heading = "Several hosts")]
+    local_data: bool,
+
+    #[command(flatten)]
     output: OutputArgs,
 
     #[command(flatten)]
@@ -63,7 +77,7 @@ pub(crate) struct Args {
 
     /// Continue the matrix of a saved report: what is measured already is not measured again.
     /// Give the options that it was begun with
-    #[arg(long, value_name = "REPORT", conflicts_with = "results_dir")]
+    #[arg(long, value_name = "REPORT", conflicts_with_all = ["results_dir", "start_at"])]
     resume: Option<PathBuf>,
 }
 
@@ -76,24 +90,68 @@ impl Args {
     }
 }
 
+/// A matrix that can begin.
+struct Prepared {
+    plan: MatrixPlan,
+    facts: HostFacts,
+}
+
 /// Runs the matrix.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let columns = args.columns.columns;
-    let saved = args.resume.as_deref().map(Saved::read).transpose()?;
-    let mut request = args::request(args.matrix, args.files, args.devices, &args.threads)?;
-    request.resumes = saved.is_some();
-    request.telemetry = args.output.telemetry();
-    let facts = host_facts(&request, session)?;
-    let plan = plan(&request, &facts)?;
-    if args.dry_run {
-        return args.output.print_plan(&plan, false, matrix::plan);
+    args.detached.check(session)?;
+    let party = Party::introduce(args.local_data, session)?;
+    if args.resume.is_some() && !party.is_alone() {
+        return Err(Failure::usage(
+            "--resume continues the matrix of one host: run it without the launcher",
+        )
+        .of_all());
     }
-    let delivery = args.output.open(ReportKind::Gds, columns)?;
-    let run = match saved {
-        Some(saved) => saved.resume(plan, facts, &delivery, session)?,
-        None => start(plan, facts, &delivery, session)?.resumable(session),
+    let saved = args.resume.as_deref().map(Saved::read).transpose()?;
+    let request = args::request(args.matrix, args.files, args.devices, &args.threads);
+    let resumes = saved.is_some();
+    let telemetry = args.output.telemetry();
+    let prepare = || {
+        let mut request = request?;
+        request.resumes = resumes;
+        request.telemetry = telemetry;
+        hosts::share(&mut request, &party, session)?;
+        let facts = host_facts(&request, session)?;
+        let plan = hosts::plan(&request, &facts, &party)?;
+        Ok(Prepared { plan, facts })
     };
-    execute(run, &delivery, session)
+    let prepared = party.agree(prepare(), |one| hosts::promises(&one.plan), session)?;
+    let Prepared { plan, facts } = prepared;
+    if args.dry_run {
+        return match session.group.leads() {
+            true => args.output.print_plan(&plan, false, matrix::plan),
+            false => Ok(()),
+        };
+    }
+    let delivery = args.output.open(ReportKind::Gds, columns);
+    let delivery = party.agree(delivery, |_| Vec::new(), session)?;
+    let mut run = match saved {
+        Some(saved) => saved.resume(plan, facts, &delivery, session)?,
+        None => {
+            let savers = delivery.savers(&plan.name, &party, session)?;
+            let run = start(plan, facts, savers, &delivery, session);
+            match party.is_alone() {
+                true => run.resumable(session),
+                false => run,
+            }
+        }
+    };
+    args.detached.mark(&mut run.report.head);
+    args.detached.announce(session);
+    let others = party.hosts(run.savers.parts_folder(), session)?;
+    for warning in hosts::warnings(&party) {
+        run.report.warn(warning);
+    }
+    run.report.results.group = others.as_ref().map(|hosts| hosts.facts.clone());
+    let company = others
+        .as_ref()
+        .map_or(args.detached.company(), Company::Hosts);
+    execute(run, company, &delivery, session)
 }
 
 /// The facts a request needs; the GPU libraries are asked only for paths that use them.
@@ -122,22 +180,22 @@ pub(crate) fn plan(request: &MatrixRequest, facts: &HostFacts) -> Result<MatrixP
     Ok(resolve(request, facts, &inventory)?)
 }
 
-/// A run of a fresh plan, with a folder for its report.
+/// A run of a fresh plan, which `savers` keep.
 pub(crate) fn start(
     plan: MatrixPlan,
     facts: HostFacts,
+    savers: Savers,
     delivery: &Delivery,
     session: &Session,
-) -> Result<Run, Failure> {
-    let saver = delivery.saver(&plan.name, session)?;
+) -> Run {
     let head = delivery.head(facts, session);
     let mut report = MatrixReport::new(head, plan, MatrixResults::default());
     report.warnings.clone_from(&report.plan.warnings);
-    Ok(Run {
+    Run {
         report,
-        saver,
+        savers,
         resume_with: None,
-    })
+    }
 }
 
 /// Whether the user named the paths of a plan, so that one that cannot run is an error.

@@ -9,7 +9,7 @@ use stormlp_model::report::{AnyReport, ReportKind};
 use stormlp_model::warning::{Warning, WarningKind};
 
 use super::finish::Run;
-use crate::commands::deliver::{Delivery, Saver};
+use crate::commands::deliver::{Delivery, Saver, Savers};
 use crate::commands::saved;
 use crate::exit::Failure;
 use crate::output;
@@ -96,7 +96,7 @@ impl Saved {
         }
         Ok(Run {
             report: resumed,
-            saver: Saver::resume(&path),
+            savers: Savers::alone(Saver::resume(&path)),
             resume_with: Some(session.command_line()),
         })
     }

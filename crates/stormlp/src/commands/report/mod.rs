@@ -1,6 +1,7 @@
 //! `stormlp report`: saved reports once more, in any format, or the list of folders of them.
 
 mod list;
+mod merge;
 mod several;
 
 use std::path::PathBuf;
@@ -21,6 +22,10 @@ use crate::session::Session;
 
 /// Arguments of `stormlp report`.
 #[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_precedence_over_arg = true
+)]
 #[command(after_help = "\
 Examples:
   stormlp report                                        what is saved in ./stormlp-results
@@ -34,6 +39,9 @@ Examples:
   stormlp report after/report.json --baseline before/report.json --format markdown
   stormlp report stormlp-results --output /var/lib/node_exporter/stormlp.prom")]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    parts: Option<Parts>,
+
     /// Saved reports, the folders of such, or folders of such folders, which are listed; or
     /// summary.json of DLIO and mlpstorage, or the folder of one
     /// [default: $STORMLP_RESULTS_DIR, else stormlp-results]
@@ -58,6 +66,13 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     columns: ColumnsArg,
+}
+
+/// What is done with parts of reports.
+#[derive(Debug, clap::Subcommand)]
+enum Parts {
+    /// Put together what each host saved of a run on several.
+    Merge(Box<merge::Args>),
 }
 
 /// The commands that save reports.
@@ -111,6 +126,9 @@ impl Filter {
 
 /// Shows reports, or lists folders of them.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
+    if let Some(Parts::Merge(args)) = args.parts {
+        return merge::run(*args);
+    }
     let filter = Filter {
         kind: args.kind.map(|kind| match kind {
             Kind::Gds => ReportKind::Gds,

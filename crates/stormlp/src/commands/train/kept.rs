@@ -7,7 +7,7 @@ use stormlp_model::training::report::TrainReport;
 use stormlp_model::training::workload::Workload;
 use stormlp_report::training::mlperf;
 
-use super::super::deliver::{self, Saver};
+use super::super::deliver::{self, Savers, copy_of};
 use super::super::submission::RehearsedTree;
 use super::Prepared;
 use crate::exit::Failure;
@@ -16,8 +16,7 @@ use crate::session::Session;
 
 /// What keeps a run.
 pub(super) struct Kept<'a> {
-    /// `None` on the hosts beside the one that leads.
-    pub(super) saver: Option<Saver>,
+    pub(super) savers: Savers,
     pub(super) rehearsal: Option<RehearsedTree>,
     pub(super) workload: &'a Workload,
 }
@@ -31,22 +30,20 @@ impl Kept<'_> {
         if let Some(tree) = &mut self.rehearsal {
             tree.set_aside()?;
         }
-        let Some(saver) = &mut self.saver else {
-            return Ok(());
-        };
         if course.plan.transport.path.needs_cufile() {
-            saver.prepare_cufile(course.plan.require_gds);
+            self.savers.prepare_cufile(course.plan.require_gds);
         }
-        saver.begin(&training::begun(course))
+        let begun = training::begun(course);
+        self.savers.begin(&begun, |of| copy_of(&begun, of))
     }
 
     /// Saves the report after an epoch, and puts a run that is over into the tree.
     pub(super) fn unit(&mut self, unit: Unit, so_far: SoFar<'_>) {
-        match (unit, &mut self.saver, &mut self.rehearsal) {
-            (Unit::Epoch, Some(saver), _) => saver.unit(so_far),
+        match (unit, &mut self.rehearsal) {
+            (Unit::Epoch, _) => self.savers.unit(so_far),
             // What cannot be written now is tried again, and told, when all runs are over.
-            (Unit::Run, _, Some(tree)) => drop(tree.add_training(&so_far(), self.workload)),
-            _ => {}
+            (Unit::Run, Some(tree)) => drop(tree.add_training(&so_far(), self.workload)),
+            (Unit::Run, None) => {}
         }
     }
 

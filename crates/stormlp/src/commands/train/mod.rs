@@ -11,8 +11,8 @@ mod starter;
 
 use std::path::{Path, PathBuf};
 
-use stormlp_emulator::Surroundings;
 use stormlp_emulator::training::{self, Course, SoFar, Unit};
+use stormlp_emulator::{Hosts, Surroundings};
 use stormlp_model::facts::HostFacts;
 use stormlp_model::location::Location;
 use stormlp_model::path::PathKind;
@@ -33,9 +33,9 @@ use stormlp_report::matrix::Columns;
 
 pub(crate) use self::args::parse_compute;
 use self::data::Data;
-use self::hosts::Party;
 use self::kept::Kept;
-use super::deliver::{self, Delivery, OutputArgs, Saver};
+use super::deliver::{self, Delivery, OutputArgs, copy_of};
+use super::party::{Party, blame_launcher};
 use super::submission::{self, RehearsedTree};
 use super::threads::ThreadArgs;
 use crate::exit::{Code, Failure};
@@ -119,9 +119,9 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if args.find.is_wanted() {
         return find_max::run(args, session);
     }
-    let party = Party::introduce(&args.hosts, session)?;
+    let party = Party::introduce(args.hosts.local_data, session)?;
     let mut asked = party.agree(asked(&args, session), |_| Vec::new(), session)?;
-    party.ask(&args.hosts, &mut asked.request, session)?;
+    hosts::ask(&party, &args.hosts, &mut asked.request, session)?;
     let prepared = prepare(&args, asked, &party, session);
     let promises = |one: &Prepared| hosts::promises(&one.plan, &one.data.inventory);
     let mut prepared = party.agree(prepared, promises, session)?;
@@ -187,7 +187,7 @@ fn prepare(
     } = TrainPlan::resolve(&workload, &request, &facts, &data.inventory)?;
     let mut warnings = data.warnings.clone();
     warnings.extend(of_plan);
-    warnings.extend(party.warnings(&plan));
+    warnings.extend(hosts::warnings(party, &plan));
     Ok(Prepared {
         workload,
         facts,
@@ -227,14 +227,15 @@ fn run_prepared(
     // One process writes what comes of the run.
     let mlperf_output = args.mlperf_output.as_deref();
     let mlperf_output = mlperf_output.filter(|_| session.group.leads());
-    let (output, leads) = (args.output, session.group.leads());
-    let opened = || -> Result<(Delivery, Option<Saver>), Failure> {
+    let output = args.output;
+    let opened = || -> Result<Delivery, Failure> {
         let delivery = output.open(ReportKind::Train, Columns::Standard)?;
-        let saver = leads.then(|| delivery.saver(&plan.workload, session));
         deliver::make_mlperf_folder(mlperf_output)?;
-        Ok((delivery, saver.transpose()?))
+        Ok(delivery)
     };
-    let (delivery, saver) = party.agree(opened(), |_| Vec::new(), session)?;
+    let delivery = party.agree(opened(), |_| Vec::new(), session)?;
+    let savers = delivery.savers(&plan.workload, party, session)?;
+    let others = party.hosts(savers.parts_folder(), session)?;
     warnings.extend(session.storage.warnings());
     let mut course = Course {
         head: head(&plan, facts, &delivery, session),
@@ -244,7 +245,7 @@ fn run_prepared(
         first_run,
     };
     let mut kept = Kept {
-        saver,
+        savers,
         rehearsal: args.rehearsal,
         workload: &workload,
     };
@@ -257,13 +258,13 @@ fn run_prepared(
     }
     course.plan.data.take_sizes(course.inventory);
     let mut on_unit = |unit: Unit, so_far: SoFar<'_>| kept.unit(unit, so_far);
-    let report = run_course(&course, &mut on_unit, party, session)?;
+    let report = run_course(&course, &mut on_unit, (party, others.as_ref()), session)?;
     let for_mlperf = kept.for_mlperf(&report, mlperf_output);
-    let Some(saver) = kept.saver else {
-        return hosts::ended_beside(&report, &delivery, session);
-    };
     let ended = |saved: Option<&Path>| finish::ended(&report, saved).and(for_mlperf);
-    let went = delivery.finish(saver, &report, session, ended);
+    let own = |of| copy_of(&report, of);
+    let went = kept
+        .savers
+        .finish((&report, own), &delivery, session, ended);
     went.map_err(|failure| hosts::shared_fate(failure, &report))
 }
 
@@ -271,7 +272,7 @@ fn run_prepared(
 fn run_course(
     course: &Course<'_>,
     on_unit: &mut dyn FnMut(Unit, SoFar<'_>),
-    party: &Party,
+    (party, others): (&Party, Option<&Hosts>),
     session: &Session,
 ) -> Result<TrainReport, Failure> {
     let _lock = match party.owns_folder() {
@@ -284,14 +285,13 @@ fn run_course(
         observer: &progress,
         stop: &session.stop,
     };
-    let others = party.hosts(session)?;
-    let report = training::run_on_hosts(course, others.as_ref(), &surroundings, on_unit);
+    let report = training::run_on_hosts(course, others, &surroundings, on_unit);
     let mut report = report.map_err(|error| {
         let help = error.remedy(&course.plan);
         Failure::machine(error).with_help(help)
     })?;
     if !party.is_alone() {
-        hosts::blame_launcher(&mut report);
+        blame_launcher(&mut report.ending);
     }
     Ok(report)
 }

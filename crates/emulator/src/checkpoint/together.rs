@@ -1,0 +1,153 @@
+//! A checkpoint of which several hosts save and restore a share: ranks are dealt to hosts in order,
+//! a barrier opens each phase, and what each host measured of it is put together.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use stormlp_model::checkpoint::{CheckpointResult, RankResult};
+use stormlp_model::evidence::Evidence;
+use stormlp_model::histogram::{LatencyHistogram, PackedHistogram};
+use stormlp_model::parts::{HostShare, count_hosts_once};
+use stormlp_model::report::Series;
+use stormlp_model::stop::StopToken;
+use stormlp_transfer::telemetry::{CpuTimes, DeviceCounters};
+
+use super::error::CheckpointError;
+use super::phase::PhaseMeasurement;
+use crate::hosts::{Hosts, Pulse, garbled, sum_of_series};
+
+/// What a host measured of a phase, on its way to the others.
+#[derive(Serialize, Deserialize)]
+struct Part {
+    ranks: Vec<RankResult>,
+    latency: PackedHistogram,
+    cpu: CpuTimes,
+    device: Option<DeviceCounters>,
+    verified_bytes: u64,
+    complete: bool,
+    series: Series,
+    evidence: Option<Evidence>,
+}
+
+/// The ranks of this host among `count`: all of them where there are no `hosts`.
+pub(super) fn own_ranks(hosts: Option<&Hosts>, count: usize) -> Range<usize> {
+    let Some(hosts) = hosts else {
+        return 0..count;
+    };
+    let (host, of) = (hosts.group.rank() as usize, hosts.group.size() as usize);
+    // The first hosts have one more where they cannot share equally.
+    let (each, more) = (count / of, count % of);
+    let first = host * each + host.min(more);
+    first..first + each + usize::from(host < more)
+}
+
+/// Waits until all hosts are done with a phase, and makes what this one measured what all did.
+pub(super) fn put_together(
+    hosts: &Hosts,
+    pulse: Pulse<'_>,
+    measured: &mut PhaseMeasurement,
+    stop: &StopToken,
+) -> Result<(), CheckpointError> {
+    let stopped = pulse.finish()?;
+    let own = Part {
+        ranks: measured.ranks.clone(),
+        latency: measured.latency.pack(),
+        cpu: measured.cpu,
+        device: measured.device,
+        verified_bytes: measured.verified_bytes,
+        complete: measured.complete,
+        // Its load is of this host alone.
+        series: Series {
+            load: None,
+            ..measured.series.clone()
+        },
+        evidence: measured.evidence.clone(),
+    };
+    let Some(parts) = hosts.exchange(&own, stop)? else {
+        measured.complete = false;
+        return Ok(());
+    };
+    let boots: Vec<(&str, &str)> = hosts
+        .members
+        .iter()
+        .map(|member| (&*member.hostname, &*member.boot_id))
+        .collect();
+    let counted = count_hosts_once(&boots);
+    let mut latency = LatencyHistogram::new();
+    let (mut ranks, mut cpu) = (Vec::new(), CpuTimes::default());
+    let mut devices = Some(DeviceCounters::default());
+    for (part, counts) in parts.iter().zip(counted) {
+        let own = LatencyHistogram::unpack(&part.latency);
+        latency.merge(&own.ok_or_else(|| garbled(&"a histogram is none"))?);
+        ranks.extend(part.ranks.iter().copied());
+        cpu.user_seconds += part.cpu.user_seconds;
+        cpu.system_seconds += part.cpu.system_seconds;
+        if counts {
+            devices = devices.zip(part.device).map(|(sum, own)| sum + own);
+        }
+    }
+    measured.complete = !stopped && parts.iter().all(|part| part.complete);
+    measured.verified_bytes = parts.iter().map(|part| part.verified_bytes).sum();
+    let series: Vec<&Series> = parts.iter().map(|part| &part.series).collect();
+    measured.series = sum_of_series(&series);
+    let mut evidence = parts.iter().filter_map(|part| part.evidence.as_ref());
+    let first = evidence.clone().next();
+    let other = evidence.find(|one| {
+        let path = |evidence: &Evidence| evidence.effective_path;
+        first.is_some_and(|first| path(first) != path(one))
+    });
+    measured.evidence = other.or(first).cloned();
+    measured.shares = parts
+        .iter()
+        .zip(hosts.names())
+        .map(|(part, name)| share(part, name))
+        .collect();
+    (measured.ranks, measured.latency) = (ranks, latency);
+    (measured.cpu, measured.device) = (cpu, devices);
+    Ok(())
+}
+
+fn share(part: &Part, name: String) -> HostShare {
+    HostShare {
+        name,
+        bytes: part.ranks.iter().map(|rank| rank.bytes).sum(),
+        cpu_seconds: part.cpu.user_seconds + part.cpu.system_seconds,
+        slowest: 0,
+    }
+}
+
+/// Adds the shares of a checkpoint to those before it; the host of its slowest rank counts as the
+/// slowest.
+pub(super) fn add(all: &mut Vec<HostShare>, shares: Vec<HostShare>, result: &CheckpointResult) {
+    let slowest = result
+        .ranks
+        .iter()
+        .enumerate()
+        .max_by(|(_, one), (_, other)| {
+            let [one, other] = [one, other].map(|rank| rank.duration_seconds);
+            one.total_cmp(&other)
+        });
+    let (count, of) = (result.ranks.len(), shares.len().max(1));
+    let host = slowest.map(|(nth, _)| {
+        let (each, more) = (count / of, count % of);
+        let of_larger = more * (each + 1);
+        match nth < of_larger {
+            true => nth / (each + 1),
+            false => more + (nth - of_larger) / each.max(1),
+        }
+    });
+    for (nth, share) in shares.into_iter().enumerate() {
+        let is_slowest = u64::from(host == Some(nth));
+        match all.get_mut(nth) {
+            Some(known) => {
+                known.bytes += share.bytes;
+                known.cpu_seconds += share.cpu_seconds;
+                known.slowest += is_slowest;
+            }
+            None => all.push(HostShare {
+                slowest: is_slowest,
+                ..share
+            }),
+        }
+    }
+}

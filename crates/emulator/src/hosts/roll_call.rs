@@ -1,0 +1,102 @@
+//! Who did not come: hosts that wait say so in the folder of the run, where one looks up who does not.
+//!
+//! A library that waits for all does not tell for whom. Nothing is written unless waiting has taken
+//! long: what is measured is lost then anyway.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use stormlp_transfer::storage::{Disk, Durability, Storage as _};
+
+/// How often a host that waits says so again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Notes that are older by so much than this host's are of an earlier wait.
+const OF_ONE_WAIT_NS: u64 = 5_000_000_000;
+
+/// The folder in which hosts say that they wait.
+#[derive(Debug, Clone)]
+pub(super) struct RollCall {
+    folder: PathBuf,
+    written: Arc<Mutex<Option<Instant>>>,
+}
+
+impl RollCall {
+    /// In `folder`, in which each process has a folder that begins with its rank.
+    pub(super) fn in_folder(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_path_buf(),
+            written: Arc::default(),
+        }
+    }
+
+    fn note(&self, rank: u32) -> PathBuf {
+        self.folder.join(format!(".waiting-{rank}"))
+    }
+
+    /// Says that this host waits. Where that cannot be written nobody is named.
+    pub(super) fn wait(&self, rank: u32) {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if written.is_none_or(|since| since.elapsed() > AGAIN) {
+            *written = Some(Instant::now());
+            let _ = Disk.write(&self.note(rank), b"", Durability::Whole);
+        }
+    }
+
+    /// Forgets that this host waited.
+    pub(super) fn forget(&self, rank: u32) {
+        let _ = Disk.remove(&self.note(rank));
+    }
+
+    /// The ranks that do not wait, of so many; nobody where the folder does not tell.
+    pub(super) fn absent(&self, own: u32, size: u32) -> Vec<u32> {
+        if size == 2 {
+            return vec![1 - own.min(1)];
+        }
+        let written_ns = |rank: u32| -> Option<u64> {
+            let found = Disk.look(&self.note(rank)).ok()??;
+            Some(found.changed_ns)
+        };
+        let Some(here_ns) = written_ns(own).filter(|_| self.is_shared(size)) else {
+            return Vec::new();
+        };
+        let waits =
+            |rank: &u32| written_ns(*rank).is_some_and(|then| then + OF_ONE_WAIT_NS > here_ns);
+        (0..size).filter(|rank| !waits(rank)).collect()
+    }
+
+    /// Whether the folders of all can be seen from here.
+    fn is_shared(&self, size: u32) -> bool {
+        let Ok(entries) = Disk.list(&self.folder) else {
+            return false;
+        };
+        let names: Vec<&str> = entries.iter().filter_map(|entry| entry.text()).collect();
+        let has = |rank: u32| {
+            let begins = format!("{rank}-");
+            names.iter().any(|name| name.starts_with(&begins))
+        };
+        (0..size).all(has)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_wait_is_known_where_the_folder_is_shared() {
+        let folder = tempfile::tempdir().unwrap();
+        let roll_call = RollCall::in_folder(folder.path());
+        roll_call.wait(0);
+        assert!(roll_call.absent(0, 3).is_empty(), "it may not be shared");
+        for part in ["0-a", "1-b", "2-c"] {
+            Disk.make_folder(&folder.path().join(part)).unwrap();
+        }
+        RollCall::in_folder(folder.path()).wait(2);
+        assert_eq!(roll_call.absent(0, 3), [1]);
+        roll_call.forget(2);
+        assert_eq!(roll_call.absent(0, 3), [1, 2]);
+        assert_eq!(roll_call.absent(1, 2), [0], "of two it is the other one");
+    }
+}

@@ -1,0 +1,179 @@
+//! Parts of a run that several hosts have a share in: whose a saved report is, and of which run.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::report::Head;
+
+/// Of which run a report is a part, and whose.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PartOf {
+    /// The run: the name of its folder, or what `--run-id` said.
+    pub run_id: String,
+    /// What the host is called beside the others.
+    pub host: String,
+    /// What the kernel drew when the host was started: equal for processes of one host.
+    pub boot_id: String,
+    /// Its process there.
+    pub process: u32,
+    /// The number of the process under its launcher, from 0; `None` without a launcher.
+    pub rank: Option<u32>,
+    /// The processes that the launcher started; `None` without a launcher.
+    pub size: Option<u32>,
+    /// When the hosts were to begin (`--start-at`), RFC 3339 in UTC; `None` under a launcher, where
+    /// they wait for each other.
+    #[serde(default)]
+    pub start_at: Option<String>,
+}
+
+/// What the hosts of `parts` are called beside each other: by their processes where several without
+/// a launcher were on one host.
+pub fn names(parts: &[&PartOf]) -> Vec<String> {
+    let name = |part: &&PartOf| {
+        let same = parts.iter().filter(|other| other.host == part.host);
+        match same.count() {
+            0 | 1 => part.host.clone(),
+            _ => format!("{} (process {})", part.host, part.process),
+        }
+    };
+    parts.iter().map(name).collect()
+}
+
+/// What one host had a share in, of a matrix or of checkpoints.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostShare {
+    /// The host, with its rank where the host has several processes.
+    pub name: String,
+    /// Bytes that it moved.
+    pub bytes: u64,
+    /// CPU time of its process, user and system.
+    pub cpu_seconds: f64,
+    /// Cells or checkpoints that it was the last one to end.
+    pub slowest: u64,
+}
+
+/// For each of several parts, whether what belongs to a whole host is to be counted there: processes
+/// of one host see the same devices.
+pub fn count_hosts_once(hosts: &[(&str, &str)]) -> Vec<bool> {
+    let first = |nth: usize| hosts.iter().position(|host| *host == hosts[nth]) == Some(nth);
+    (0..hosts.len()).map(first).collect()
+}
+
+/// Puts parts into the order of their ranks, or of the names of their hosts.
+///
+/// # Errors
+/// When they are not parts of one run, in words that name two of them.
+pub fn in_order<T>(mut parts: Vec<T>, head: fn(&T) -> &Head) -> Result<Vec<T>, String> {
+    let part = |one: &T| head(one).part.clone();
+    for one in &parts {
+        if part(one).is_none() {
+            let (host, began) = (&head(one).host.hostname, &head(one).started_at);
+            return Err(format!(
+                "the report of {host} that began at {began} is no part of a run over several hosts"
+            ));
+        }
+    }
+    let key = |one: &T| {
+        let part = part(one);
+        part.map(|part| (part.rank, part.host, part.boot_id, part.process))
+    };
+    parts.sort_by_key(key);
+    for pair in parts.windows(2) {
+        let [one, other] = pair else { continue };
+        let (Some(first), Some(second)) = (part(one), part(other)) else {
+            continue;
+        };
+        if first.run_id != second.run_id {
+            return Err(format!(
+                "they are parts of two runs: {} of {}, {} of {}",
+                first.host, first.run_id, second.host, second.run_id
+            ));
+        }
+        if key(one) == key(other) {
+            return Err(format!(
+                "two of them are the same part, that of {}",
+                first.host
+            ));
+        }
+        let (of_one, of_other) = (head(one), head(other));
+        if of_one.kind != of_other.kind {
+            return Err(format!(
+                "{} ran `stormlp {}`, {} `stormlp {}`",
+                first.host,
+                of_one.kind.name(),
+                second.host,
+                of_other.kind.name()
+            ));
+        }
+        let versions = [of_one, of_other].map(|head| &head.host.stormlp_version);
+        if versions[0] != versions[1] {
+            return Err(format!(
+                "{} had stormlp {}, {} stormlp {}",
+                first.host, versions[0], second.host, versions[1]
+            ));
+        }
+    }
+    Ok(parts)
+}
+
+/// The ranks of which there is no part.
+pub fn missing<'h>(parts: impl Iterator<Item = &'h Head> + Clone) -> Vec<u32> {
+    let known = parts.filter_map(|head| head.part.as_ref());
+    let size = known.clone().filter_map(|part| part.size).max();
+    let has = |rank: &u32| known.clone().any(|part| part.rank == Some(*rank));
+    (0..size.unwrap_or(0)).filter(|rank| !has(rank)).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::facts::HostFacts;
+    use crate::report::ReportKind;
+
+    fn head(run_id: &str, host: &str, rank: Option<u32>) -> Head {
+        let facts = HostFacts::fixture();
+        let mut head = Head::new(ReportKind::Gds, String::new(), String::new(), facts);
+        head.part = Some(PartOf {
+            run_id: run_id.to_string(),
+            host: host.to_string(),
+            boot_id: "boot".to_string(),
+            process: 1,
+            rank,
+            size: rank.map(|_| 3),
+            start_at: None,
+        });
+        head
+    }
+
+    #[test]
+    fn parts_of_one_run_are_put_in_order() {
+        let parts = vec![head("r", "b", Some(2)), head("r", "c", Some(0))];
+        let parts = in_order(parts, |head| head).unwrap();
+        assert_eq!(parts[0].part.as_ref().unwrap().host, "c");
+        assert_eq!(missing(parts.iter()), [1]);
+    }
+
+    #[test]
+    fn what_does_not_belong_together_is_told() {
+        let whole = Head {
+            part: None,
+            ..head("r", "a", None)
+        };
+        let cases = [
+            (whole, "no part"),
+            (head("other", "b", None), "two runs"),
+            (head("r", "a", None), "the same part, that of a"),
+        ];
+        for (other, told) in cases {
+            let error = in_order(vec![head("r", "a", None), other], |head| head).unwrap_err();
+            assert!(error.contains(told), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_counted_once() {
+        let hosts = [("a", "1"), ("a", "1"), ("b", "2"), ("a", "3")];
+        assert_eq!(count_hosts_once(&hosts), [true, false, true, true]);
+    }
+}

@@ -1,0 +1,196 @@
+//! Where a run saves what it measures: the whole, by the process that speaks for all, and what each of
+//! several processes measured itself, beside it.
+//!
+//! Each process keeps its own part in the folder of the run, on its own host where the folder is not
+//! shared: what was measured is there on whichever host outlives the others.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use stormlp_model::matrix::{CellReport, MatrixReport};
+use stormlp_model::parts::PartOf;
+use stormlp_model::report::{AnyReport, Report};
+
+use super::{Delivery, Saver};
+use crate::commands::party::Party;
+use crate::exit::Failure;
+use crate::hosts;
+use crate::session::Session;
+
+/// See the [module's description](self).
+#[derive(Debug)]
+pub(crate) struct Savers {
+    /// It lies in the folder of the whole: of a run that measured nothing it has to go first.
+    part: Option<Part>,
+    /// `None` where another process speaks for all.
+    whole: Option<Saver>,
+}
+
+/// What one of several processes saves of its own.
+#[derive(Debug)]
+struct Part {
+    saver: Saver,
+    of: PartOf,
+}
+
+impl Delivery {
+    /// Makes the folder in which the run called `name` is saved, and that of each process in it.
+    ///
+    /// # Errors
+    /// With exit code 4 when one cannot be made; all processes fail alike then.
+    pub(crate) fn savers(
+        &self,
+        name: &str,
+        party: &Party,
+        session: &Session,
+    ) -> Result<Savers, Failure> {
+        if party.is_alone() {
+            return Ok(Savers::alone(self.saver(name, session)?));
+        }
+        let leads = session.group.leads();
+        let whole = leads.then(|| self.saver(name, session)).transpose();
+        let whole = party.agree(whole, |_| Vec::new(), session)?;
+        let folder = whole.as_ref().and_then(|saver| saver.path().parent());
+        let own = folder.and_then(Path::file_name);
+        let own = own.map(|name| name.to_string_lossy().into_owned());
+        let told = hosts::exchange(&session.group, &own)?;
+        let run_id = told.into_iter().next().flatten().unwrap_or_default();
+        let of = party.part_of(&run_id);
+        let of = of.ok_or_else(|| Failure::bug(anyhow::anyhow!("nobody is of this rank")))?;
+        let saver = Saver::of_part(self.results_dir.as_deref(), &of);
+        let saver = party.agree(saver, |_| Vec::new(), session)?;
+        let part = Some(Part { saver, of });
+        Ok(Savers { whole, part })
+    }
+}
+
+impl Savers {
+    /// Of a run that has no other process.
+    pub(crate) fn alone(whole: Saver) -> Self {
+        Self {
+            whole: Some(whole),
+            part: None,
+        }
+    }
+
+    fn each(&self) -> impl Iterator<Item = &Saver> {
+        let part = self.part.as_ref().map(|part| &part.saver);
+        self.whole.iter().chain(part)
+    }
+
+    /// Where the report is saved of which this process knows.
+    pub(crate) fn path(&self) -> PathBuf {
+        let first = self.each().next();
+        first.map_or_else(PathBuf::new, |saver| saver.path().to_path_buf())
+    }
+
+    /// The folder in which each of several processes has one for its part.
+    pub(crate) fn parts_folder(&self) -> Option<&Path> {
+        let own = self.part.as_ref()?.saver.path();
+        own.parent()?.parent()
+    }
+
+    /// As [`Saver::prepare_cufile`].
+    pub(crate) fn prepare_cufile(&self, require_gds: bool) {
+        // Its log is one of a process, beside what that process keeps.
+        if let Some(saver) = self.each().last() {
+            saver.prepare_cufile(require_gds);
+        }
+    }
+
+    /// Saves a cell of a matrix as it is over.
+    pub(crate) fn cell(&mut self, own: &CellReport, whole: &CellReport) {
+        if let Some(saver) = &mut self.whole {
+            saver.cell(whole);
+        }
+        if let Some(part) = &mut self.part {
+            part.saver.cell(own);
+        }
+    }
+
+    /// Saves what all hosts have measured so far, as [`Saver::unit`]: each host has all of it.
+    pub(crate) fn unit<P, R>(&mut self, report: impl FnOnce() -> Report<P, R>)
+    where
+        P: Serialize + Clone,
+        R: Serialize + Clone,
+    {
+        match (&mut self.whole, &mut self.part) {
+            (None, None) => {}
+            (Some(saver), None) => saver.unit(report),
+            (None, Some(part)) => {
+                let of = part.of.clone();
+                part.saver.unit(|| copy_of(&report(), of));
+            }
+            (Some(saver), Some(part)) => {
+                let report = report();
+                saver.unit(|| &report);
+                part.saver.unit(|| copy_of(&report, part.of.clone()));
+            }
+        }
+    }
+
+    /// Saves the report of a run that begins, `own` that of this process alone.
+    ///
+    /// # Errors
+    /// As [`Saver::begin`].
+    pub(crate) fn begin<R: Serialize>(
+        &mut self,
+        whole: &R,
+        own: impl FnOnce(PartOf) -> R,
+    ) -> Result<(), Failure> {
+        if let Some(saver) = &mut self.whole {
+            saver.begin(whole)?;
+        }
+        match &mut self.part {
+            Some(part) => part.saver.begin(&own(part.of.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Saves the finished reports, and prints the whole where this process speaks for all; then
+    /// `outcome` says how the run went.
+    ///
+    /// # Errors
+    /// As [`Delivery::finish`].
+    pub(crate) fn finish<R: Serialize + Clone + Into<AnyReport>>(
+        self,
+        (whole, own): (&R, impl FnOnce(PartOf) -> R),
+        delivery: &Delivery,
+        session: &Session,
+        outcome: impl FnOnce(Option<&Path>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut kept = None;
+        if let Some(mut part) = self.part {
+            part.saver.save(&own(part.of));
+            kept = Some(part.saver.finish());
+        }
+        match (self.whole, kept) {
+            (Some(saver), None) => delivery.finish(saver, whole, session, outcome),
+            (Some(saver), Some(kept)) => {
+                let went = delivery.finish(saver, whole, session, outcome);
+                went.and(kept.map(drop))
+            }
+            (None, kept) => {
+                let kept = kept.transpose();
+                let path = kept.as_ref().ok().and_then(Option::as_deref);
+                outcome(path).and(kept.map(drop))
+            }
+        }
+    }
+}
+
+/// The report of all hosts as one of them keeps it.
+pub(crate) fn copy_of<P: Clone, R: Clone>(whole: &Report<P, R>, of: PartOf) -> Report<P, R> {
+    let mut copy = whole.clone();
+    copy.head.part = Some(of);
+    copy
+}
+
+/// The part of one of several hosts of a matrix: `whole` with its own `cells` alone.
+pub(crate) fn own_part(whole: &MatrixReport, cells: &[CellReport], of: PartOf) -> MatrixReport {
+    let mut part = copy_of(whole, of);
+    part.results.hosts.clear();
+    part.results.find_knee = None;
+    part.results.cells = cells.to_vec();
+    part
+}

@@ -1,0 +1,147 @@
+//! Hosts without a launcher: each begins by its own clock, and `stormlp report merge` puts together
+//! what they saved.
+
+use std::str::FromStr;
+
+use chrono::{DateTime, NaiveTime, SecondsFormat, Utc};
+use stormlp_emulator::Company;
+use stormlp_model::parts::PartOf;
+use stormlp_model::report::Head;
+
+use crate::exit::Failure;
+use crate::hosts::boot_id;
+use crate::output;
+use crate::session::Session;
+
+/// When hosts begin that nobody starts together.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Several hosts")]
+pub(crate) struct DetachedArgs {
+    /// Without a launcher: begin at this time (UTC), given on every host: 14:30, 14:30:05,
+    /// 2026-11-22T14:30:05Z or seconds since 1970
+    #[arg(long, value_name = "TIME", requires = "run_id", conflicts_with = "find_knee")]
+    start_at: Option<StartAt>,
+
+    /// What `stormlp report merge` knows the reports of these hosts by
+    #[arg(long, value_name = "ID", requires = "start_at", value_parser = parse_id)]
+    run_id: Option<String>,
+}
+
+/// A moment to begin at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct StartAt(DateTime<Utc>);
+
+impl FromStr for StartAt {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let of_seconds = || {
+            let seconds: i64 = text.parse().ok()?;
+            DateTime::from_timestamp(seconds, 0)
+        };
+        let of_day = || {
+            let formats = ["%H:%M:%S", "%H:%M"];
+            let time = formats
+                .iter()
+                .find_map(|format| NaiveTime::parse_from_str(text, format).ok())?;
+            Some(Utc::now().date_naive().and_time(time).and_utc())
+        };
+        let whole = DateTime::parse_from_rfc3339(text).ok();
+        let found = whole.map(|time| time.to_utc());
+        let found = found.or_else(of_seconds).or_else(of_day);
+        found.map(Self).ok_or_else(|| {
+            "it is no time: use 14:30:05 (of today, UTC), 2026-11-22T14:30:05Z or seconds since 1970"
+                .to_string()
+        })
+    }
+}
+
+fn parse_id(text: &str) -> Result<String, String> {
+    match text.trim().is_empty() {
+        true => Err("it is empty".to_string()),
+        false => Ok(text.to_string()),
+    }
+}
+
+impl DetachedArgs {
+    /// Refuses times that have passed, and hosts that a launcher started.
+    ///
+    /// # Errors
+    /// With exit code 2.
+    pub(crate) fn check(&self, session: &Session) -> Result<(), Failure> {
+        let Some(StartAt(time)) = self.start_at else {
+            return Ok(());
+        };
+        if !session.group.is_alone() {
+            return Err(Failure::usage(
+                "--start-at has no effect under a launcher, where hosts wait for each other: leave \
+                 it out",
+            )
+            .of_all());
+        }
+        if time <= Utc::now() {
+            let (time, now) = (words(time), words(Utc::now()));
+            return Err(
+                Failure::usage(format!("--start-at {time} has passed: it is {now} here"))
+                    .with_help("give every host a time that leaves it enough to prepare"),
+            );
+        }
+        Ok(())
+    }
+
+    /// Who this host measures with, where nobody started it together with `hosts`.
+    pub(crate) fn company(&self) -> Company<'static> {
+        match self.start_at {
+            None => Company::Alone,
+            Some(StartAt(time)) => Company::From(time.timestamp_micros() as f64 / 1e6),
+        }
+    }
+
+    /// Says in the head of a report of which run it is a part.
+    pub(crate) fn mark(&self, head: &mut Head) {
+        let (Some(StartAt(time)), Some(run_id)) = (self.start_at, &self.run_id) else {
+            return;
+        };
+        head.part = Some(PartOf {
+            run_id: run_id.clone(),
+            host: head.host.hostname.clone(),
+            boot_id: boot_id(),
+            process: std::process::id(),
+            rank: None,
+            size: None,
+            start_at: Some(words(time)),
+        });
+    }
+
+    /// Says what this host waits for.
+    pub(crate) fn announce(&self, session: &Session) {
+        if let Some(StartAt(time)) = self.start_at.filter(|_| !session.quiet) {
+            output::say(format!("the first byte is measured at {}", words(time)));
+        }
+    }
+}
+
+fn words(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read() {
+        let whole: StartAt = "2026-11-22T14:30:05Z".parse().unwrap();
+        assert_eq!(words(whole.0), "2026-11-22T14:30:05Z");
+        let zone: StartAt = "2026-11-22T15:30:05+01:00".parse().unwrap();
+        assert_eq!(zone, whole);
+        let seconds: StartAt = whole.0.timestamp().to_string().parse().unwrap();
+        assert_eq!(seconds, whole);
+        let today: StartAt = "14:30".parse().unwrap();
+        assert!(words(today.0).ends_with("T14:30:00Z"));
+        for wrong in ["", "soon", "25:00", "-"] {
+            wrong.parse::<StartAt>().unwrap_err();
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! The processes of a run on several hosts before its first byte: who takes part, whether all have
+//! come to the same plan, and whether a folder is shared.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use stormlp_emulator::Hosts;
+use stormlp_model::group::{Member, clocks_apart, differ};
+use stormlp_model::parts::PartOf;
+use stormlp_model::report::{Ending, FailureCause};
+use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_transfer::probe;
+use stormlp_transfer::storage::{Disk, Durability, Storage as _};
+
+use crate::exit::{Code, Failure, told};
+use crate::session::Session;
+use crate::{hosts, signals};
+
+/// How long a file of another host may take to be seen: attribute caches of NFS hold for seconds.
+const SEEN_WITHIN: Duration = Duration::from_secs(5);
+/// How often it is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The processes of this run; one in the common case.
+pub(crate) struct Party {
+    members: Vec<Member>,
+    own: usize,
+    local_data: bool,
+}
+
+/// What a process has come to: what it would run, or why it cannot.
+#[derive(Serialize, Deserialize)]
+enum Ready {
+    Yes(Vec<(String, String)>),
+    No {
+        code: u8,
+        message: String,
+        help: Option<String>,
+    },
+}
+
+impl Party {
+    /// Meets the other processes; `local_data` says that every host has its data in a folder of its
+    /// own.
+    ///
+    /// # Errors
+    /// When they cannot work together.
+    pub(crate) fn introduce(local_data: bool, session: &Session) -> Result<Self, Failure> {
+        let group = &*session.group;
+        let members = match group.is_alone() {
+            true => Vec::new(),
+            false => hosts::introduce(group, &probe::host_facts())?,
+        };
+        if local_data && members.is_empty() {
+            return Err(Failure::usage(
+                "--local-data has no effect on one host: leave it out",
+            ));
+        }
+        Ok(Self {
+            members,
+            own: group.rank() as usize,
+            local_data,
+        })
+    }
+
+    /// All of them, by rank; nobody where this process is the only one.
+    pub(crate) fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Whether every host has its data in a folder of its own.
+    pub(crate) fn has_local_data(&self) -> bool {
+        self.local_data
+    }
+
+    /// Of which run the report of this process is a part; `None` where it is the only one.
+    pub(crate) fn part_of(&self, run_id: &str) -> Option<PartOf> {
+        let own = self.members.get(self.own)?;
+        Some(PartOf {
+            run_id: run_id.to_string(),
+            host: own.name(&self.members),
+            boot_id: own.boot_id.clone(),
+            process: std::process::id(),
+            rank: Some(own.rank),
+            size: u32::try_from(self.members.len()).ok(),
+            start_at: None,
+        })
+    }
+
+    /// Whether this process is the only one.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Whether this process does what is done once for the dataset's folder.
+    pub(crate) fn owns_folder(&self) -> bool {
+        match (self.members.get(self.own), self.local_data) {
+            (Some(own), true) => own.leads_host(&self.members),
+            _ => self.own == 0,
+        }
+    }
+
+    /// Makes sure that all have come to the same plan, `prepared` on this process, before anything
+    /// is done by it.
+    ///
+    /// # Errors
+    /// All processes fail alike where one cannot go on, or where two would do different things.
+    pub(crate) fn agree<T>(
+        &self,
+        prepared: Result<T, Failure>,
+        promises: impl FnOnce(&T) -> Vec<(String, String)>,
+        session: &Session,
+    ) -> Result<T, Failure> {
+        if self.is_alone() {
+            return prepared;
+        }
+        let own = match &prepared {
+            Ok(prepared) => Ready::Yes(promises(prepared)),
+            Err(failure) => Ready::No {
+                code: failure.code as u8,
+                message: told(&failure.error),
+                help: failure.help.clone(),
+            },
+        };
+        let all = hosts::exchange(&session.group, &own)?;
+        if let Some(failure) = self.failed(&all) {
+            return Err(failure);
+        }
+        match self.difference(&all) {
+            Some(line) => Err(Failure::no_plan(anyhow::anyhow!("{line}"))
+                .with_help("give every host the same options and the same dataset")
+                .of_all()),
+            None => prepared,
+        }
+    }
+
+    /// The failure of the first process that has one, with its host unless all say the same.
+    fn failed(&self, all: &[Ready]) -> Option<Failure> {
+        let failures = || {
+            all.iter()
+                .zip(&self.members)
+                .filter_map(|(one, member)| match one {
+                    Ready::No {
+                        code,
+                        message,
+                        help,
+                    } => Some((*code, message, help, member)),
+                    Ready::Yes(_) => None,
+                })
+        };
+        // One that was told to end since another one failed is not the cause.
+        let is_cause =
+            |failure: &(u8, &String, &Option<String>, &Member)| failure.0 != Code::Stopped as u8;
+        let cause = failures().find(is_cause).or_else(|| failures().next());
+        let (code, message, help, member) = cause?;
+        let alike = failures()
+            .filter(|(_, other, ..)| *other == message)
+            .count();
+        let text = match alike == all.len() {
+            true => message.clone(),
+            false => format!("{}: {message}", member.name(&self.members)),
+        };
+        let mut failure = Failure::new(Code::of(code), anyhow::anyhow!("{text}")).of_all();
+        failure.help.clone_from(help);
+        Some(failure)
+    }
+
+    /// The first thing in which two processes differ.
+    fn difference(&self, all: &[Ready]) -> Option<String> {
+        let mut promises = all
+            .iter()
+            .zip(&self.members)
+            .filter_map(|(one, member)| match one {
+                Ready::Yes(promises) => Some((promises, member)),
+                Ready::No { .. } => None,
+            });
+        let (first, one) = promises.next()?;
+        promises.find_map(|(theirs, other)| {
+            let pairs = first.iter().zip(theirs);
+            let mut differing = pairs.filter(|(ours, theirs)| ours != theirs);
+            let ((what, of_one), (_, of_other)) = differing.next()?;
+            Some(differ(
+                what,
+                (one, of_one),
+                (other, of_other),
+                &self.members,
+            ))
+        })
+    }
+
+    /// Finds out whether all see what one of them writes into `folder`, unless each host is said to
+    /// have its own. A folder that may not be written to is not tried.
+    ///
+    /// # Errors
+    /// All processes fail alike where one does not see it.
+    pub(crate) fn check_shared(&self, folder: &Path, session: &Session) -> Result<(), Failure> {
+        if self.is_alone() || self.local_data {
+            return Ok(());
+        }
+        let group = &*session.group;
+        let name = format!(".stormlp-seen-by-all-{}", std::process::id());
+        let written = group.leads() && {
+            let path = folder.join(&name);
+            Disk.write(&path, name.as_bytes(), Durability::Whole)
+                .is_ok()
+        };
+        // Who writes says under which name; nobody else's counts.
+        let told = hosts::exchange(group, &written.then_some(name))?;
+        let Some(name) = told.into_iter().next().flatten() else {
+            return Ok(());
+        };
+        let path = folder.join(&name);
+        let begun = Instant::now();
+        let seen = loop {
+            if fs::read(&path).is_ok_and(|bytes| bytes == name.as_bytes()) {
+                break true;
+            }
+            if begun.elapsed() > SEEN_WITHIN {
+                break false;
+            }
+            thread::sleep(LOOK);
+        };
+        let seen = hosts::exchange(group, &seen)?;
+        if group.leads() {
+            let _ = fs::remove_file(&path);
+        }
+        let Some(blind) = seen.iter().position(|seen| !seen) else {
+            return Ok(());
+        };
+        let name = |index: usize| self.members[index].name(&self.members);
+        let message = format!(
+            "{} is not shared: {} does not see what {} wrote there",
+            folder.display(),
+            name(blind),
+            name(0)
+        );
+        Err(Failure::no_plan(anyhow::anyhow!("{message}"))
+            .with_help(
+                "use a folder on shared storage, or --local-data where every host has its own copy",
+            )
+            .of_all())
+    }
+
+    /// What the reader should know of these hosts.
+    pub(crate) fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        if let Some((behind, ahead, apart)) = clocks_apart(&self.members) {
+            warnings.push(Warning::new(
+                WarningKind::Hosts,
+                format!(
+                    "the clock of {} is {apart:.1} s behind that of {}: durations are right, times \
+                     in logs do not fit together",
+                    behind.hostname, ahead.hostname
+                ),
+                "set the clocks by one time server",
+            ));
+        }
+        warnings
+    }
+
+    /// The hosts as the run needs to know them, where each keeps its part in a folder of `parts`; `None`
+    /// alone.
+    ///
+    /// # Errors
+    /// When the others cannot be heard.
+    pub(crate) fn hosts(
+        &self,
+        parts: Option<&Path>,
+        session: &Session,
+    ) -> Result<Option<Hosts>, Failure> {
+        if self.is_alone() {
+            return Ok(None);
+        }
+        let facts = hosts::facts(&session.group)?;
+        let (group, members) = (session.group.clone(), self.members.clone());
+        let hosts = Hosts::new(group, members, facts);
+        Ok(Some(match parts {
+            Some(folder) => hosts.with_roll_call(folder),
+            None => hosts,
+        }))
+    }
+}
+
+/// A run that SIGTERM ended, ended because its launcher did, and that because another host failed or
+/// somebody cancelled the job.
+pub(crate) fn blame_launcher(ending: &mut Ending) {
+    if *ending == Ending::Stopped && signals::was_terminated() {
+        *ending = Ending::Failed {
+            cause: FailureCause::Hosts,
+            message: "the launcher ended this process: another host failed, or the job was \
+                      cancelled"
+                .to_string(),
+            remedy: "look on the other hosts for the first error".to_string(),
+        };
+    }
+}
+
+/// Says that all fail alike where the run came to its end on all `hosts`, or all of them heard that it
+/// was to end.
+pub(crate) fn shared_fate(failure: Failure, ending: &Ending, hosts: Option<&Hosts>) -> Failure {
+    let alike = match ending {
+        Ending::Complete | Ending::Stopped => hosts.is_some_and(|hosts| !hosts.are_apart()),
+        Ending::Failed { .. } | Ending::Unfinished => false,
+    };
+    match alike {
+        true => failure.of_all(),
+        false => failure,
+    }
+}

@@ -1,0 +1,160 @@
+//! `stormlp report merge`: the report of a run on several hosts from what each of them saved.
+
+use std::path::{Path, PathBuf};
+
+use stormlp_emulator::matrix;
+use stormlp_model::matrix::MatrixReport;
+use stormlp_model::parts;
+use stormlp_model::report::AnyReport;
+use stormlp_model::warning::{Warning, WarningKind};
+
+use crate::commands::deliver::{ColumnsArg, PARTS, ShowArgs};
+use crate::commands::saved;
+use crate::exit::Failure;
+
+/// Arguments of `stormlp report merge`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stormlp report merge stormlp-results/gds-matrix-20261121-101502
+      the whole of a run that broke off, from the parts that its hosts kept in it
+  stormlp report merge h1/report.json h2/report.json --export whole.json
+      hosts that began by their clocks (--start-at, --run-id), as one")]
+pub(crate) struct Args {
+    /// The parts: reports, folders of them, or the folder of a run with its parts in it
+    #[arg(value_name = "PATH", required = true)]
+    places: Vec<PathBuf>,
+
+    /// Write to this file in place of stdout, in the format of its extension
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    output: Option<PathBuf>,
+
+    #[command(flatten)]
+    show: ShowArgs,
+
+    #[command(flatten)]
+    columns: ColumnsArg,
+}
+
+/// Puts the parts together and shows the whole.
+///
+/// # Errors
+/// With exit code 3 when they are no parts of one run.
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let mut found = Vec::new();
+    for place in &args.places {
+        found.extend(files(place)?);
+    }
+    let reports = found.iter().map(|file| saved::any(file));
+    let reports: Vec<AnyReport> = reports.collect::<Result<_, _>>()?;
+    let reports = parts::in_order(reports, AnyReport::head).map_err(|why| {
+        Failure::no_plan(anyhow::anyhow!("these reports cannot be put together: {why}"))
+            .with_help("name the parts of one run: the folder `parts` of its results, or the reports of hosts that were given the same --run-id")
+    })?;
+    let missing = parts::missing(reports.iter().map(AnyReport::head));
+    let mut whole = merged(reports)?;
+    if !missing.is_empty() {
+        let ranks: Vec<String> = missing.iter().map(ToString::to_string).collect();
+        warn(
+            &mut whole,
+            Warning::new(
+                WarningKind::Hosts,
+                format!("the parts of these ranks are missing: {}", ranks.join(", ")),
+                "copy them here from their hosts: without them this is no whole",
+            ),
+        );
+    }
+    let (show, sink) = args.show.with_output(args.output)?;
+    super::one(&whole, show, args.columns.columns, &sink)
+}
+
+/// The reports that `place` stands for.
+fn files(place: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let inside = place.join(PARTS);
+    match inside.is_dir() {
+        true => saved::files(&inside),
+        false => saved::files(place),
+    }
+}
+
+fn warn(report: &mut AnyReport, warning: Warning) {
+    match report {
+        AnyReport::Gds(report) => report.warn(warning),
+        AnyReport::Train(report) => report.warn(warning),
+        AnyReport::Checkpoint(report) => report.warn(warning),
+    }
+}
+
+/// The whole of reports of one kind, in the order of their ranks.
+fn merged(reports: Vec<AnyReport>) -> Result<AnyReport, Failure> {
+    let matrices = reports.iter().map(|report| match report {
+        AnyReport::Gds(report) => Some(report.clone()),
+        AnyReport::Train(_) | AnyReport::Checkpoint(_) => None,
+    });
+    let matrices: Option<Vec<MatrixReport>> = matrices.collect();
+    let Some(matrices) = matrices else {
+        return furthest(reports);
+    };
+    if let Some(difference) = differing(&matrices) {
+        return Err(Failure::no_plan(anyhow::anyhow!(
+            "these reports cannot be put together: {difference}"
+        )));
+    }
+    let whole = matrix::merged(&matrices);
+    let whole = whole.ok_or_else(|| Failure::bug(anyhow::anyhow!("a part is none")))?;
+    Ok(AnyReport::Gds(whole))
+}
+
+/// The report of the host that came furthest: after each epoch and checkpoint every host has the
+/// report of all.
+fn furthest(reports: Vec<AnyReport>) -> Result<AnyReport, Failure> {
+    let units = |report: &AnyReport| match report {
+        AnyReport::Gds(report) => report.results.cells.len(),
+        AnyReport::Train(report) => report.results.epochs.len(),
+        AnyReport::Checkpoint(report) => report.results.saves.len() + report.results.restores.len(),
+    };
+    let mut furthest = reports.into_iter().max_by_key(units);
+    match &mut furthest {
+        Some(AnyReport::Train(report)) => report.head.part = None,
+        Some(AnyReport::Checkpoint(report)) => report.head.part = None,
+        Some(AnyReport::Gds(_)) | None => {}
+    }
+    furthest.ok_or_else(|| Failure::bug(anyhow::anyhow!("there are no parts")))
+}
+
+/// The first cell in which two hosts measured different things.
+fn differing(parts: &[MatrixReport]) -> Option<String> {
+    let first = parts.first()?;
+    let cells = |report: &MatrixReport| -> Vec<String> {
+        let cells = report.plan.cells.iter();
+        let of_cell = cells.map(|cell| {
+            let transport = &cell.transport;
+            let (threads, depth) = (transport.threads, transport.queue_depth);
+            format!(
+                "{} {} {}, {threads} threads, depth {depth}",
+                transport.path, cell.op, cell.io_size
+            )
+        });
+        of_cell.collect()
+    };
+    let ours = cells(first);
+    let name = |report: &MatrixReport| {
+        let part = report.head.part.as_ref();
+        part.map_or_else(String::new, |part| part.host.clone())
+    };
+    parts.iter().find_map(|other| {
+        let theirs = cells(other);
+        if ours.len() != theirs.len() {
+            let (one, other) = (name(first), name(other));
+            return Some(format!(
+                "{one} measured {} cells, {other} {}",
+                ours.len(),
+                theirs.len()
+            ));
+        }
+        let mut pairs = ours.iter().zip(&theirs);
+        let (of_one, of_other) = pairs.find(|(one, other)| one != other)?;
+        let (one, other) = (name(first), name(other));
+        Some(format!("{one} measured {of_one}, {other} {of_other}"))
+    })
+}

@@ -1,0 +1,58 @@
+//! `stormlp datagen` on two hosts: each makes its share of the files, one the manifest.
+
+use std::fs;
+use std::path::Path;
+
+use crate::gds::alone;
+use crate::launcher::{Launcher, said};
+
+/// A dataset of small files.
+const SMALL: [&str; 9] = [
+    "datagen",
+    "unet3d",
+    "--data-dir",
+    "data",
+    "--params",
+    "dataset.record_length_bytes=4096",
+    "dataset.record_length_bytes_stdev=0",
+    "dataset.num_files_train=21",
+    "dataset.num_files_eval=0",
+];
+
+fn journals(folder: &Path) -> usize {
+    let names = fs::read_dir(folder.join("data")).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.contains("journal")).count()
+}
+
+#[test]
+fn two_hosts_make_the_dataset_that_one_makes() {
+    for launcher in Launcher::found() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = launcher.two(folder.path(), &SMALL).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        assert_eq!(journals(folder.path()), 0);
+        let mut words = SMALL.to_vec();
+        words.push("--verify");
+        // Options of several values take what follows them.
+        words.rotate_right(1);
+        words[..3].rotate_left(1);
+        let verified = alone(folder.path(), &words);
+        assert!(verified.status.success(), "{}", said(&verified));
+        let manifest = folder.path().join("data/.stormlp-manifest.json");
+        let text = fs::read_to_string(manifest).unwrap();
+        assert_eq!(text.matches("img_").count(), 21, "{text}");
+        // What somebody took away is made again, by both.
+        let train = folder.path().join("data/train");
+        for name in fs::read_dir(&train).unwrap().take(5) {
+            fs::remove_file(name.unwrap().path()).unwrap();
+        }
+        let mut words = vec!["datagen", "unet3d", "--resume"];
+        words.extend(&SMALL[2..]);
+        let resumed = launcher.two(folder.path(), &words).output().unwrap();
+        assert_eq!(resumed.status.code(), Some(0), "{}", said(&resumed));
+        assert_eq!(fs::read_dir(&train).unwrap().count(), 21);
+        let verified = alone(folder.path(), &["clean", "data"]);
+        assert!(verified.status.success(), "{}", said(&verified));
+    }
+}

@@ -1,0 +1,264 @@
+//! `stormlp gds` on two hosts: cells that begin together, one report, parts that outlive it, and an
+//! end for all when one of them cannot go on.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+
+use crate::launcher::{Launcher, said, second_process};
+
+/// Two cells on small files, short enough for a test.
+const SMALL: [&str; 13] = [
+    "gds",
+    "--path",
+    "cpu",
+    "--op",
+    "write,read",
+    "--io-size",
+    "64K",
+    "--threads",
+    "2",
+    "--file-size",
+    "1M",
+    "--duration",
+    "300ms",
+];
+
+/// The folders of the runs in `folder`.
+pub(crate) fn runs(folder: &Path) -> Vec<PathBuf> {
+    let Ok(runs) = fs::read_dir(folder.join("stormlp-results")) else {
+        return Vec::new();
+    };
+    runs.map(|entry| entry.unwrap().path()).collect()
+}
+
+pub(crate) fn json(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// The reports of the parts of a run.
+pub(crate) fn parts(run: &Path) -> Vec<PathBuf> {
+    let parts = fs::read_dir(run.join("parts")).unwrap();
+    let mut parts: Vec<PathBuf> = parts.map(|entry| entry.unwrap().path()).collect();
+    parts.sort();
+    parts.iter().map(|part| part.join("report.json")).collect()
+}
+
+/// Runs stormlp alone.
+pub(crate) fn alone(folder: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stormlp"));
+    command.args(words).current_dir(folder);
+    command.output().unwrap()
+}
+
+pub(crate) fn sum(hosts: &Value, key: &str) -> u64 {
+    let hosts = hosts.as_array().unwrap().iter();
+    hosts.map(|host| host[key].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn two_hosts_measure_one_matrix() {
+    for launcher in Launcher::found() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = launcher.two(folder.path(), &SMALL).output().unwrap();
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let runs = runs(folder.path());
+        assert_eq!(runs.len(), 1, "{runs:?}");
+        let whole = json(&runs[0].join("report.json"));
+        assert_eq!(whole["ending"]["status"], "complete");
+        assert_eq!(whole["group"]["size"], 2);
+        assert_eq!(whole["group"]["clocks"].as_array().unwrap().len(), 2);
+        assert_eq!(whole["hosts"].as_array().unwrap().len(), 2);
+        let cells = whole["cells"].as_array().unwrap();
+        assert_eq!(cells.len(), 2);
+        assert_eq!(sum(&whole["hosts"], "slowest"), 2, "of each cell one is");
+        for cell in cells {
+            assert_eq!(cell["status"], "ok");
+            assert_eq!(
+                cell["bytes"].as_u64().unwrap(),
+                sum(&cell["hosts"], "bytes")
+            );
+            let longest = cell["hosts"].as_array().unwrap().iter();
+            let longest = longest.map(|host| host["duration_seconds"].as_f64().unwrap());
+            let longest = longest.fold(0.0, f64::max);
+            assert_eq!(cell["duration_seconds"].as_f64(), Some(longest));
+        }
+        assert_eq!(said.matches("slowest of cells").count(), 1, "{said}");
+        // Each has files of its own.
+        for rank in ["rank-0", "rank-1"] {
+            let file = folder.path().join("stormlp-data/gds").join(rank);
+            assert!(file.join("stormlp.0").is_file(), "{rank}");
+        }
+        // The whole comes of the parts, too.
+        assert_eq!(parts(&runs[0]).len(), 2);
+        let run = runs[0].to_str().unwrap();
+        let merged = alone(folder.path(), &["report", "merge", run, "--format", "json"]);
+        assert!(
+            merged.status.success(),
+            "{}",
+            crate::launcher::said(&merged)
+        );
+        let merged: Value = serde_json::from_slice(&merged.stdout).unwrap();
+        for key in ["cells", "hosts", "group", "ending"] {
+            assert_eq!(merged[key], whole[key], "{key}");
+        }
+    }
+}
+
+#[test]
+fn hosts_with_other_cells_measure_nothing() {
+    for launcher in Launcher::found() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = launcher.two_of(folder.path(), &SMALL, &["--queue-depth", "4"]);
+        let output = command.output().unwrap();
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert_eq!(said.matches("differ in the cell 0").count(), 1, "{said}");
+        assert!(runs(folder.path()).is_empty());
+        let one_file = ["gds", "--file", "f", "--op", "write"];
+        let output = launcher.two(folder.path(), &one_file).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+    }
+}
+
+/// A long matrix on two hosts, once its first cell is over.
+fn begun(launcher: Launcher, folder: &Path) -> Child {
+    let mut asked = SMALL.to_vec();
+    asked.extend(["--repeat", "100", "--barrier-timeout", "4s"]);
+    let run = launcher.two(folder, &asked).spawn().unwrap();
+    let begun = Instant::now();
+    let cells = |run: &PathBuf| run.join("report.cells.jsonl").is_file();
+    while !runs(folder).iter().any(cells) {
+        assert!(
+            begun.elapsed() < Duration::from_secs(120),
+            "no cell is over"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    run
+}
+
+fn signal(signal: &str, process: u32) {
+    let mut kill = Command::new("kill");
+    let _ = kill
+        .args([&format!("-{signal}"), &process.to_string()])
+        .status();
+}
+
+fn end_of(run: &mut Child) -> std::process::ExitStatus {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = run.try_wait().unwrap() {
+            return status;
+        }
+        if begun.elapsed() > Duration::from_secs(90) {
+            run.kill().unwrap();
+            panic!("the run did not end");
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn what_was_measured_outlives_a_host() {
+    for launcher in Launcher::found() {
+        for name in ["KILL", "STOP"] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut run = begun(launcher, folder.path());
+            let victim = second_process(run.id());
+            signal(name, victim);
+            let ended = end_of(&mut run);
+            signal("KILL", victim);
+            assert!(!ended.success(), "{name}: {ended:?}");
+            let runs = runs(folder.path());
+            assert_eq!(parts(&runs[0]).len(), 2);
+            if name == "STOP" {
+                let whole = json(&runs[0].join("report.json"));
+                let why = whole["ending"]["message"].as_str().unwrap();
+                assert!(why.contains("(rank 1) did not answer"), "{why}");
+            }
+            let run = runs[0].to_str().unwrap();
+            let merged = alone(folder.path(), &["report", "merge", run, "--format", "json"]);
+            assert!(merged.status.success(), "{name}: {}", said(&merged));
+            let merged: Value = serde_json::from_slice(&merged.stdout).unwrap();
+            assert!(!merged["cells"].as_array().unwrap().is_empty(), "{name}");
+            assert_ne!(merged["ending"]["status"], "complete");
+        }
+    }
+}
+
+#[test]
+fn one_that_is_told_to_end_ends_all() {
+    for launcher in Launcher::found() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = begun(launcher, folder.path());
+        signal("INT", second_process(run.id()));
+        let ended = end_of(&mut run);
+        assert!(!ended.success(), "{ended:?}");
+        let runs = runs(folder.path());
+        let whole = json(&runs[0].join("report.json"));
+        assert_eq!(whole["ending"]["status"], "stopped");
+        for part in parts(&runs[0]) {
+            assert_eq!(json(&part)["ending"]["status"], "stopped");
+        }
+    }
+}
+
+#[test]
+fn hosts_without_a_launcher_are_put_together() {
+    let folder = tempfile::tempdir().unwrap();
+    // A loaded machine may take long to write test files; so they are there before.
+    for host in ["h1", "h2"] {
+        let mut words = SMALL.to_vec();
+        words.extend(["--dir", host, "--results-dir", "before"]);
+        let output = alone(folder.path(), &words);
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let soon = (now.as_secs() + 20).to_string();
+    let started: Vec<Child> = ["h1", "h2"]
+        .iter()
+        .map(|host| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_stormlp"));
+            command
+                .args(SMALL)
+                .args(["--dir", host, "--results-dir", "after"]);
+            command.args(["--start-at", &soon, "--run-id", "r1"]);
+            command.current_dir(folder.path()).spawn().unwrap()
+        })
+        .collect();
+    for mut host in started {
+        assert!(host.wait().unwrap().success());
+    }
+    let merged = alone(
+        folder.path(),
+        &["report", "merge", "after", "--format", "json"],
+    );
+    assert!(merged.status.success(), "{}", said(&merged));
+    let merged: Value = serde_json::from_slice(&merged.stdout).unwrap();
+    assert_eq!(merged["hosts"].as_array().unwrap().len(), 2);
+    assert!(merged["group"].is_null());
+    let warnings = merged["warnings"].to_string();
+    assert!(
+        warnings.contains("whose offsets nobody measured"),
+        "{warnings}"
+    );
+    // What belongs to no run is refused, and so is one part twice.
+    for (places, told) in [
+        (["before", "after"], "is no part of a run"),
+        (["after", "after"], "the same part"),
+    ] {
+        let output = alone(folder.path(), &["report", "merge", places[0], places[1]]);
+        assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+        assert!(said(&output).contains(told), "{}", said(&output));
+    }
+    let output = alone(
+        folder.path(),
+        &["gds", "--start-at", "2020-01-01T00:00:00Z", "--run-id", "r"],
+    );
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+}
