@@ -9,7 +9,11 @@ use super::recorder::Recorder;
 use super::worker::Outcome;
 
 /// The numbers of a cell; `None` when no transfer was completed.
-pub(super) fn numbers(plan: &MatrixPlan, cell: &CellPlan, measured: CellMeasurement) -> Option<Measurement> {
+pub(super) fn numbers(
+    plan: &MatrixPlan,
+    cell: &CellPlan,
+    measured: CellMeasurement,
+) -> Option<Measurement> {
     let CellMeasurement {
         outcomes,
         cpu,

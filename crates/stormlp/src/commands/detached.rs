@@ -19,7 +19,12 @@ use crate::session::Session;
 pub(crate) struct DetachedArgs {
     /// Without a launcher: begin at this time (UTC), given on every host: 14:30, 14:30:05,
     /// 2026-11-22T14:30:05Z or seconds since 1970
-    #[arg(long, value_name = "TIME", requires = "run_id", conflicts_with = "find_knee")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        requires = "run_id",
+        conflicts_with = "find_knee"
+    )]
     start_at: Option<StartAt>,
 
     /// What `stormlp report merge` knows the reports of these hosts by
