@@ -170,7 +170,7 @@ impl Group {
             });
             groups[found].add(index, cell);
         }
-        groups.iter_mut().for_each(Self::into_lines);
+        groups.iter_mut().for_each(Self::part_into_lines);
         groups
     }
 
@@ -188,7 +188,7 @@ impl Group {
         }
     }
 
-    fn into_lines(&mut self) {
+    fn part_into_lines(&mut self) {
         let mut points = std::mem::take(&mut self.lines)
             .into_iter()
             .flatten()
