@@ -3,6 +3,7 @@
 mod devices;
 mod engines;
 mod honesty;
+mod knee;
 mod placement;
 
 use std::path::PathBuf;
@@ -585,36 +586,4 @@ fn presets_run_without_cufile_and_keep_the_cells_that_cannot() {
             "{name}"
         );
     }
-}
-
-#[test]
-fn a_search_for_knees_plans_what_it_may_need() {
-    let search = |paths: &[PathKind], io_size: u64| MatrixRequest {
-        find_knee: true,
-        paths: PathChoice::Named(paths.to_vec()),
-        io_sizes: vec![IoSize::fixed(io_size)],
-        threads: KNEE_THREADS.to_vec(),
-        queue_depths: KNEE_DEPTHS.to_vec(),
-        ..MatrixRequest::plain(PathBuf::from("data"))
-    };
-    let settings = |request: &MatrixRequest, facts: &HostFacts| -> Vec<(usize, usize)> {
-        let plan = resolve(request, facts, &folder(100 * GIB)).unwrap();
-        let of = |cell: &CellPlan| (cell.transport.threads, cell.transport.queue_depth);
-        plan.cells.iter().map(of).collect()
-    };
-    // Threads in doublings, depths between.
-    let cpu = settings(&search(&[PathKind::Cpu], 64 * KIB), &laptop());
-    assert_eq!(cpu.len(), 6 * KNEE_DEPTHS.len());
-    assert!(!cpu.iter().any(|(threads, _)| *threads == 3));
-    // A path that blocks has threads alone, one that cannot run a cell that says why.
-    let gds = settings(&search(&[PathKind::Gds], MIB), &gpu_server());
-    assert_eq!(gds.len(), KNEE_THREADS.len());
-    let both = search(&[PathKind::Gds, PathKind::Cpu], 64 * KIB);
-    assert_eq!(settings(&both, &laptop()).len(), 6 * KNEE_DEPTHS.len() + 1);
-    // A quarter of 16 GiB is the most in flight.
-    let large = settings(&search(&[PathKind::Cpu], 64 * MIB), &laptop());
-    assert!(
-        large.iter().all(|(threads, depth)| threads * depth <= 64),
-        "{large:?}"
-    );
 }
