@@ -25,10 +25,12 @@ import sys
 import tempfile
 import time
 
-SAMPLE_BYTES = 256 << 10
+SAMPLE_BYTES = 64 << 10
 BATCH = 2
 THRESHOLD = 0.6
-FILES = 1200
+# Batches that are read ahead cost an epoch nothing: over fewer steps AU would be above what the
+# bandwidth gives, by more than the way from one count to the next.
+STEPS = 150
 
 
 def arguments():
@@ -51,27 +53,32 @@ def answers(most, trials, seed):
     return (small + sorted(rest))[:trials]
 
 
-def command(options, place, bandwidth, folder):
+def files_for(accelerators):
+    """Training files for so many steps of two accelerators more."""
+    return STEPS * BATCH * (accelerators + 2)
+
+
+def command(options, place, bandwidth, folder, files):
     """One search at a bandwidth."""
     params = [
         f"dataset.record_length_bytes={SAMPLE_BYTES}",
         "dataset.record_length_bytes_stdev=0",
-        "reader.read_threads=2",
+        "reader.read_threads=1",
         "reader.prefetch_size=2",
         f"metric.au={THRESHOLD}",
         "workflow.checkpoint=False",
     ]
-    words = ["train", "unet3d", "--find-max", "--data-dir", "data", "--generate"]
-    words += ["--files", FILES, "--batch-size", BATCH, "--compute-time", f"{options.compute}s"]
+    words = ["train", "unet3d", "--find-max", "--data-dir", f"data-{files}", "--generate"]
+    words += ["--files", files, "--batch-size", BATCH, "--compute-time", f"{options.compute}s"]
     words += ["--epochs", 1, "--throttle", f"read={bandwidth}B", "--format", "json"]
     words += ["--results-dir", folder, "--params", *params]
     return [options.stormlp.resolve(), *words]
 
 
-def search(options, place, bandwidth):
+def search(options, place, bandwidth, files):
     """The report of a search, and how long it took."""
     folder = place / "results"
-    words = [str(word) for word in command(options, place, bandwidth, folder)]
+    words = [str(word) for word in command(options, place, bandwidth, folder, files)]
     begun = time.monotonic()
     done = subprocess.run(words, cwd=place, capture_output=True, text=True, check=False)
     seconds = time.monotonic() - begun
@@ -80,10 +87,12 @@ def search(options, place, bandwidth):
     return json.loads(done.stdout), seconds
 
 
-def bytes_of_sample(place):
+def bytes_of_file(options, place):
     """What a file of the dataset really has: framing comes on top of the sample."""
-    files = list((place / "data" / "train").iterdir())
-    return sum(file.stat().st_size for file in files) / len(files)
+    words = [options.stormlp.resolve(), "datagen", "unet3d", "--data-dir", "one", "--files", "1", "--params",
+             f"dataset.record_length_bytes={SAMPLE_BYTES}", "dataset.record_length_bytes_stdev=0"]
+    subprocess.run([str(word) for word in words], cwd=place, capture_output=True, check=True)
+    return max(file.stat().st_size for file in (place / "one").rglob("*.npz"))
 
 
 def stepping_seconds(find, true):
@@ -101,7 +110,7 @@ def judged(options, place, true, each):
     """One trial as a row, and whether all of it is as it should be."""
     demand = BATCH * each / options.compute
     bandwidth = int(demand * THRESHOLD * (true + 0.5))
-    report, seconds = search(options, place, bandwidth)
+    report, seconds = search(options, place, bandwidth, files_for(true))
     find = report["find_max"]
     probes = [run for run in find["tried"] if run["run"] == "probe"]
     allowed = math.ceil(math.log2(true)) + 4
@@ -124,13 +133,13 @@ def main():
     place = pathlib.Path(tempfile.mkdtemp(prefix="find-max-", dir=options.dir))
     rows = []
     try:
-        # The first search makes the dataset, and is none of the trials.
-        report, _ = search(options, place, 1 << 40)
-        each = report["plan"]["data"]["bytes"] / report["plan"]["data"]["files"]
-        print(f"{FILES} files of {each:.0f} bytes, AU of {THRESHOLD:.0%} is asked for")
+        each = bytes_of_file(options, place)
+        print(f"files of {each:.0f} bytes, {STEPS} steps or more, AU of {THRESHOLD:.0%} is asked for")
         print(" true  answer  right    probes  probes s stepping s  share  whole s  limited by")
         for true in answers(options.most, options.trials, options.seed):
             rows.append(judged(options, place, true, each))
+            for data in place.glob("data-*"):
+                shutil.rmtree(data)
     except KeyboardInterrupt:
         print("stopped", flush=True)
     finally:

@@ -30,6 +30,7 @@ CASES = [
      ["dataset.record_length_bytes_stdev=0"],
      ["read=300MB/s,latency=500us", "read=110MB/s,latency=2ms"]),
 ]
+READ_AHEAD_BATCHES = 20
 FIELDS = ["workload", "storage", "accelerators", "foretold_au_percent", "measured_au_percent",
           "foretold_mib_per_second", "measured_mib_per_second"]
 
@@ -44,9 +45,10 @@ def stormlp(program, *words, cwd=None):
 
 
 def files_for(workload, options, samples_per_file, accelerators, steps):
-    """Training files that so many steps of so many accelerators take."""
+    """Training files that so many steps of so many accelerators take. More than that many batches are
+    read ahead at no time, so that no run comes to the end of its files and has storage to itself."""
     batch = int(options[options.index("--batch-size") + 1]) if "--batch-size" in options else 1
-    return -(-(steps + 2) * accelerators * batch // samples_per_file)
+    return -(-(steps + READ_AHEAD_BATCHES) * accelerators * batch // samples_per_file)
 
 
 def measured(args, case, throttle, accelerators):

@@ -182,6 +182,14 @@ impl Requests {
         (head.0 + reads, head.1 + bytes)
     }
 
+    /// Bytes of the first `count` of these reads.
+    pub(super) fn first(&self, count: u64, file_bytes: u64, most: u64) -> u64 {
+        let mut left = count;
+        let head = (0..self.head.len()).filter_map(|nth| self.nth(nth, file_bytes));
+        let head: u64 = head.map(|span| take(&mut left, span.bytes, most)).sum();
+        head + self.body.first(left, file_bytes, most)
+    }
+
     /// Whether it looks at the end of a file before it goes through it.
     pub(super) fn looks_at_end(&self) -> bool {
         self.head.iter().any(|read| matches!(read, Read::Last(_)))
@@ -189,21 +197,51 @@ impl Requests {
 }
 
 impl Body {
-    /// As [`Requests::sum`], of the body alone.
-    fn sum(&self, file_bytes: u64, most: u64) -> (u64, u64) {
+    /// Bytes of the body, of its first piece, of its full pieces, and of the piece that ends the file,
+    /// which is cut in another way than those before it.
+    fn pieces(&self, file_bytes: u64) -> (u64, u64, u64) {
         let bytes = file_bytes.saturating_sub(self.start);
         let first = bytes.min(self.first_bytes);
         let others = bytes - first;
-        let (full, last) = (others / self.piece_bytes, others % self.piece_bytes);
-        // The piece that ends the file is cut in another way than those before it.
-        let (full, last) = match (full, last) {
-            (full, 0) if full > 0 => (full - 1, self.piece_bytes),
-            other => other,
-        };
+        match (others / self.piece_bytes, others % self.piece_bytes) {
+            (full, 0) if full > 0 => (first, full - 1, self.piece_bytes),
+            (full, last) => (first, full, last),
+        }
+    }
+
+    /// As [`Requests::sum`], of the body alone.
+    fn sum(&self, file_bytes: u64, most: u64) -> (u64, u64) {
+        let (first, full, last) = self.pieces(file_bytes);
+        let bytes = file_bytes.saturating_sub(self.start);
         let mut reads = full * self.reads_of(self.piece_bytes, false, most);
         reads += self.reads_of(first, first == bytes, most);
         reads += self.reads_of(last, true, most);
         (reads, bytes)
+    }
+
+    /// As [`Requests::first`], of the body alone.
+    fn first(&self, count: u64, file_bytes: u64, most: u64) -> u64 {
+        let (first, full, last) = self.pieces(file_bytes);
+        let ends_file = full == 0 && last == 0;
+        let mut left = count;
+        let mut bytes = self.take(&mut left, first, ends_file, most);
+        let of_full = self.reads_of(self.piece_bytes, false, most);
+        let whole = full.min(left / of_full);
+        left -= whole * of_full;
+        bytes += whole * self.piece_bytes;
+        if whole < full {
+            return bytes + self.take(&mut left, self.piece_bytes, false, most);
+        }
+        bytes + self.take(&mut left, last, true, most)
+    }
+
+    /// Bytes of a piece that come by filling the buffer once more.
+    fn filled(&self, bytes: u64, ends_file: bool) -> u64 {
+        match (self.fills_buffer, ends_file) {
+            (false, _) => 0,
+            (true, false) => BUFFER_BYTES,
+            (true, true) => bytes % BUFFER_BYTES,
+        }
     }
 
     /// Reads of one piece.
@@ -211,12 +249,17 @@ impl Body {
         if bytes == 0 {
             return 0;
         }
-        let filled = match (self.fills_buffer, ends_file) {
-            (false, _) => 0,
-            (true, false) => BUFFER_BYTES,
-            (true, true) => bytes % BUFFER_BYTES,
-        };
+        let filled = self.filled(bytes, ends_file);
         (bytes - filled).div_ceil(most) + filled.div_ceil(most)
+    }
+
+    /// Bytes of the reads of one piece, as many as are `left`.
+    fn take(&self, left: &mut u64, bytes: u64, ends_file: bool, most: u64) -> u64 {
+        if bytes == 0 {
+            return 0;
+        }
+        let filled = self.filled(bytes, ends_file);
+        take(left, bytes - filled, most) + take(left, filled, most)
     }
 
     /// Offset and length of the `nth` read.
@@ -245,6 +288,13 @@ impl Body {
             false => (offset, whole),
         })
     }
+}
+
+/// Bytes of a stretch that is read `most` bytes at a time, in as many reads as are `left`.
+fn take(left: &mut u64, bytes: u64, most: u64) -> u64 {
+    let reads = bytes.div_ceil(most).min(*left);
+    *left -= reads;
+    bytes.min(reads.saturating_mul(most))
 }
 
 #[cfg(test)]
@@ -375,6 +425,15 @@ mod tests {
                 let count: u64 = reads.iter().map(|(_, bytes)| bytes.div_ceil(most)).sum();
                 let bytes: u64 = reads.iter().map(|(_, bytes)| bytes).sum();
                 prop_assert_eq!(requests.sum(file_bytes, most), (count, bytes));
+                let cut = reads.iter().flat_map(|(_, bytes)| {
+                    (0..bytes.div_ceil(most)).map(move |nth| most.min(bytes - nth * most))
+                });
+                let mut so_far = 0;
+                for (nth, bytes) in cut.enumerate() {
+                    prop_assert_eq!(requests.first(nth as u64, file_bytes, most), so_far);
+                    so_far += bytes;
+                }
+                prop_assert_eq!(requests.first(count, file_bytes, most), so_far);
             }
         }
 

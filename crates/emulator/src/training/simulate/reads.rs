@@ -154,7 +154,7 @@ impl Sizes {
 #[derive(Debug)]
 enum What {
     /// The file, whole: its bytes and requests by its number, which goes round.
-    Files(Vec<(u64, u64)>),
+    Files(Vec<(u64, u64)>, Requests),
     Samples {
         bytes: u64,
         of_file: u64,
@@ -201,7 +201,8 @@ impl What {
             pattern => {
                 let requests = prepare::requests(pattern);
                 let files = sizes.each().iter();
-                Self::Files(files.map(|bytes| calls.of_file(requests, *bytes)).collect())
+                let files = files.map(|bytes| calls.of_file(requests, *bytes));
+                Self::Files(files.collect(), requests)
             }
         }
     }
@@ -241,7 +242,7 @@ impl Reads {
     /// Bytes of a request of a read like most.
     pub(super) fn usual_request_bytes(&self) -> u64 {
         let asked = match &self.what {
-            What::Files(_) | What::Samples { .. } => self.sample(0, 0),
+            What::Files(..) | What::Samples { .. } => self.sample(0, 0),
             What::Records { transfer_bytes, .. } => {
                 let span = Span {
                     offset: 0,
@@ -271,6 +272,18 @@ impl Reads {
                 let made = span.bytes.div_ceil(self.calls.most_bytes);
                 self.of_span(file, span, made)
             }
+        }
+    }
+
+    /// Bytes of the first `count` requests of a read, which are not all of one size where a library
+    /// reads a file in a way of its own.
+    pub(super) fn bytes_of_first(&self, count: u64, asked: &Asked) -> u64 {
+        match &self.what {
+            What::Files(_, requests) if self.calls.read_ahead.is_none() => {
+                let file_bytes = self.sizes.bytes(asked.file);
+                requests.first(count, file_bytes, self.calls.most_bytes)
+            }
+            _ => asked.bytes * count / asked.requests.max(1),
         }
     }
 
@@ -318,7 +331,7 @@ impl Reads {
                 let bytes = reads.iter().map(|read| read.bytes).sum();
                 self.of_span(file, Span { offset, bytes }, made)
             }
-            What::Files(ref files) => {
+            What::Files(ref files, _) => {
                 let (bytes, requests) = files[(file % files.len() as u64) as usize];
                 Asked {
                     file,

@@ -169,11 +169,16 @@ impl SimulatedStorage {
     /// Takes one part of a read and says when it will be over.
     fn serve(&mut self, asked: &Asked, host: usize, part: u64, now: Nanos) -> Nanos {
         let parts = self.parts_of(asked);
-        let share = |all: u64| match parts {
-            1 => all,
-            _ => all * (part + 1) / parts - all * part / parts,
+        let (done, requests, bytes) = match parts {
+            1 => (0, asked.requests.max(1), asked.bytes),
+            _ => {
+                let cut = |nth: u64| asked.requests * nth / parts;
+                let of_first = |count| self.reads.bytes_of_first(count, asked);
+                let (from, to) = (cut(part), cut(part + 1));
+                let done = of_first(from);
+                (done, to - from, of_first(to) - done)
+            }
         };
-        let (requests, bytes) = (share(asked.requests).max(1), share(asked.bytes));
         self.served.requests += requests;
         self.served.bytes += bytes;
         let at = now as f64;
@@ -188,11 +193,6 @@ impl SimulatedStorage {
                 (*line, 0.0)
             }
             None => {
-                let done = if part == 0 {
-                    0
-                } else {
-                    asked.bytes * part / parts
-                };
                 let offset = asked.offset + done;
                 let through = self.stripe(asked.file, offset, (requests, bytes), at);
                 (through, self.figures.latency)
