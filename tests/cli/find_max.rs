@@ -72,7 +72,7 @@ fn what_ends_at_the_dataset_is_a_lower_bound_and_says_what_it_needs() {
         dataset.record_length_bytes_stdev=0 workflow.checkpoint=False metric.au=0.001";
     let page = stdout(train(folder.path(), words).assert().success());
     assert!(
-        page.contains("at least 2 accelerators meet the 0.1 % of unet3d"),
+        page.contains("at least 1 accelerator meets the 0.1 % of unet3d"),
         "{page}"
     );
     assert!(
@@ -86,6 +86,17 @@ fn what_ends_at_the_dataset_is_a_lower_bound_and_says_what_it_needs() {
     let report = report(folder.path());
     assert_eq!(report["find_max"]["is_lower_bound"], true);
     assert_eq!(report["find_max"]["limited_by"], "dataset");
+    // All that these epochs are was read before their steps began.
+    let tried = report["find_max"]["tried"].as_array().unwrap();
+    for run in tried {
+        assert_eq!(run["rests_on_read_ahead"], true, "{run}");
+        assert_eq!(run["certain"], false, "{run}");
+    }
+    // The command makes the dataset that is there, but larger: the same records.
+    assert!(
+        page.contains("--params dataset.record_length_bytes=150000"),
+        "{page}"
+    );
 }
 
 #[test]
@@ -133,6 +144,13 @@ fn a_search_is_gone_on_with_and_only_with_its_own_options() {
         said.contains("is of another run: `loader` differs"),
         "{said}"
     );
+    let faster = words.replace("--throttle read=1100K", "--throttle read=2200K");
+    let said = stderr(
+        train(folder.path(), &format!("{faster} {resume}"))
+            .assert()
+            .code(3),
+    );
+    assert!(said.contains("`--throttle`"), "{said}");
     let again = format!("{words} --confirm 1 {resume}");
     train(folder.path(), &again).assert().success();
     assert_eq!(saved(folder.path()), path, "nothing is saved elsewhere");

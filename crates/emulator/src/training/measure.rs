@@ -187,17 +187,8 @@ pub(super) fn step_lists(times: Vec<Vec<StepTimes>>) -> Vec<Vec<(f32, f32)>> {
 
 /// What came of an epoch, in one line.
 pub(super) fn epoch_line(plan: &TrainPlan, epoch: &EpochReport) -> String {
-    let steps = |accelerator: &AcceleratorEpoch| -> u64 {
-        accelerator.blocks.iter().map(|block| block.steps).sum()
-    };
-    let steps = epoch.accelerators.iter().map(steps).min().unwrap_or(0);
-    let cut_short = match epoch.is_whole(plan) {
-        true => String::new(),
-        false => format!(
-            ", cut short after {steps} of {} steps",
-            plan.steps_per_epoch
-        ),
-    };
+    let cut_short = epoch.shortfall(plan);
+    let cut_short = cut_short.map_or(String::new(), |said| format!(", {said}"));
     let measures = &epoch.measures;
     format!(
         "epoch {} of {}{cut_short}: AU {:.1} %, {:.2} samples/s, {:.1} MiB/s",

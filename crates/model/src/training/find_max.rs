@@ -17,7 +17,8 @@ pub struct FindMax {
     pub largest_accelerators: u32,
     /// The smallest count that missed it; `None` when none did.
     pub least_missing: Option<u32>,
-    /// Whether something else than storage ended the search: storage may feed more.
+    /// Whether something else than storage ends the search, or it did not come to its end: storage
+    /// may feed more.
     pub is_lower_bound: bool,
     /// What keeps more accelerators from meeting it; `None` as long as that is not known.
     pub limited_by: Option<Limit>,
@@ -31,7 +32,7 @@ pub struct FindMax {
     pub confidence_percent: f64,
     /// What the storage gave before the first count was tried.
     pub estimate: Option<StorageEstimate>,
-    /// The highest throughput that was measured.
+    /// The highest throughput that was measured, or else foretold.
     pub peak: Option<Peak>,
     /// How long the search took in seconds, datasets that it made left out.
     pub search_seconds: f64,
@@ -52,11 +53,14 @@ pub struct StorageEstimate {
     pub accelerators: u32,
 }
 
-/// The highest throughput.
+/// The highest throughput: of the full runs, or of the probes where there is no full run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Peak {
     /// At which count.
     pub accelerators: u32,
+    /// Which runs it is of; what a probe gives is foretold.
+    #[serde(default = "full")]
+    pub run: RunKind,
     /// Samples per second of all accelerators.
     pub samples_per_second: f64,
     /// The same in MiB/s by the configured record length.
@@ -102,6 +106,10 @@ pub struct Tried {
     pub meets: bool,
     /// Whether that is certain, for a probe at the confidence; else it is the likelier verdict.
     pub certain: bool,
+    /// Whether it meets the threshold by what was read before its steps began: in a longer epoch it
+    /// may miss. Such a count is not certain, and the search goes no further.
+    #[serde(default)]
+    pub rests_on_read_ahead: bool,
     /// Steps that every accelerator made.
     pub steps: u64,
     /// Seconds that it took.
@@ -143,23 +151,43 @@ impl FindMax {
     pub fn conclude(&mut self, search: &Search) {
         let bracket = search.bracket();
         self.largest_accelerators = bracket.passing;
-        self.least_missing = bracket.missing;
+        // To the search a count that rests on what was read ahead is one that did not pass.
+        let missed = self.tried.iter().filter(|tried| !tried.meets);
+        self.least_missing = missed
+            .map(|tried| tried.accelerators)
+            .filter(|count| *count > bracket.passing)
+            .min();
         self.inconsistent = search.inconsistent();
-        self.peak = (self.tried.iter())
-            .max_by(|a, b| a.samples_per_second.total_cmp(&b.samples_per_second))
-            .map(|most| Peak {
-                accelerators: most.accelerators,
-                samples_per_second: most.samples_per_second,
-                mib_per_second: most.mib_per_second,
-            });
-        let missed = |tried: &&Tried| Some(tried.accelerators) == bracket.missing && !tried.meets;
+        self.peak = self.peak_of(RunKind::Full);
+        self.peak = self.peak.or_else(|| self.peak_of(RunKind::Probe));
+        let of_missing = |tried: &&Tried| Some(tried.accelerators) == bracket.missing;
         // A full run knows better than a probe, and comes later.
-        if let Some(missed) = self.tried.iter().rev().find(missed) {
-            self.limited_by = Limit::of(missed.bound);
-            self.is_lower_bound = self.limited_by == Some(Limit::Client);
-        } else {
-            self.is_lower_bound = search.is_lower_bound();
+        let missed = self.tried.iter().rev().filter(of_missing);
+        match missed.clone().find(|tried| !tried.meets) {
+            Some(missed) => self.limited_by = Limit::of(missed.bound),
+            None if missed.count() > 0 => self.limited_by = Some(Limit::Dataset),
+            None => {}
         }
+        let is_open = bracket.missing.is_none() && bracket.passing > 0;
+        self.is_lower_bound =
+            is_open || !matches!(self.limited_by, None | Some(Limit::Storage));
+    }
+
+    fn peak_of(&self, run: RunKind) -> Option<Peak> {
+        let of_kind = self.tried.iter().filter(|tried| tried.kind == run);
+        let most = of_kind.max_by(|a, b| a.samples_per_second.total_cmp(&b.samples_per_second))?;
+        Some(Peak {
+            accelerators: most.accelerators,
+            run,
+            samples_per_second: most.samples_per_second,
+            mib_per_second: most.mib_per_second,
+        })
+    }
+
+    /// The smallest count that meets the threshold by what was read ahead of it.
+    pub fn least_on_read_ahead(&self) -> Option<u32> {
+        let resting = self.tried.iter().filter(|tried| tried.rests_on_read_ahead);
+        resting.map(|tried| tried.accelerators).min()
     }
 
     /// What a single accelerator reached last, as words to add: `: AU 41.2 %`; empty where it was
@@ -177,6 +205,7 @@ impl FindMax {
     pub fn known(&self) -> String {
         match (self.largest_accelerators, self.least_missing) {
             (0, None) => "nothing is known yet".to_string(),
+            (0, Some(1)) => "not even 1".to_string(),
             (0, Some(missing)) => format!("fewer than {missing}"),
             (passing, None) => format!("{passing} or more"),
             (passing, Some(missing)) if missing - passing == 1 => format!("{passing}"),
@@ -227,11 +256,17 @@ impl Tried {
                 RunKind::Probe => TrialKind::Probe,
                 RunKind::Full => TrialKind::Full,
             },
-            passed: self.meets,
+            // Below one accelerator there is nothing to go to.
+            passed: self.meets && (!self.rests_on_read_ahead || self.accelerators == 1),
             certain: self.certain,
             suggests: limited.then_some(suggested as u32),
         }
     }
+}
+
+/// Reports of before had no word of it.
+fn full() -> RunKind {
+    RunKind::Full
 }
 
 #[cfg(test)]
@@ -248,6 +283,7 @@ mod tests {
             mib_per_second: 1.0,
             meets: au_percent >= 90.0,
             certain: true,
+            rests_on_read_ahead: false,
             steps: 10,
             seconds: 1.0,
             bound,
@@ -259,7 +295,7 @@ mod tests {
         for (bound, limit, is_lower_bound) in [
             (Bound::Storage, Limit::Storage, false),
             (Bound::Client, Limit::Client, true),
-            (Bound::Barrier, Limit::Barrier, false),
+            (Bound::Barrier, Limit::Barrier, true),
         ] {
             let mut find = FindMax::begun(1);
             let mut search = Search::new(4, 100, 1);
@@ -277,5 +313,58 @@ mod tests {
             assert_eq!(search.trials()[1].suggests, Some(4));
             assert_eq!(search.trials()[0].suggests, None);
         }
+    }
+
+    /// What is found of runs, told one after the other.
+    fn found(search: &mut Search, runs: Vec<Tried>) -> FindMax {
+        let mut find = FindMax::begun(1);
+        for tried in runs {
+            search.tell(tried.trial(90.0));
+            find.tried.push(tried);
+        }
+        find.conclude(search);
+        find
+    }
+
+    #[test]
+    fn a_count_that_lives_on_what_was_read_ahead_is_not_met() {
+        let resting = |count| Tried {
+            rests_on_read_ahead: true,
+            certain: false,
+            ..tried(count, 99.0, Bound::ReadAhead)
+        };
+        let mut search = Search::new(7, 100, 0);
+        let runs = vec![
+            tried(7, 99.0, Bound::Compute),
+            resting(14),
+            resting(8),
+            tried(32, 60.0, Bound::Storage),
+        ];
+        let find = found(&mut search, runs);
+        assert_eq!((find.largest_accelerators, find.least_missing), (7, Some(32)));
+        assert_eq!(find.limited_by, Some(Limit::Dataset));
+        assert!(find.is_lower_bound);
+        assert_eq!(find.least_on_read_ahead(), Some(8));
+        assert!(find.inconsistent.is_empty());
+        // Of one there is nothing smaller to say.
+        let find = found(&mut Search::new(1, 1, 0), vec![resting(1)]);
+        assert_eq!(find.largest_accelerators, 1);
+    }
+
+    #[test]
+    fn the_peak_is_of_full_runs_where_there_are_any() {
+        let probe = Tried {
+            kind: RunKind::Probe,
+            ..tried(8, 99.0, Bound::Compute)
+        };
+        let full = tried(8, 92.0, Bound::Compute);
+        let mut search = Search::new(8, 100, 1);
+        let peak = found(&mut search, vec![probe.clone()]).peak;
+        assert_eq!(peak.map(|peak| peak.run), Some(RunKind::Probe));
+        let find = found(&mut search, vec![probe, full]);
+        let peak = find.peak.map(|peak| (peak.run, peak.samples_per_second));
+        assert_eq!(peak, Some((RunKind::Full, 8.0 * 92.0)));
+        // Nothing missed yet: there may be more.
+        assert!(find.is_lower_bound);
     }
 }

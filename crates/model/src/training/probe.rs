@@ -26,6 +26,9 @@ const BATCHES: usize = 32;
 const LEAST_SAMPLES: f64 = 4.0;
 /// A series that varies by less than this share of its mean does not vary.
 const GRAIN: f64 = 1e-6;
+/// Where more than this share of what AU counts was read beforehand, AU tells as much of that as of
+/// storage.
+const MUCH_AHEAD: f64 = 0.1;
 /// No probe makes more than this share of the steps of a full run.
 const MOST_OF_A_RUN: f64 = 0.25;
 
@@ -189,6 +192,30 @@ impl Judge {
         let seconds = self.elapsed_seconds().filter(|seconds| *seconds > 0.0)?;
         let came = self.marks.last()?.samples - self.base()?.samples;
         Some(came as f64 / seconds)
+    }
+
+    /// Whether AU of at least `threshold` may rest on what was read before the steps that count: that
+    /// was much, and samples did not come as fast as such an AU takes them, or there were too few
+    /// steps with anything left to read to tell.
+    pub fn may_live_on_read_ahead(&self, threshold: f64) -> bool {
+        let Some(base) = self.base() else {
+            return true;
+        };
+        let all = self.steps as f64 * self.samples_per_step;
+        let counted = self.steps.saturating_sub(self.left_out) as f64 * self.samples_per_step;
+        let ahead = base.samples as f64 - self.left_out as f64 * self.samples_per_step;
+        if ahead <= MUCH_AHEAD * counted {
+            return false;
+        }
+        let reading = self.marks.iter().skip(self.left_out as usize);
+        let reading: Vec<&StepMark> = reading
+            .take_while(|mark| (mark.samples as f64) < all)
+            .collect();
+        let Some(last) = reading.last().filter(|_| reading.len() >= LEAST_STEPS) else {
+            return true;
+        };
+        let rate = (last.samples - base.samples) as f64 / seconds(base, last).max(1e-9);
+        rate * self.compute_seconds < threshold * self.samples_per_step
     }
 
     fn is_whole(&self) -> bool {

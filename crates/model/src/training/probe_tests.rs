@@ -160,3 +160,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_epoch_that_was_read_ahead_tells_nothing_of_storage() {
+    let may_live = |steps: u64, share: f64| {
+        let mut judge = judge(steps, steps);
+        judge.hear(&marks(steps, share, 8.0, 0.0, 0.0, 1));
+        judge.may_live_on_read_ahead(0.9)
+    };
+    // Nothing is left to read once AU counts, whatever storage gives.
+    assert!(may_live(9, 0.2) && may_live(9, 2.0));
+    // What is left shows it.
+    assert!(may_live(30, 0.7));
+    assert!(!may_live(30, 2.0));
+    // And it counts for little in a long epoch.
+    assert!(!may_live(500, 0.7));
+}

@@ -256,6 +256,35 @@ impl EpochReport {
     }
 }
 
+impl EpochReport {
+    /// Steps of each accelerator.
+    fn steps(&self) -> impl Iterator<Item = u64> {
+        let blocks = self.accelerators.iter().map(|one| one.blocks.iter());
+        blocks.map(|blocks| blocks.map(|block| block.steps).sum())
+    }
+
+    /// Steps that every accelerator made.
+    pub fn fewest_steps(&self) -> u64 {
+        self.steps().min().unwrap_or(0)
+    }
+
+    /// Whether an accelerator made all steps of `plan`: then the epoch came to its end, and others
+    /// had fewer where files are dealt out whole.
+    pub fn came_to_its_end(&self, plan: &TrainPlan) -> bool {
+        self.steps().max().unwrap_or(0) >= plan.steps_per_epoch
+    }
+
+    /// What is to be said of an epoch of `plan` in which not every accelerator made all steps.
+    pub fn shortfall(&self, plan: &TrainPlan) -> Option<String> {
+        let fewest = self.fewest_steps();
+        let of_all = plan.steps_per_epoch;
+        (!self.is_whole(plan)).then(|| match self.came_to_its_end(plan) {
+            true => format!("{fewest} to {of_all} steps, as files are dealt out"),
+            false => format!("cut short after {fewest} of {of_all} steps"),
+        })
+    }
+}
+
 /// The measures of the epochs that count: those that ran to their end, or, where none of all did,
 /// what there is.
 pub fn scored<'a>(

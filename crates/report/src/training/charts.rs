@@ -110,7 +110,7 @@ fn marks(report: &TrainReport) -> Vec<(f64, String)> {
 /// A bar for each epoch that has the number.
 fn of_epochs(report: &TrainReport, number: impl Fn(&EpochReport) -> Option<f64>) -> Vec<Bar> {
     let bar = |epoch: &EpochReport| {
-        let cut = if epoch.is_whole(&report.plan) {
+        let cut = if epoch.came_to_its_end(&report.plan) {
             ""
         } else {
             " cut short"

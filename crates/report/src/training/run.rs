@@ -278,10 +278,12 @@ fn epochs(report: &TrainReport) -> Table {
         Column::numbers("start-up s", 2),
     ]);
     for epoch in &report.results.epochs {
-        let cut = if epoch.is_whole(&report.plan) {
-            ""
-        } else {
-            " cut short"
+        let cut = match epoch.shortfall(&report.plan) {
+            None => String::new(),
+            Some(said) if epoch.came_to_its_end(&report.plan) => {
+                format!(" {}", table.footnote(said))
+            }
+            Some(_) => " cut short".to_string(),
         };
         let cached = epoch.cached_share.map(|share| share * 100.0);
         let name = format!("{}{cut}", epoch.epoch);

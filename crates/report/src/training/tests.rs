@@ -45,10 +45,21 @@ fn a_run_from_the_page_cache_is_marked_though_others_read_the_device() {
 fn an_epoch_that_was_cut_short_says_so() {
     let mut report = report();
     report.ending = Ending::Stopped;
-    report.results.epochs[1].accelerators[1].blocks[0].steps = 5;
+    for accelerator in &mut report.results.epochs[1].accelerators {
+        accelerator.blocks[0].steps = 5;
+    }
     let text = shown(&document(&report));
     assert!(text.contains("\n 1     "), "{text}");
     assert!(text.contains("\n 2 cut short "), "{text}");
+}
+
+#[test]
+fn an_epoch_in_which_one_has_fewer_files_was_not_cut_short() {
+    let mut report = report();
+    report.results.epochs[1].accelerators[1].blocks[0].steps = 5;
+    let text = shown(&document(&report));
+    assert!(!text.contains("cut short"), "{text}");
+    assert!(text.contains("5 to 12 steps, as files are dealt out"), "{text}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use stormlp_model::path::PathKind;
+use stormlp_model::shell::shell_word;
 use stormlp_model::submission::plan::usual_accelerator;
 use stormlp_model::submission::{Edition, SCORED_RUNS};
 use stormlp_model::training::catalog;
@@ -143,6 +144,23 @@ impl WorkloadArgs {
     /// Asks for as many runs as a result of MLPerf's has, unless another number was asked for.
     pub(crate) fn score_as_mlperf(&mut self) {
         self.runs.get_or_insert(SCORED_RUNS);
+    }
+
+    /// The options of `stormlp datagen`, but for the number of files, that make those of a run as
+    /// `request` has it.
+    pub(super) fn datagen_options(&self, request: &TrainRequest) -> String {
+        let samples = request.samples_per_file;
+        let samples = samples.map(|samples| format!(" --samples-per-file {samples}"));
+        let profile = request.profile;
+        let profile = profile.map(|profile| format!(" --profile {profile}"));
+        let mut options: String = [samples, profile].into_iter().flatten().collect();
+        let of_files = |param: &&String| param.starts_with("dataset.");
+        let keys: Vec<_> = self.params.iter().filter(of_files).collect();
+        if !keys.is_empty() {
+            let keys: Vec<_> = keys.into_iter().map(|key| shell_word(key)).collect();
+            options.push_str(&format!(" --params {}", keys.join(" ")));
+        }
+        options
     }
 
     /// Whether `--params` sets the key `path`.

@@ -1,6 +1,7 @@
 //! `stormlp train --find-max`: the search says which count is next, the same resolve makes its plan,
 //! the emulator runs it, and the search is told.
 
+mod dataset;
 mod resume;
 mod told;
 
@@ -11,9 +12,8 @@ use stormlp_emulator::Surroundings;
 use stormlp_emulator::training::{self, Course};
 use stormlp_model::event::Silent;
 use stormlp_model::facts::HostFacts;
-use stormlp_model::problem::{ProblemKind, Problems};
+use stormlp_model::problem::Problems;
 use stormlp_model::report::{Ending, Head, ReportKind};
-use stormlp_model::shell::shell_word;
 use stormlp_model::training::distribution::Distribution;
 use stormlp_model::training::find_max::{FindMax, Limit, RunKind, StorageEstimate, Tried};
 use stormlp_model::training::inventory::Inventory;
@@ -42,8 +42,6 @@ use crate::session::Session;
 const READ_SECONDS: f64 = 2.0;
 /// Reads at a time that show it.
 const READS: usize = 16;
-/// Epochs with fewer steps say little: a starter set is made larger before.
-const FEW_STEPS: u64 = 24;
 /// More accelerators are not looked for.
 const MOST_ACCELERATORS: u32 = 1_000_000;
 
@@ -79,6 +77,8 @@ struct Hunt<'a> {
     /// What the user called the workload.
     name: &'a str,
     session: &'a Session,
+    /// Options of `stormlp datagen` that make the files that were asked for.
+    datagen_options: String,
     /// As it was asked for, whatever dataset is there.
     as_asked: Workload,
     workload: Workload,
@@ -135,6 +135,7 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let mut hunt = Hunt {
         args: &args.data,
         name: &name,
+        datagen_options: args.workload.datagen_options(&request),
         session,
         head: head(&plan, facts.clone(), &delivery, session),
         threshold_percent: plan.metric.threshold_percent,
@@ -280,6 +281,8 @@ impl Hunt<'_> {
         let rule = metrics::Rule::of(&plan);
         let report = self.run_probe(plan, &mut judge)?;
         let forecast = judge.forecast();
+        let lives_on_read_ahead =
+            !is_null(&self.request) && judge.may_live_on_read_ahead(threshold);
         if self.session.stop.is_stopped() && !forecast.is_some_and(|forecast| forecast.certain) {
             return Ok(None);
         }
@@ -293,6 +296,7 @@ impl Hunt<'_> {
             mib_per_second: 0.0,
             meets: mean.au_percent.profile >= self.threshold_percent,
             certain: true,
+            rests_on_read_ahead: false,
             steps,
             seconds: 0.0,
             bound: report.results.verdict.bound,
@@ -307,6 +311,8 @@ impl Hunt<'_> {
             tried.certain = forecast.certain;
             tried.steps = forecast.steps;
         }
+        tried.rests_on_read_ahead = tried.meets && lives_on_read_ahead;
+        tried.certain &= !tried.rests_on_read_ahead;
         Ok(Some(tried))
     }
 
@@ -354,17 +360,22 @@ impl Hunt<'_> {
             return Ok(Err(report.ending));
         }
         let results = &report.results;
-        let epochs = results.scored_epochs().len();
+        let epochs = results.scored_epochs();
+        // All of the epoch tells no more than its beginning where it was read before.
+        let mut probes = self.find.tried.iter();
+        let rests_on_read_ahead = results.meets_threshold
+            && probes.any(|tried| tried.accelerators == accelerators && tried.rests_on_read_ahead);
         let mut tried = Tried {
             accelerators,
             kind: RunKind::Full,
             au_percent: 0.0,
-            au_spread: (epochs > 1).then_some(results.stdev.au_percent),
+            au_spread: (epochs.len() > 1).then_some(results.stdev.au_percent),
             samples_per_second: 0.0,
             mib_per_second: 0.0,
             meets: results.meets_threshold,
-            certain: true,
-            steps: results.steps_per_epoch * epochs as u64,
+            certain: !rests_on_read_ahead,
+            rests_on_read_ahead,
+            steps: epochs.iter().map(|epoch| epoch.fewest_steps()).sum(),
             seconds: 0.0,
             bound: results.verdict.bound,
         };
@@ -397,137 +408,17 @@ impl Hunt<'_> {
         Ok(self.resolve(count).ok().map(|resolved| resolved.plan))
     }
 
-    /// The plan of `count` accelerators, for which the dataset grows where it is too small and the
-    /// tool's own. `None` when there is no such plan: the search has a limit then.
-    fn plan(&mut self, count: u32) -> Result<Option<TrainPlan>, Failure> {
-        let mut resolved = self.resolve(count);
-        let short = match &resolved {
-            Ok(resolved) => resolved.plan.steps_per_epoch < FEW_STEPS,
-            Err(problems) => problems.kind() == ProblemKind::Plan,
-        };
-        if short && !is_null(&self.request) && self.grow(count)? {
-            resolved = self.resolve(count);
-        }
-        match resolved {
-            Ok(Resolved { plan, warnings }) => {
-                for warning in warnings {
-                    if !self.warnings.contains(&warning) {
-                        self.warnings.push(warning);
-                    }
-                }
-                Ok(Some(plan))
-            }
-            // Nothing at all can be run.
-            Err(problems) if count <= 1 => Err(problems.into()),
-            Err(problems) => {
-                self.limit(count, &problems);
-                Ok(None)
-            }
-        }
-    }
-
-    /// Makes a larger starter set for `count` accelerators; whether there is one now.
-    fn grow(&mut self, count: u32) -> Result<bool, Failure> {
-        let request = TrainRequest {
-            accelerators: Some(count),
-            ..self.request.clone()
-        };
-        let (mut workload, session) = (self.as_asked.clone(), self.session);
-        // For twice as many, so that the next counts do not make it anew each. The files that the
-        // workload has by its configuration are no bound: they are those of few accelerators.
-        let files = &mut workload.dataset.num_files_train;
-        *files = self.files_for(count.saturating_mul(2)).max(*files);
-        let larger = data::larger(&workload, &request, self.args, self.name, session)?;
-        let Some(larger) = larger else {
-            return Ok(false);
-        };
-        let Some(dataset) = &larger.to_make else {
-            return Ok(false);
-        };
-        let begun = Instant::now();
-        self.lock = None;
-        self.inventory = dataset.make(&larger.inventory, session)?;
-        self.workload.dataset = larger.spec;
-        if let Some(plan) = self.plan_as_it_is(1)? {
-            self.lock = lock(&plan)?;
-        }
-        self.begun += begun.elapsed();
-        Ok(true)
-    }
-
-    /// Books that there is no plan for `count`, and looks for the largest count that has one.
-    fn limit(&mut self, count: u32, problems: &Problems) {
-        let (mut has, mut has_not) = (self.search.bracket().passing.max(1), count);
-        while has_not - has > 1 {
-            let middle = has + (has_not - has) / 2;
-            match self.resolve(middle) {
-                Ok(_) => has = middle,
-                Err(_) => has_not = middle,
-            }
-        }
-        self.search.limit(has);
-        let problems = self
-            .resolve(has_not)
-            .err()
-            .unwrap_or_else(|| problems.clone());
-        let (limit, help) = match problems.kind() {
-            ProblemKind::Plan => (Limit::Dataset, self.what_it_needs(has_not.max(has * 2))),
-            ProblemKind::Capacity => (Limit::Memory, String::new()),
-            ProblemKind::Machine if problems.to_string().contains("memory") => (
-                Limit::Memory,
-                "; raise --memory-limit where there is more".to_string(),
-            ),
-            ProblemKind::Machine => (Limit::Client, String::new()),
-        };
-        let said = format!(
-            "no more than {} can be tried: {problems}{help}",
-            counted(u64::from(has), "accelerator")
-        );
-        self.say(&said);
-        self.find.limited_by = Some(limit);
-        self.find.limit = Some(said);
-    }
-
-    /// The command that makes a dataset for `count` accelerators.
-    fn what_it_needs(&self, count: u32) -> String {
-        let folder = self
-            .request
-            .data_dir
-            .as_ref()
-            .unwrap_or(&self.inventory.folder);
-        format!(
-            "; {count} accelerators have {} steps with `stormlp datagen {} --data-dir {} \
-             --files {}`",
-            self.enough_steps(),
-            shell_word(self.name),
-            shell_word(&folder.to_string()),
-            self.files_for(count)
-        )
-    }
-
-    /// Steps of an epoch that tell enough.
-    fn enough_steps(&self) -> u64 {
-        FEW_STEPS.max(self.request.steps.unwrap_or(0))
-    }
-
-    /// Files with which `count` accelerators have enough steps.
-    fn files_for(&self, count: u32) -> u64 {
-        let spec = &self.workload.dataset;
-        let batch = self
-            .request
-            .batch_size
-            .unwrap_or(self.workload.reader.batch_size);
-        let step_samples = u64::from(batch) * u64::from(count);
-        let samples = step_samples.saturating_mul(self.enough_steps());
-        samples.div_ceil(spec.num_samples_per_file.max(1))
-    }
-
     /// The report of the full run at the answer, or of no run yet, with the search in it.
     fn report(&self, ending: Ending, plan: &TrainPlan) -> TrainReport {
         let shown = self.find.largest_accelerators.max(1);
         let of_answer = |report: &&TrainReport| report.results.accelerators == shown;
         let answer = self.full.iter().rev().find(of_answer).cloned();
         let mut report = answer.unwrap_or_else(|| training::begun(&self.course(plan.clone())));
+        for warning in &self.warnings {
+            if !report.warnings.contains(warning) {
+                report.warnings.push(warning.clone());
+            }
+        }
         report.ending = ending;
         report.results.find_max = Some(self.find.clone());
         report
@@ -545,6 +436,7 @@ impl Hunt<'_> {
         if self.find.limited_by.is_none() && ending == Ending::Complete {
             self.find.limited_by = Some(Limit::Nothing);
         }
+        self.tell_of_read_ahead();
         let shown = self.plan_as_it_is(self.find.largest_accelerators.max(1))?;
         let mut report = self.report(ending, shown.as_ref().unwrap_or(plan));
         report.head.ended_at = Some(Session::now());

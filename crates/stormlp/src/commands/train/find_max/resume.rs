@@ -7,6 +7,7 @@ use stormlp_model::report::{AnyReport, ReportKind};
 use stormlp_model::training::find_max::FindMax;
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::report::TrainReport;
+use stormlp_model::warning::{Warning, WarningKind};
 
 use super::Hunt;
 use crate::commands::saved;
@@ -61,6 +62,14 @@ impl Hunt<'_> {
         let now = self.plan_as_it_is(report.plan.accelerators)?;
         if let Some(key) = difference(now.as_ref().unwrap_or(plan), &report.plan) {
             return refuse(format!("is of another run: `{key}` differs"));
+        }
+        // The plan has no word of storage that is held back on purpose.
+        let impaired = |warnings: &[Warning]| -> Vec<Warning> {
+            let impaired = warnings.iter().filter(|w| w.kind == WarningKind::Impaired);
+            impaired.cloned().collect()
+        };
+        if impaired(&self.warnings) != impaired(&report.warnings) {
+            return refuse("is of another run: `--throttle` or `--inject-fault` differs".to_string());
         }
         self.head.started_at.clone_from(&report.head.started_at);
         self.before_seconds = find.search_seconds;

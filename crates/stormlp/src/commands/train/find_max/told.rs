@@ -20,6 +20,7 @@ impl Hunt<'_> {
             .au_spread
             .map_or(String::new(), |spread| format!(" ± {spread:.1}"));
         let verb = match (tried.meets, tried.certain) {
+            _ if tried.rests_on_read_ahead => "only with what was read ahead meets",
             (true, true) => "meets",
             (false, true) => "misses",
             (true, false) => "probably meets",
