@@ -99,6 +99,39 @@ fn what_makes_no_plan_is_refused_with_its_place() {
         ),
         ("unet --storage read=1GB/s", 3, "did you mean `unet3d`?"),
         ("unet3d", 2, "--storage"),
+        (
+            "unet3d -n 100 --hosts 2 --accelerators-per-host 4 --storage read=1GB/s",
+            2,
+            "room for 8 accelerators",
+        ),
+        (
+            "unet3d --path cpu --storage read=1GB/s,cache=1TiB",
+            2,
+            "past the page cache",
+        ),
+        (
+            "unet3d --storage read=1GB/s --params dataset.num_files_train=70",
+            2,
+            "has no effect",
+        ),
+        (
+            "unet3d --storage read=1GB/s --compute-time 0s",
+            3,
+            "nothing to hold AU against",
+        ),
+        ("unet3d --storage 2x:read=1GB/s,stripe=3", 3, "below 4K"),
+        ("unet3d --storage read=116Gb/s", 3, "these are bits"),
+        ("unet3d --storage read=1GB/s,latency=0us", 3, "above 0"),
+        (
+            "unet3d --storage runs/gds-1,cache=10GiB",
+            2,
+            "takes no count and no further figures",
+        ),
+        (
+            "unet3d --storage 2x:runs/gds-1",
+            2,
+            "takes no count and no further figures",
+        ),
         ("unet3d --storage read=1GB/s --path null", 2, "--path null"),
         (
             "resnet50 --storage read=1GB/s --mtbf 3h",
@@ -189,4 +222,27 @@ fn a_run_that_tells_nothing_of_the_host_is_refused() {
     assert!(said.contains("was run on storage"), "{said}");
     plan(&format!("{words} missing/report.json")).code(4);
     plan(&format!("{words} x --client dlio")).code(2);
+}
+
+#[test]
+fn a_link_that_limits_is_named() {
+    let words = "unet3d -n 9 --storage read=100GB/s,link=25GB/s";
+    let answer = json(words);
+    assert_eq!(answer["limited_by"], "storage");
+    assert_eq!(answer["storage_part"], "link");
+    let page = stdout(plan(&format!("{words} {SHORT}")).success());
+    assert!(page.contains("the network link of each host"), "{page}");
+    // Twice the drives change nothing.
+    for row in answer["over_devices"].as_array().unwrap() {
+        assert_eq!(row["storage_part"], "link", "{row}");
+    }
+}
+
+#[test]
+fn what_is_told_of_a_workload_that_reads_columns_is_what_storage_gives() {
+    let answer = json("dlrm --brief --storage read=10GB/s,latency=80us");
+    let read = answer["read_mib_per_second"].as_f64().unwrap();
+    // 10 GB/s are 9537 MiB/s, and records are five times what is read of them.
+    assert!(read < 9_600.0, "{read}");
+    assert!(answer["mib_per_second"].as_f64().unwrap() > 2.0 * read);
 }

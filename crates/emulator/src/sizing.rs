@@ -5,12 +5,12 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use stormlp_model::problem::Problems;
-use stormlp_model::sizing::assumptions::{self, MODEL_ERROR};
+use stormlp_model::sizing::assumptions;
 use stormlp_model::sizing::request::MAX_ACCELERATORS;
 use stormlp_model::sizing::storage::MAX_DEVICES;
 use stormlp_model::sizing::{
     AtCount, AtDevices, Case, CheckpointTimes, Extent, Foretold, LimitedBy, SizingAnswer,
-    SizingRequest, StorageModel, search,
+    SizingRequest, StorageModel, StoragePart, search,
 };
 use stormlp_model::stop::StopToken;
 
@@ -25,6 +25,9 @@ const MULTIPLES: [u32; 4] = [1, 2, 4, 8];
 
 /// The table goes on to numbers of devices that feed about so many accelerators.
 const MOST_IN_ROWS: u32 = 1000;
+
+/// So many whole runs may show that a number needs more devices than parts of runs told.
+const MOST_CONFIRMATIONS: u32 = 6;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +88,7 @@ pub fn answer(
     study
         .known
         .insert((accelerators, hosts, devices), whole.foretold.clone());
-    let search_limited_by = study.limit_above(largest, devices)?;
+    let (search_limited_by, search_part) = study.limit_above(largest, devices)?;
     let (needed_hosts, needed_devices) = match (depth, request.accelerators) {
         (Depth::Tables, Some(asked)) => study.needed(asked)?,
         _ => (None, None),
@@ -105,6 +108,11 @@ pub fn answer(
             Some(_) => whole.foretold.limited_by,
             None => search_limited_by,
         },
+        storage_part: match request.accelerators {
+            Some(_) => whole.foretold.storage_part(),
+            None => search_part,
+        },
+        model_error: assumptions::model_error(request, &whole.case.plan, search_limited_by),
         search_limited_by,
         needed_devices,
         needed_hosts,
@@ -178,9 +186,11 @@ impl Whole {
             meets_threshold,
             samples_per_second: foretold.samples_per_second,
             mib_per_second: foretold.mib_per_second,
+            read_mib_per_second: foretold.read_mib_per_second,
             largest_accelerators: 0,
             is_lower_bound: false,
             limited_by: foretold.limited_by,
+            storage_part: foretold.storage_part(),
             search_limited_by: foretold.limited_by,
             needed_devices: None,
             needed_hosts: None,
@@ -194,7 +204,7 @@ impl Whole {
             over_accelerators: Vec::new(),
             over_devices: Vec::new(),
             assumptions: told,
-            model_error: MODEL_ERROR.to_string(),
+            model_error: String::new(),
             workload: plan.workload,
             accelerator: plan.accelerator,
             foretold,
@@ -281,13 +291,18 @@ impl Study<'_> {
     }
 
     /// What keeps one more than `largest` from meeting the threshold.
-    fn limit_above(&mut self, largest: u32, devices: u32) -> Result<LimitedBy, SizingError> {
+    fn limit_above(
+        &mut self,
+        largest: u32,
+        devices: u32,
+    ) -> Result<(LimitedBy, Option<StoragePart>), SizingError> {
         if largest >= self.request.most_accelerators() {
             // The hosts are full, or nobody asks for more.
-            return Ok(LimitedBy::Client);
+            return Ok((LimitedBy::Client, None));
         }
         let hosts = self.request.hosts_of(largest + 1);
-        Ok(self.at(largest + 1, hosts, devices)?.limited_by)
+        let foretold = self.at(largest + 1, hosts, devices)?;
+        Ok((foretold.limited_by, foretold.storage_part()))
     }
 
     /// Hosts and devices that so many accelerators need at least: hosts as if there were devices
@@ -317,7 +332,41 @@ impl Study<'_> {
         let misses = search::last(fewest, enough, |devices| {
             Ok::<_, SizingError>(!self.meets(accelerators, hosts, devices)?)
         })?;
-        Ok((Some(hosts), Some(misses + 1)))
+        self.confirmed_need(accelerators, hosts, misses + 1)
+    }
+
+    /// The same, held against whole runs: more devices where a part of a run was judged too well.
+    fn confirmed_need(
+        &self,
+        accelerators: u32,
+        hosts: u32,
+        devices: u32,
+    ) -> Result<(Option<u32>, Option<u32>), SizingError> {
+        let case = self
+            .request
+            .case(accelerators, hosts, &self.request.storage, TRIAL)?;
+        let demand = case.plan.demand_bytes_per_second() * case.plan.metric.threshold_percent;
+        let of_one = 100.0 * self.request.storage.device.read_bytes_per_second;
+        // What no page cache serves takes bandwidth, whatever a part of a run has read ahead.
+        let mut devices = match self.request.storage.cache_bytes {
+            None => devices.max((demand / of_one).ceil() as u32),
+            Some(_) => devices,
+        };
+        for _ in 0..MOST_CONFIRMATIONS {
+            let storage = StorageModel {
+                devices,
+                ..self.request.storage.clone()
+            };
+            let case = self.request.case(accelerators, hosts, &storage, FULL)?;
+            let au = self.simulate(&case)?.au_percent;
+            let threshold = case.plan.metric.threshold_percent;
+            if au >= threshold {
+                return Ok((Some(hosts), Some(devices)));
+            }
+            let scaled = f64::from(devices) * threshold / au.max(1.0);
+            devices = (scaled.ceil() as u32).clamp(devices + 1, MAX_DEVICES.max(devices + 1));
+        }
+        Ok((None, None))
     }
 
     /// Devices that surely have bandwidth enough, and about as many as it takes.
@@ -392,11 +441,15 @@ impl Study<'_> {
         let largest_accelerators = self.largest(devices)?;
         let shown = largest_accelerators.max(1);
         let hosts = self.request.hosts_of(shown);
+        let foretold = self.at(shown, hosts, devices)?;
+        let (limited_by, storage_part) = self.limit_above(largest_accelerators, devices)?;
         Ok(AtDevices {
             devices,
             largest_accelerators,
-            mib_per_second: self.at(shown, hosts, devices)?.mib_per_second,
-            limited_by: self.limit_above(largest_accelerators, devices)?,
+            mib_per_second: foretold.mib_per_second,
+            read_mib_per_second: foretold.read_mib_per_second,
+            limited_by,
+            storage_part,
         })
     }
 }

@@ -119,3 +119,52 @@ fn hosts_and_drives_that_a_number_needs_are_found() {
     assert!(matches!(hosts, Some(3)), "{hosts:?}");
     assert!(matches!(devices, Some(5 | 6)), "{devices:?}");
 }
+
+#[test]
+fn no_profile_tells_more_than_storage_gives() {
+    let storage = StorageModel::of_bandwidth(7e9);
+    for profile in [Profile::V1, Profile::V2, Profile::V3] {
+        let mut request = request("resnet50", storage.clone());
+        request.train.profile = Some(profile);
+        let case = request.case(64, 1, &request.storage, Extent::Reads(10_000));
+        let case = case.unwrap();
+        let foretold = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
+        // 7 GB/s are 6,676 MiB/s.
+        let over = foretold.mib_per_second / 6_676.0;
+        assert!((0.9..1.02).contains(&over), "{profile}: {over}");
+    }
+}
+
+#[test]
+fn the_limit_of_steps_of_a_workload_is_none_beyond_its_dataset() {
+    let mut request = request("unet3d", StorageModel::of_bandwidth(7e9));
+    request.host_memory_bytes = GIB;
+    request.workload.train.total_training_steps = Some(1000);
+    let storage = request.storage.clone();
+    let steps = |request: &SizingRequest| {
+        let case = request.case(1, 1, &storage, Extent::Whole).unwrap();
+        case.plan.steps_per_epoch
+    };
+    assert!((499..=500).contains(&steps(&request)));
+    request.workload.train.total_training_steps = Some(50);
+    assert_eq!(steps(&request), 50);
+}
+
+#[test]
+fn drives_that_are_needed_have_the_bandwidth_that_is_asked_for() {
+    let mut request = request("unet3d", StorageModel::of_bandwidth(1e9));
+    request.host_memory_bytes = GIB;
+    request.train.epochs = Some(1);
+    let stop = StopToken::new();
+    let (hosts, devices) = study(&request, &stop).needed(40).unwrap();
+    let devices = devices.unwrap();
+    // 90 % of what 40 of them ask for, 3.18 GB/s each, is 114.3 GB/s.
+    assert!((115..=120).contains(&devices), "{devices}");
+    let storage = StorageModel {
+        devices,
+        ..request.storage.clone()
+    };
+    let case = request.case(40, hosts.unwrap(), &storage, FULL).unwrap();
+    let whole = simulate(&case.plan, &case.scenario, &stop).unwrap();
+    assert!(whole.au_percent >= 90.0, "{}", whole.au_percent);
+}

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::CheckpointTimes;
-use super::foretold::{Foretold, LimitedBy};
+use super::foretold::{Foretold, LimitedBy, StoragePart};
 use super::storage::StorageModel;
 use crate::training::datasize::DataSize;
 use crate::training::profile::Profile;
@@ -35,14 +35,18 @@ pub struct SizingAnswer {
     pub meets_threshold: bool,
     /// Samples per second of all accelerators.
     pub samples_per_second: f64,
-    /// The same in MiB/s.
+    /// The same in MiB/s by the configured record length.
     pub mib_per_second: f64,
+    /// MiB/s that are read: fewer where a workload reads only some of the columns.
+    pub read_mib_per_second: f64,
     /// The most accelerators that meet the threshold; 0 where even one misses it.
     pub largest_accelerators: u32,
     /// Whether storage could feed more of them: something else ends the search before.
     pub is_lower_bound: bool,
     /// What keeps one more from meeting it; of a number that was asked about, what limits those.
     pub limited_by: LimitedBy,
+    /// Which part of storage that is, where it is storage.
+    pub storage_part: Option<StoragePart>,
     /// What ended the search.
     pub search_limited_by: LimitedBy,
     /// Devices that the number that was asked about needs at least; `None` where none was asked
@@ -85,10 +89,14 @@ pub struct AtCount {
     pub au_percent: f64,
     /// Samples per second of all of them.
     pub samples_per_second: f64,
-    /// The same in MiB/s.
+    /// The same in MiB/s by the configured record length.
     pub mib_per_second: f64,
+    /// MiB/s that are read.
+    pub read_mib_per_second: f64,
     /// What limits them.
     pub limited_by: LimitedBy,
+    /// Which part of storage that is, where it is storage.
+    pub storage_part: Option<StoragePart>,
     /// Whether AU reaches the threshold.
     pub meets: bool,
 }
@@ -102,8 +110,12 @@ pub struct AtDevices {
     pub largest_accelerators: u32,
     /// Their MiB/s; of one accelerator where even that misses.
     pub mib_per_second: f64,
+    /// MiB/s that are read, of as many.
+    pub read_mib_per_second: f64,
     /// What keeps one more from meeting it.
     pub limited_by: LimitedBy,
+    /// Which part of storage that is, where it is storage.
+    pub storage_part: Option<StoragePart>,
 }
 
 impl AtCount {
@@ -114,7 +126,9 @@ impl AtCount {
             au_percent: foretold.au_percent,
             samples_per_second: foretold.samples_per_second,
             mib_per_second: foretold.mib_per_second,
+            read_mib_per_second: foretold.read_mib_per_second,
             limited_by: foretold.limited_by,
+            storage_part: foretold.storage_part(),
             meets: foretold.au_percent >= threshold_percent,
         }
     }

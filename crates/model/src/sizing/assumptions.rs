@@ -1,14 +1,44 @@
 //! What an answer takes for granted, in sentences that say how to take something else.
 
+use super::foretold::LimitedBy;
 use super::request::SizingRequest;
 use super::storage::DEFAULT_STRIPE_BYTES;
 use crate::training::plan::TrainPlan;
 use crate::units::{ByteSize, counted, format_duration, short_size};
 
-/// How far the model was from published and measured runs; docs/validation.md has them one by one.
-pub const MODEL_ERROR: &str = "of the published rows that drives limit (docs/validation.md), the largest number of \
-     accelerators was foretold to within 1 and throughput to within 5 %; where a client limits, the \
-     model knows no more than the host cost that it is given";
+/// How far the model was from published runs, and how far this one is from those;
+/// docs/validation.md has them one by one.
+pub fn model_error(request: &SizingRequest, plan: &TrainPlan, limit: LimitedBy) -> String {
+    let storage = &request.storage;
+    let others = [
+        (plan.workload != "unet3d", "of another workload"),
+        (storage.surface.is_some(), "of storage that was measured"),
+        (storage.link.is_some(), "over a network"),
+        (storage.cache_bytes.is_some(), "with a page cache"),
+        (storage.devices > MOST_VALIDATED_DEVICES, "of more drives"),
+        (request.hosts_of(plan.accelerators) > 1, "of several hosts"),
+        (limit != LimitedBy::Storage, "of another limit"),
+    ];
+    let others: Vec<&str> = others
+        .into_iter()
+        .filter_map(|(differs, what)| differs.then_some(what))
+        .collect();
+    let here = match others.as_slice() {
+        [] => "this plan is of their kind".to_string(),
+        others => format!(
+            "this plan is {}, for which they show nothing",
+            others.join(", ")
+        ),
+    };
+    format!(
+        "held against 4 published rows, all unet3d in one server with 1 to {MOST_VALIDATED_DEVICES} \
+         local drives that limit, the largest number of accelerators was foretold to within 1 and \
+         throughput to within 5 % (docs/validation.md); {here}"
+    )
+}
+
+/// Drives of the published rows, at most.
+const MOST_VALIDATED_DEVICES: u32 = 4;
 
 /// The sentences for `request`, whose run is `plan`.
 pub fn of(request: &SizingRequest, plan: &TrainPlan) -> Vec<String> {
@@ -41,15 +71,19 @@ fn of_storage(request: &SizingRequest) -> Vec<String> {
              logarithms; beyond them the nearest holds",
             surface.points().len()
         ));
-    } else {
-        if storage.device.latency_seconds == 0.0 {
-            told.push("reads have no latency: give latency=80us or what the drive has".to_string());
-        }
-        if storage.device.queue_depth.is_none() {
-            told.push(
-                "a device takes any number of requests at a time: give queue=1024".to_string(),
-            );
-        }
+        // Options that a report does not take are no advice.
+        told.push(
+            "what the network and the page cache are to be is in what was measured, and more of this \
+             storage is not guessed"
+                .to_string(),
+        );
+        return told;
+    }
+    if storage.device.latency_seconds == 0.0 {
+        told.push("reads have no latency: give latency=80us or what the drive has".to_string());
+    }
+    if storage.device.queue_depth.is_none() {
+        told.push("a device takes any number of requests at a time: give queue=1024".to_string());
     }
     if storage.devices > 1 && storage.stripe_bytes.is_none() {
         told.push(format!(

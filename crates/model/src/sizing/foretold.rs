@@ -23,6 +23,21 @@ pub enum LimitedBy {
     Nothing,
 }
 
+/// Which part of storage it is that limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StoragePart {
+    /// Bandwidth or operations of the devices: more of them give more.
+    Devices,
+    /// The network link of each host: more devices change nothing.
+    Link,
+    /// What one read after the other takes: neither devices nor links are busy most of the time.
+    Latency,
+}
+
+/// A part of storage that is taken for less of the time is not what limits.
+const BUSY_PERCENT: f64 = 50.0;
+
 /// What a simulated run comes to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Foretold {
@@ -32,6 +47,9 @@ pub struct Foretold {
     pub samples_per_second: f64,
     /// The same in MiB/s of the configured record length.
     pub mib_per_second: f64,
+    /// MiB/s that are read, of storage and page cache: fewer where a workload reads only some of the
+    /// columns.
+    pub read_mib_per_second: f64,
     /// Simulated time of the run.
     pub run_seconds: f64,
     /// What the accelerators waited for most.
@@ -50,4 +68,16 @@ pub struct Foretold {
     pub events: u64,
     /// What the simulation took for granted.
     pub assumptions: Vec<String>,
+}
+
+impl Foretold {
+    /// Which part of storage limits; `None` where something else does.
+    pub fn storage_part(&self) -> Option<StoragePart> {
+        let (device, link) = (self.storage_busy_percent, self.link_busy_percent);
+        (self.limited_by == LimitedBy::Storage).then_some(match device.max(link) >= BUSY_PERCENT {
+            false => StoragePart::Latency,
+            true if link > device => StoragePart::Link,
+            true => StoragePart::Devices,
+        })
+    }
 }

@@ -18,7 +18,7 @@ mod surface;
 
 pub use answer::{AtCount, AtDevices, SizingAnswer};
 pub use checkpoint::{CheckpointTimes, Optimum};
-pub use foretold::{Foretold, LimitedBy};
+pub use foretold::{Foretold, LimitedBy, StoragePart};
 pub use request::{Case, Extent, SizingRequest};
 pub use scenario::Scenario;
 pub use storage::{DeviceFigures, Link, StorageModel};

@@ -40,6 +40,8 @@ const KEYS: [&str; 11] = [
 ];
 /// What a value of a key may be at most: a petabyte, a petabyte per second.
 const MOST: f64 = 1e15;
+/// No file system is striped more finely.
+const LEAST_STRIPE_BYTES: u64 = 4096;
 /// A latency of a minute is no storage.
 const LONGEST_SECONDS: f64 = 60.0;
 
@@ -181,7 +183,10 @@ fn set(storage: &mut StorageModel, key: &str, value: &str) -> Result<(), String>
             let depth = value.parse().ok().filter(|depth| *depth > 0);
             device.queue_depth = Some(depth.ok_or("a whole number above 0 is needed")?);
         }
-        "stripe" => storage.stripe_bytes = Some(size(value)?),
+        "stripe" => match size(value)? {
+            bytes if bytes < LEAST_STRIPE_BYTES => return Err("it is below 4K".to_string()),
+            bytes => storage.stripe_bytes = Some(bytes),
+        },
         "readahead" => storage.read_ahead_bytes = size_or_none(value)?,
         "link" => {
             storage.link = Some(Link {
@@ -218,7 +223,14 @@ fn size_or_none(value: &str) -> Result<u64, String> {
 
 /// Bytes a second, with or without `/s`.
 fn rate(value: &str) -> Result<f64, String> {
-    size(value.strip_suffix("/s").unwrap_or(value)).map(|bytes| bytes as f64)
+    let plain = value.strip_suffix("/s").unwrap_or(value);
+    let is_bits = plain.ends_with('b') || plain.ends_with("bit");
+    match size(plain) {
+        Err(_) if is_bits => {
+            Err("these are bits: divide by 8, as in 14.5GB/s for 116Gb/s".to_string())
+        }
+        other => other.map(|bytes| bytes as f64),
+    }
 }
 
 /// Operations a second: `2.8M`, `98K`, `170`.
@@ -244,6 +256,7 @@ fn seconds(value: &str) -> Result<f64, String> {
     let time = parse_duration(value).map_err(told)?.as_secs_f64();
     match value.ends_with(|c: char| c.is_ascii_digit()) && time > 0.0 {
         true => Err("it needs a unit: us, ms or s".to_string()),
+        false if time == 0.0 => Err("it must be above 0, or left out".to_string()),
         false if time > LONGEST_SECONDS => Err("it is above a minute".to_string()),
         false => Ok(time),
     }
@@ -257,6 +270,10 @@ fn told(error: impl fmt::Display) -> String {
 impl fmt::Display for StorageModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let device = &self.device;
+        if self.surface.is_some() {
+            let rate = typed_rate((device.read_bytes_per_second / 1e6).round() * 1e6);
+            return write!(f, "what was measured, reads of up to {rate}");
+        }
         let latency = Some(device.latency_seconds).filter(|seconds| *seconds > 0.0);
         let read_ahead = Some(self.read_ahead_bytes);
         let read_ahead = read_ahead.filter(|bytes| *bytes != DEFAULT_READ_AHEAD_BYTES);

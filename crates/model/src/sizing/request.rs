@@ -104,7 +104,19 @@ impl SizingRequest {
         extent: Extent,
     ) -> Result<Case, Problems> {
         let size = self.size(accelerators, hosts)?;
-        let whole = self.plan(accelerators, hosts, size.files, self.train.steps)?;
+        let of_workload = self.workload.train.total_training_steps;
+        // The dataset is the one of the rules: a limit beyond it is none.
+        let of_workload = of_workload.filter(|steps| *steps < size.steps_per_epoch);
+        let steps = self.train.steps.or(of_workload);
+        let whole = self.plan(accelerators, hosts, size.files, steps)?;
+        if whole.compute.mean_seconds() <= 0.0 {
+            let mut problems = Problems::default();
+            problems.plan(
+                "no compute is emulated, so there is nothing to hold AU against",
+                "give --compute-time above 0",
+            );
+            return Err(problems);
+        }
         let scenario = Scenario {
             hosts,
             barrier_seconds: self.barrier_seconds,
@@ -202,7 +214,9 @@ impl SizingRequest {
             steps,
             ..self.train.clone()
         };
-        let mut plan = imagined(&self.workload, &request, &self.host, self.path)?;
+        let mut workload = self.workload.clone();
+        workload.train.total_training_steps = None;
+        let mut plan = imagined(&workload, &request, &self.host, self.path)?;
         let cpus = self.host_cpus.saturating_mul(hosts);
         plan.client = self.client.map(|client| client.on(cpus));
         Ok(plan)

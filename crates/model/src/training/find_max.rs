@@ -169,8 +169,7 @@ impl FindMax {
             None => {}
         }
         let is_open = bracket.missing.is_none() && bracket.passing > 0;
-        self.is_lower_bound =
-            is_open || !matches!(self.limited_by, None | Some(Limit::Storage));
+        self.is_lower_bound = is_open || !matches!(self.limited_by, None | Some(Limit::Storage));
     }
 
     fn peak_of(&self, run: RunKind) -> Option<Peak> {
@@ -341,7 +340,10 @@ mod tests {
             tried(32, 60.0, Bound::Storage),
         ];
         let find = found(&mut search, runs);
-        assert_eq!((find.largest_accelerators, find.least_missing), (7, Some(32)));
+        assert_eq!(
+            (find.largest_accelerators, find.least_missing),
+            (7, Some(32))
+        );
         assert_eq!(find.limited_by, Some(Limit::Dataset));
         assert!(find.is_lower_bound);
         assert_eq!(find.least_on_read_ahead(), Some(8));

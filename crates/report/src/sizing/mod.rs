@@ -4,7 +4,9 @@ mod charts;
 mod presets;
 
 use stormlp_model::sizing::checkpoint::AFFORDABLE_PERCENT;
-use stormlp_model::sizing::{AtCount, AtDevices, CheckpointTimes, LimitedBy, SizingAnswer};
+use stormlp_model::sizing::{
+    AtCount, AtDevices, CheckpointTimes, LimitedBy, SizingAnswer, StoragePart,
+};
 use stormlp_model::training::datasize::{Binding, MEMORY_MULTIPLE, MIN_STEPS};
 use stormlp_model::units::{ByteSize, counted, format_duration};
 
@@ -101,7 +103,17 @@ fn facts(answer: &SizingAnswer) -> Facts {
     let mut facts = Facts::default();
     let rate = Quantity::higher(answer.mib_per_second, "MiB/s").text();
     let samples = Quantity::higher(answer.samples_per_second, "samples/s").text();
-    facts.add("throughput", format!("{rate} MiB/s, {samples} samples/s"));
+    let read = match reads_less(answer.mib_per_second, answer.read_mib_per_second) {
+        true => format!(
+            " by the record length, {} MiB/s read",
+            Quantity::higher(answer.read_mib_per_second, "MiB/s").text()
+        ),
+        false => String::new(),
+    };
+    facts.add(
+        "throughput",
+        format!("{rate} MiB/s{read}, {samples} samples/s"),
+    );
     facts.add("limited by", limits(answer));
     facts.add("hosts", hosts(answer));
     // Where more drives were not simulated, nobody knows.
@@ -117,7 +129,11 @@ fn facts(answer: &SizingAnswer) -> Facts {
         cached if cached > 0.0 => format!("; {} of the bytes from the page cache", percent(cached)),
         _ => String::new(),
     };
-    facts.add("", format!("busy {busy} of the time{cached}"));
+    let link = match answer.foretold.link_busy_percent {
+        link if link > 0.0 => format!("; the links of the hosts {}", percent(link)),
+        _ => String::new(),
+    };
+    facts.add("", format!("busy {busy} of the time{link}{cached}"));
     facts.add("dataset", dataset(answer));
     facts.add(
         "run",
@@ -128,11 +144,23 @@ fn facts(answer: &SizingAnswer) -> Facts {
 
 /// What limits, and whether storage would have more to give.
 fn limits(answer: &SizingAnswer) -> String {
-    let now = match (answer.asked, answer.limited_by) {
-        (true, limit) => limit.to_string(),
-        (false, limit) => format!("{limit}, at one accelerator more"),
+    let limit = limit(answer.limited_by, answer.storage_part);
+    let part = match answer.storage_part {
+        Some(StoragePart::Link) => ": the network link of each host; more drives change nothing",
+        Some(StoragePart::Latency) => {
+            ": latency, with as many reads under way as there are; more drives change nothing, more \
+             --read-threads or readahead= may"
+        }
+        Some(StoragePart::Devices) | None => "",
     };
-    if answer.is_lower_bound && answer.largest_accelerators > 0 {
+    let now = match answer.asked || answer.largest_accelerators == 0 {
+        true => format!("{limit}{part}"),
+        false => format!("{limit}, at one accelerator more{part}"),
+    };
+    if answer.is_lower_bound && answer.largest_accelerators == 0 {
+        return format!("{now}; storage could feed more");
+    }
+    if answer.is_lower_bound {
         let what = match answer.search_limited_by {
             LimitedBy::Client => "the hosts'",
             LimitedBy::Barrier => "the barrier's",
@@ -145,6 +173,20 @@ fn limits(answer: &SizingAnswer) -> String {
         );
     }
     now
+}
+
+/// What limits, with the part of storage where that is not its drives.
+fn limit(limit: LimitedBy, part: Option<StoragePart>) -> String {
+    match part {
+        Some(StoragePart::Link) => format!("{limit} (link)"),
+        Some(StoragePart::Latency) => format!("{limit} (latency)"),
+        Some(StoragePart::Devices) | None => limit.to_string(),
+    }
+}
+
+/// Whether fewer bytes are read than records have; a start-up makes a small difference.
+fn reads_less(mib_per_second: f64, read_mib_per_second: f64) -> bool {
+    read_mib_per_second < 0.8 * mib_per_second
 }
 
 fn hosts(answer: &SizingAnswer) -> String {
@@ -200,7 +242,12 @@ fn over_accelerators(answer: &SizingAnswer) -> Table {
         Column::numbers("MiB/s", 0),
         Column::words("limited by", 0),
     ]);
-    for at in &answer.over_accelerators {
+    let rows = &answer.over_accelerators;
+    let less = |at: &AtCount| reads_less(at.mib_per_second, at.read_mib_per_second);
+    if rows.iter().any(less) {
+        table.footnote("MiB/s are by the record length; fewer are read".to_string());
+    }
+    for at in rows {
         table.row(at.accelerators.to_string(), row(at));
     }
     table
@@ -213,7 +260,7 @@ fn row(at: &AtCount) -> Vec<Cell> {
         if at.meets { "yes" } else { "no" }.into(),
         Quantity::higher(at.samples_per_second, "samples/s").into(),
         Quantity::higher(at.mib_per_second, "MiB/s").into(),
-        at.limited_by.to_string().into(),
+        limit(at.limited_by, at.storage_part).into(),
     ]
 }
 
@@ -235,7 +282,7 @@ fn of_devices(at: &AtDevices) -> Vec<Cell> {
         at.devices.to_string().into(),
         at.largest_accelerators.to_string().into(),
         Quantity::higher(at.mib_per_second, "MiB/s").into(),
-        at.limited_by.to_string().into(),
+        limit(at.limited_by, at.storage_part).into(),
     ]
 }
 
@@ -261,6 +308,13 @@ fn of_checkpoint(checkpoint: &CheckpointTimes) -> Facts {
         );
     }
     match &checkpoint.optimum {
+        Some(optimum) if save >= optimum.mtbf_seconds => facts.add(
+            "optimum",
+            format!(
+                "none: with a failure every {} the job fails before a checkpoint is saved",
+                format_duration(optimum.mtbf_seconds)
+            ),
+        ),
         None => facts.add("optimum", "give --mtbf, the time between failures of the job"),
         Some(optimum) => facts.add(
             "optimum",

@@ -13,6 +13,7 @@ fn foretold() -> Foretold {
         au_percent: 91.5,
         samples_per_second: 99.1,
         mib_per_second: 13_849.0,
+        read_mib_per_second: 13_800.0,
         run_seconds: 1863.0,
         limited_by: LimitedBy::Nothing,
         storage_busy_percent: 99.8,
@@ -51,9 +52,11 @@ fn answer() -> SizingAnswer {
         meets_threshold: true,
         samples_per_second: 99.1,
         mib_per_second: 13_849.0,
+        read_mib_per_second: 13_800.0,
         largest_accelerators: 5,
         is_lower_bound: false,
         limited_by: LimitedBy::Storage,
+        storage_part: Some(StoragePart::Devices),
         search_limited_by: LimitedBy::Storage,
         needed_devices: None,
         needed_hosts: None,
@@ -76,7 +79,9 @@ fn answer() -> SizingAnswer {
             devices: 1,
             largest_accelerators: 5,
             mib_per_second: 13_849.0,
+            read_mib_per_second: 13_800.0,
             limited_by: LimitedBy::Storage,
+            storage_part: Some(StoragePart::Devices),
         }],
         checkpoint: Some(CheckpointTimes::new(
             "the model of unet3d".to_string(),
@@ -164,4 +169,46 @@ fn programs_get_a_row_for_each_count_and_pages_get_charts() {
     let page = html::page(vec![sheet(&answer())]);
     assert!(page.contains("AU over accelerators"));
     assert!(page.contains("<svg"));
+}
+
+#[test]
+fn the_part_of_storage_that_limits_is_named() {
+    let by_link = SizingAnswer {
+        storage_part: Some(StoragePart::Link),
+        foretold: Foretold {
+            storage_busy_percent: 24.9,
+            link_busy_percent: 99.6,
+            ..foretold()
+        },
+        ..answer()
+    };
+    let page = text::render(&document(&by_link), Some(160));
+    assert!(
+        page.contains("storage (link), at one accelerator more"),
+        "{page}"
+    );
+    assert!(page.contains("more drives change nothing"), "{page}");
+    assert!(page.contains("the links of the hosts 99.6 %"), "{page}");
+}
+
+#[test]
+fn what_is_read_stands_beside_what_records_have() {
+    let columns = SizingAnswer {
+        read_mib_per_second: 2_900.0,
+        ..answer()
+    };
+    let page = text::render(&document(&columns), Some(160));
+    assert!(page.contains("MiB/s by the record length, 2900"), "{page}");
+}
+
+#[test]
+fn where_not_even_one_is_fed_nothing_is_said_of_one_more() {
+    let none = SizingAnswer {
+        largest_accelerators: 0,
+        meets_threshold: false,
+        accelerators: 1,
+        ..answer()
+    };
+    let page = text::render(&document(&none), Some(160));
+    assert!(!page.contains("at one accelerator more"), "{page}");
 }

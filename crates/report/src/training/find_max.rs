@@ -42,9 +42,10 @@ fn headline(report: &TrainReport, find: &FindMax) -> String {
     let largest = u64::from(find.largest_accelerators);
     let count = counted(largest, "accelerator");
     let meet = if largest == 1 { "meets" } else { "meet" };
-    let so_far = match find.tried.is_empty() {
-        true => format!("no count was tried yet against {what}"),
-        false => format!("{} accelerators meet {what}", find.known()),
+    let so_far = match (find.tried.is_empty(), find.least_missing) {
+        (true, _) => format!("no count was tried yet against {what}"),
+        (false, Some(1)) => format!("not even one accelerator meets {what}"),
+        (false, _) => format!("{} accelerators meet {what}", find.known()),
     };
     match &report.ending {
         Ending::Stopped => format!("stopped: {so_far}"),

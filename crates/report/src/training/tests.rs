@@ -59,7 +59,10 @@ fn an_epoch_in_which_one_has_fewer_files_was_not_cut_short() {
     report.results.epochs[1].accelerators[1].blocks[0].steps = 5;
     let text = shown(&document(&report));
     assert!(!text.contains("cut short"), "{text}");
-    assert!(text.contains("5 to 12 steps, as files are dealt out"), "{text}");
+    assert!(
+        text.contains("5 to 12 steps, as files are dealt out"),
+        "{text}"
+    );
 }
 
 #[test]

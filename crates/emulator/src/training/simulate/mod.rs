@@ -18,6 +18,7 @@ use stormlp_model::sizing::{Foretold, LimitedBy, Scenario};
 use stormlp_model::stop::StopToken;
 use stormlp_model::training::metrics;
 use stormlp_model::training::plan::{EvaluationPlan, TrainPlan};
+use stormlp_model::training::profile::Profile;
 use stormlp_model::training::report::{Bound, EpochReport, Measures, WaitingSeconds, scored};
 use stormlp_model::training::request::StorageKind;
 use stormlp_transfer::telemetry::CpuTimes;
@@ -291,11 +292,13 @@ impl<'a> Simulation<'a> {
         );
         let links = f64::from(self.scenario.hosts.max(1));
         let bytes = (served.bytes + served.cached_bytes).max(1) as f64;
+        let samples_per_second = samples_per_second(plan, &mean);
         let cached_percent = 100.0 * served.cached_bytes as f64 / bytes;
         Foretold {
             au_percent: mean.au_percent.profile,
-            samples_per_second: mean.samples_per_second,
-            mib_per_second: mean.mib_per_second,
+            samples_per_second,
+            mib_per_second: metrics::mib(&metrics::Rule::of(plan), samples_per_second),
+            read_mib_per_second: mean.read_mib_per_second,
             run_seconds: elapsed_ns / 1e9,
             limited_by: match limited_by(verdict.bound, &mean.waiting_seconds) {
                 LimitedBy::Storage if cached_percent > FROM_MEMORY_PERCENT => LimitedBy::Memory,
@@ -335,6 +338,15 @@ fn checkpoint_ns(plan: &TrainPlan, scenario: &Scenario) -> Nanos {
     let bytes = plan.checkpoint.as_ref().map_or(0, |rules| rules.bytes);
     let rate = scenario.storage.write_bytes_per_second();
     rate.map_or(0, |rate| (1e9 * bytes as f64 / rate) as Nanos)
+}
+
+/// Throughput of a run. v2's formula counts all steps but two over a window that leaves the first out:
+/// where a part of a run leaves out more, it would tell more than storage gives.
+fn samples_per_second(plan: &TrainPlan, mean: &Measures) -> f64 {
+    match plan.profile == Profile::V2 && plan.metric.exclude_start_steps > 1 {
+        true => mean.window_samples_per_second,
+        false => mean.samples_per_second,
+    }
 }
 
 fn limited_by(bound: Bound, waiting: &WaitingSeconds) -> LimitedBy {

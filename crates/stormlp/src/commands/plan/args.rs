@@ -6,8 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use stormlp_model::checkpoint::builtin;
 use stormlp_model::path::PathKind;
-use stormlp_model::sizing::SizingRequest;
 use stormlp_model::sizing::request::MAX_ACCELERATORS;
+use stormlp_model::sizing::storage::DEFAULT_READ_AHEAD_BYTES;
+use stormlp_model::sizing::{SizingRequest, StorageModel};
 use stormlp_model::training::client::{Client, ClientCost};
 use stormlp_model::training::distribution::Distribution;
 use stormlp_model::training::profile::Profile;
@@ -156,6 +157,14 @@ pub(super) fn request(
             "--path null reads nothing, so no storage limits it: leave --path out",
         ));
     }
+    check_cache(path, &storage)?;
+    check_room(hosts, args.accelerators)?;
+    if workloads::sets(&args.params, "dataset.num_files_train") {
+        return Err(Failure::usage(
+            "--params dataset.num_files_train has no effect: the dataset is as large as MLPerf's rules \
+             ask for; leave it out, and give --host-memory or --steps",
+        ));
+    }
     let checkpoint_of = of_checkpoint(checkpoint, &workload)?;
     check_mtbf(checkpoint, checkpoint_of.is_some())?;
     Ok(SizingRequest {
@@ -254,6 +263,29 @@ fn of_checkpoint(
                 names.join(", ")
             )))
         }
+    }
+}
+
+/// Direct reads go past the page cache.
+fn check_cache(path: PathKind, storage: &StorageModel) -> Result<(), Failure> {
+    let read_ahead = storage.read_ahead_bytes != DEFAULT_READ_AHEAD_BYTES;
+    if path.wants_direct() && (storage.cache_bytes.is_some() || read_ahead) {
+        return Err(Failure::usage(format!(
+            "--storage: cache= and readahead= have no effect on path {path}, which goes past the page \
+             cache: leave them out, or give --path buffered"
+        )));
+    }
+    Ok(())
+}
+
+fn check_room(hosts: &HostArgs, asked: Option<u32>) -> Result<(), Failure> {
+    let room = hosts.hosts.zip(hosts.accelerators_per_host);
+    let room = room.map(|(hosts, each)| hosts.saturating_mul(each));
+    match asked.zip(room) {
+        Some((asked, room)) if asked > room => Err(Failure::usage(format!(
+            "--hosts and --accelerators-per-host have room for {room} accelerators, -n asks for {asked}"
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -17,10 +17,19 @@ pub(super) fn storage(text: &str) -> Result<(StorageModel, String), Failure> {
     let path = Path::new(text);
     let is_figures = text.contains('=') || text.contains(',');
     let is_report = text.ends_with(".json") || text.contains('/') || path.exists();
-    if is_report && !is_figures {
+    if is_report && !is_figures && !is_counted(text) {
         let report = saved::any(path)?;
         let storage = StorageModel::measured(&report, text)?;
         return Ok((storage, format!("measured, {text}")));
+    }
+    let of_report = text.split_once("x:").map_or(text, |(_, rest)| rest);
+    let of_report = of_report.split(',').next().unwrap_or_default();
+    let is_path = of_report.contains('/') && !of_report.contains('=');
+    if is_path || of_report.ends_with(".json") {
+        return Err(Failure::usage(format!(
+            "--storage {text}: a report is storage as it was measured, and takes no count and no \
+             further figures: give {of_report} alone"
+        )));
     }
     let storage: StorageModel = text.parse()?;
     let named = text.split_once("x:").map_or(text, |(_, rest)| rest);
@@ -30,4 +39,10 @@ pub(super) fn storage(text: &str) -> Result<(StorageModel, String), Failure> {
         false => presets::find(named)?.source,
     };
     Ok((storage, source))
+}
+
+/// Whether a count of devices stands before `text`, and no file is called so.
+fn is_counted(text: &str) -> bool {
+    let count = text.split_once("x:").map(|(count, _)| count);
+    count.is_some_and(|count| count.parse::<u32>().is_ok()) && !Path::new(text).exists()
 }

@@ -144,7 +144,9 @@ impl Hunt<'_> {
             .data_dir
             .as_ref()
             .unwrap_or(&self.inventory.folder);
-        let ahead = self.resolve(1).map_or(0, |resolved| resolved.plan.batches_ahead());
+        let ahead = self
+            .resolve(1)
+            .map_or(0, |resolved| resolved.plan.batches_ahead());
         // Then what is read ahead is a tenth, which AU is no longer made of.
         let steps = self.enough_steps().max(10 * ahead);
         format!(

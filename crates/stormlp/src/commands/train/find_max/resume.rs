@@ -69,7 +69,9 @@ impl Hunt<'_> {
             impaired.cloned().collect()
         };
         if impaired(&self.warnings) != impaired(&report.warnings) {
-            return refuse("is of another run: `--throttle` or `--inject-fault` differs".to_string());
+            return refuse(
+                "is of another run: `--throttle` or `--inject-fault` differs".to_string(),
+            );
         }
         self.head.started_at.clone_from(&report.head.started_at);
         self.before_seconds = find.search_seconds;
