@@ -94,7 +94,7 @@ fn what_ends_at_the_dataset_is_a_lower_bound_and_says_what_it_needs() {
     }
     // The command makes the dataset that is there, but larger: the same records.
     assert!(
-        page.contains("--params dataset.record_length_bytes=150000"),
+        page.contains("--overwrite --params dataset.record_length_bytes=150000"),
         "{page}"
     );
 }

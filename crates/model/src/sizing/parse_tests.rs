@@ -115,7 +115,7 @@ proptest! {
     fn what_is_printed_reads_back(
         device in figures(),
         devices in 1u32..=MAX_DEVICES,
-        stripe in prop::option::of(1u64..1 << 40),
+        stripe in prop::option::of(LEAST_STRIPE_BYTES..1 << 40),
         link in prop::option::of((1u64..1_000_000_000_000, 0u64..60_000_000_000)),
         cache_bytes in prop::option::of(1u64..1 << 49),
         read_ahead_bytes in prop::option::of(0u64..1 << 40),

@@ -198,7 +198,7 @@ fn what_is_read_stands_beside_what_records_have() {
         ..answer()
     };
     let page = text::render(&document(&columns), Some(160));
-    assert!(page.contains("MiB/s by the record length, 2900"), "{page}");
+    assert!(page.contains("MiB/s by the record length, 2,900"), "{page}");
 }
 
 #[test]

@@ -150,7 +150,8 @@ impl Hunt<'_> {
         // Then what is read ahead is a tenth, which AU is no longer made of.
         let steps = self.enough_steps().max(10 * ahead);
         format!(
-            "; {} {steps} steps with `stormlp datagen {} --data-dir {} --files {}{}`",
+            "; {} {steps} steps with `stormlp datagen {} --data-dir {} --files {} --overwrite{}`, which \
+             replaces the dataset that is there",
             match count {
                 1 => "1 accelerator has".to_string(),
                 count => format!("{count} accelerators have"),
