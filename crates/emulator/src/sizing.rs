@@ -112,7 +112,7 @@ pub fn answer(
             Some(_) => whole.foretold.storage_part(),
             None => search_part,
         },
-        model_error: assumptions::model_error(request, &whole.case.plan, search_limited_by),
+        model_error: assumptions::model_error(request, &whole.case.plan, search_part),
         search_limited_by,
         needed_devices,
         needed_hosts,

@@ -1,6 +1,6 @@
 //! What an answer takes for granted, in sentences that say how to take something else.
 
-use super::foretold::LimitedBy;
+use super::foretold::StoragePart;
 use super::request::SizingRequest;
 use super::storage::DEFAULT_STRIPE_BYTES;
 use crate::training::plan::TrainPlan;
@@ -8,7 +8,11 @@ use crate::units::{ByteSize, counted, format_duration, short_size};
 
 /// How far the model was from published runs, and how far this one is from those;
 /// docs/validation.md has them one by one.
-pub fn model_error(request: &SizingRequest, plan: &TrainPlan, limit: LimitedBy) -> String {
+pub fn model_error(
+    request: &SizingRequest,
+    plan: &TrainPlan,
+    limit: Option<StoragePart>,
+) -> String {
     let storage = &request.storage;
     let others = [
         (plan.workload != "unet3d", "of another workload"),
@@ -17,7 +21,7 @@ pub fn model_error(request: &SizingRequest, plan: &TrainPlan, limit: LimitedBy) 
         (storage.cache_bytes.is_some(), "with a page cache"),
         (storage.devices > MOST_VALIDATED_DEVICES, "of more drives"),
         (request.hosts_of(plan.accelerators) > 1, "of several hosts"),
-        (limit != LimitedBy::Storage, "of another limit"),
+        (limit != Some(StoragePart::Devices), "of another limit"),
     ];
     let others: Vec<&str> = others
         .into_iter()
