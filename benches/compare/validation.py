@@ -121,7 +121,8 @@ def own():
               "runs of `stormlp train` whose storage is throttled to known figures.")
         return
     print("Runs of `stormlp train` whose storage was throttled to known figures, by "
-          "`benches/compare/train_vs_plan.py`, each foretold from those figures alone.\n")
+          "`benches/compare/train_vs_plan.py`, each foretold from those figures alone. Latency is the "
+          "median that single reads through the same throttle had.\n")
     print("| workload | storage | N | AU % measured | AU % foretold | points | MiB/s measured | "
           "MiB/s foretold |")
     print("|---|---|--:|--:|--:|--:|--:|--:|")
