@@ -73,77 +73,80 @@ fn storage_that_feeds_not_even_one_is_said_with_its_au() {
     assert!(first.contains("not even 1 reaches 90 %"), "{first}");
 }
 
+/// What makes no plan: the words, the exit code, and what is said.
+const REFUSED: &[(&str, i32, &str)] = &[
+    (
+        "unet3d --storage read=0",
+        3,
+        "character 1: read=0: it must be above 0",
+    ),
+    (
+        "unet3d --storage read=1GB/s,iops=10M",
+        3,
+        "contradict each other",
+    ),
+    (
+        "unet3d --storage read=1GB/s,latency=-1us",
+        3,
+        "latency=-1us",
+    ),
+    ("unet3d --storage pm9a3", 3, "did you mean `samsung-pm9a3`?"),
+    (
+        "unet3d --storage missing/report.json",
+        4,
+        "missing/report.json",
+    ),
+    ("unet --storage read=1GB/s", 3, "did you mean `unet3d`?"),
+    ("unet3d", 2, "--storage"),
+    (
+        "unet3d -n 100 --hosts 2 --accelerators-per-host 4 --storage read=1GB/s",
+        2,
+        "room for 8 accelerators",
+    ),
+    (
+        "unet3d --path cpu --storage read=1GB/s,cache=1TiB",
+        2,
+        "past the page cache",
+    ),
+    (
+        "unet3d --storage read=1GB/s --params dataset.num_files_train=70",
+        2,
+        "has no effect",
+    ),
+    (
+        "unet3d --storage read=1GB/s --compute-time 0s",
+        3,
+        "nothing to hold AU against",
+    ),
+    ("unet3d --storage 2x:read=1GB/s,stripe=3", 3, "below 4K"),
+    ("unet3d --storage read=116Gb/s", 3, "these are bits"),
+    ("unet3d --storage read=1GB/s,latency=0us", 3, "above 0"),
+    (
+        "unet3d --storage runs/gds-1,cache=10GiB",
+        2,
+        "takes no count and no further figures",
+    ),
+    (
+        "unet3d --storage 2x:runs/gds-1",
+        2,
+        "takes no count and no further figures",
+    ),
+    ("unet3d --storage read=1GB/s --path null", 2, "--path null"),
+    (
+        "resnet50 --storage read=1GB/s --mtbf 3h",
+        2,
+        "--mtbf has no effect",
+    ),
+    (
+        "unet3d --storage read=1GB/s --checkpoint llama9",
+        3,
+        "neither a size nor a model",
+    ),
+];
+
 #[test]
 fn what_makes_no_plan_is_refused_with_its_place() {
-    for (words, code, told) in [
-        (
-            "unet3d --storage read=0",
-            3,
-            "character 1: read=0: it must be above 0",
-        ),
-        (
-            "unet3d --storage read=1GB/s,iops=10M",
-            3,
-            "contradict each other",
-        ),
-        (
-            "unet3d --storage read=1GB/s,latency=-1us",
-            3,
-            "latency=-1us",
-        ),
-        ("unet3d --storage pm9a3", 3, "did you mean `samsung-pm9a3`?"),
-        (
-            "unet3d --storage missing/report.json",
-            4,
-            "missing/report.json",
-        ),
-        ("unet --storage read=1GB/s", 3, "did you mean `unet3d`?"),
-        ("unet3d", 2, "--storage"),
-        (
-            "unet3d -n 100 --hosts 2 --accelerators-per-host 4 --storage read=1GB/s",
-            2,
-            "room for 8 accelerators",
-        ),
-        (
-            "unet3d --path cpu --storage read=1GB/s,cache=1TiB",
-            2,
-            "past the page cache",
-        ),
-        (
-            "unet3d --storage read=1GB/s --params dataset.num_files_train=70",
-            2,
-            "has no effect",
-        ),
-        (
-            "unet3d --storage read=1GB/s --compute-time 0s",
-            3,
-            "nothing to hold AU against",
-        ),
-        ("unet3d --storage 2x:read=1GB/s,stripe=3", 3, "below 4K"),
-        ("unet3d --storage read=116Gb/s", 3, "these are bits"),
-        ("unet3d --storage read=1GB/s,latency=0us", 3, "above 0"),
-        (
-            "unet3d --storage runs/gds-1,cache=10GiB",
-            2,
-            "takes no count and no further figures",
-        ),
-        (
-            "unet3d --storage 2x:runs/gds-1",
-            2,
-            "takes no count and no further figures",
-        ),
-        ("unet3d --storage read=1GB/s --path null", 2, "--path null"),
-        (
-            "resnet50 --storage read=1GB/s --mtbf 3h",
-            2,
-            "--mtbf has no effect",
-        ),
-        (
-            "unet3d --storage read=1GB/s --checkpoint llama9",
-            3,
-            "neither a size nor a model",
-        ),
-    ] {
+    for &(words, code, told) in REFUSED {
         let said = stderr(plan(words).code(code));
         assert!(said.contains(told), "{words}: {said}");
     }
