@@ -36,7 +36,7 @@ fn an_injected_fault_ends_a_run_as_a_real_one_would() {
     let fault = ["--inject-fault", "write:3:EIO"];
     let said = stderr(tiny(place.path(), &fault).assert().code(5));
     assert!(said.contains("Input/output error"), "{said}");
-    let words = format!("unet3d --files 28 {SMALL} --inject-fault create:2:ENOSPC");
+    let words = format!("unet3d --files 28 {SMALL} --inject-fault create:9:ENOSPC");
     let said = stderr(train(folder().path(), &words).assert().code(5));
     assert!(said.contains("No space left on device"), "{said}");
 }
