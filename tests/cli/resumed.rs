@@ -147,3 +147,10 @@ fn a_checkpointing_result_that_was_stopped_is_made_again_whole() {
     let told = rehearse(folder.path(), &format!("--resume {}", options("1s")), 3);
     assert!(told.contains("is of another rehearsal"), "{told}");
 }
+
+#[test]
+fn a_search_is_no_rehearsal() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = rehearse(folder.path(), "training unet3d --find-max", 2);
+    assert!(said.contains("that is no rehearsal"), "{said}");
+}

@@ -82,6 +82,17 @@ fn two_hosts_save_and_restore_one_checkpoint() {
 }
 
 #[test]
+fn a_checkpoint_of_before_is_gone_before_anybody_writes() {
+    for launcher in Launcher::found() {
+        let folder = folder();
+        for _ in 0..2 {
+            let output = launcher.two(folder.path(), &SMALL).output().unwrap();
+            assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        }
+    }
+}
+
+#[test]
 fn hosts_that_would_save_elsewhere_save_nothing() {
     for launcher in Launcher::found() {
         let folder = folder();

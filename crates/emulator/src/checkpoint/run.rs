@@ -29,6 +29,7 @@ use super::overlap;
 use super::phase::{PhaseMeasurement, Purpose, Stage};
 use super::together;
 use crate::fallback::{self, hold_cufile, settings};
+use crate::hosts::Pulse;
 use crate::surroundings::now;
 use crate::{Hosts, Surroundings};
 
@@ -273,14 +274,21 @@ impl Run<'_> {
         let content = CheckpointContent::new(plan.content);
         for step in 1..=plan.writes {
             // With training beside it, the time between saves is the training itself.
-            if plan.overlap.is_none() {
-                self.pause();
+            if plan.overlap.is_none() && !self.pause()? {
+                return Ok(());
             }
             if self.is_stopped() {
                 return Ok(());
             }
             if self.leads {
                 folders::begin(self.stage.storage, plan, step)?;
+            }
+            // What an earlier run left is gone before anybody writes.
+            if let Some(hosts) = self.stage.hosts {
+                if !hosts.meet(&|| true)? {
+                    return Ok(());
+                }
+                folders::hold(self.stage.storage, &plan.folders);
             }
             let outcome = self.save(step, &content, region);
             if self.leads && !matches!(outcome, Ok(true)) {
@@ -344,8 +352,8 @@ impl Run<'_> {
             if self.is_stopped() {
                 return Ok(());
             }
-            if index > 0 || plan.writes > 0 {
-                self.pause();
+            if (index > 0 || plan.writes > 0) && !self.pause()? {
+                return Ok(());
             }
             if self.is_stopped() || !self.restore(restore, region)? {
                 return Ok(());
@@ -521,14 +529,22 @@ impl Run<'_> {
         }
     }
 
-    fn pause(&self) {
+    /// Waits between checkpoints; whether the run goes on, of which all hosts are of one mind.
+    fn pause(&self) -> Result<bool, CheckpointError> {
+        let stop = self.stage.stop;
         let end = Instant::now() + Duration::from_secs_f64(self.stage.plan.pause_seconds);
-        while !self.stage.stop.is_stopped() {
+        let mut pulse = self.stage.hosts.map(|hosts| Pulse::new(hosts, stop));
+        while !stop.is_stopped() {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return;
+                break;
             }
+            pulse.as_mut().map_or(Ok(()), Pulse::beat)?;
             std::thread::sleep(left.min(TICK));
+        }
+        match pulse {
+            Some(pulse) => Ok(!pulse.finish()?),
+            None => Ok(!stop.is_stopped()),
         }
     }
 

@@ -169,6 +169,8 @@ impl FindStreams {
             alike,
             is_lower_bound,
         } = search.found()?;
+        // A search that did not come to its end says no more than that.
+        let is_lower_bound = is_lower_bound || search.next().is_some();
         let streams = |place: (usize, usize)| self.streams.get(place.1).copied().unwrap_or(1);
         let of_best = self
             .tried
@@ -277,6 +279,18 @@ mod tests {
             (2, Some(KneeLimit::Storage))
         );
         assert_eq!((restore.streams, restore.is_lower_bound), (12, false));
+    }
+
+    #[test]
+    fn a_search_that_did_not_come_to_its_end_is_a_lower_bound() {
+        let mut find = FindStreams::begun(STREAMS.to_vec());
+        for (streams, rate) in [(1, 1.0), (2, 2.0)] {
+            assert_eq!(find.next(), Some(streams));
+            find.tried.push(tried(streams, rate, &[]));
+        }
+        let knee = find.knee(Phase::Save).unwrap();
+        assert_eq!((knee.streams, knee.is_lower_bound), (2, true));
+        assert_eq!(knee.limited_by, None);
     }
 
     #[test]

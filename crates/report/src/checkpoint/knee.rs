@@ -74,9 +74,10 @@ fn in_words(find: &FindStreams, knee: &StreamKnee) -> String {
         ));
     }
     if knee.is_lower_bound {
-        let most = find.streams.last().copied().unwrap_or(1);
+        let most = find.tried.iter().map(|run| run.streams).max();
         words.push_str(&format!(
-            "; {most} were the most that were tried, and still gained"
+            "; {} were the most that were tried, and more may bring more",
+            most.unwrap_or(1)
         ));
     }
     words

@@ -96,7 +96,10 @@ pub(super) fn of(report: &AnyReport) -> BTreeMap<String, String> {
     let (mut places, name, value) = match report {
         AnyReport::Gds(report) => {
             let holes = report.plan.hole_share().map_or("none".to_string(), percent);
-            (in_plan(&once(&report.plan), OF_MATRIX), "holes", holes)
+            let mut places = in_plan(&once(&report.plan), OF_MATRIX);
+            let hosts = report.results.hosts.len().max(1);
+            places.insert("hosts".to_string(), hosts.to_string());
+            (places, "holes", holes)
         }
         AnyReport::Train(report) => {
             let warm_up = if report.plan.runs > 1 { "yes" } else { "no" };
@@ -283,6 +286,15 @@ mod tests {
         ] {
             assert_eq!(changed(report, place, value), [told]);
         }
+    }
+
+    #[test]
+    fn a_matrix_of_two_hosts_is_other_work_than_that_of_one() {
+        let [mut gds, ..] = reports();
+        gds["hosts"] = serde_json::json!([]);
+        let share = serde_json::json!({"name": "h", "bytes": 1, "cpu_seconds": 0.1, "slowest": 1});
+        let two = serde_json::json!([share, share]);
+        assert_eq!(changed(&gds, "/hosts", two), ["hosts"]);
     }
 
     #[test]

@@ -166,7 +166,8 @@ pub enum Durability {
 pub trait Storage: Send + Sync {
     /// From now on reaches everything beneath `folder` from the folder itself and through no link,
     /// in the whole process: to be called before a folder is written to. The folder may be a link,
-    /// and need not be there yet.
+    /// and need not be there yet. To be called once more when another host may have put other
+    /// folders in it.
     fn hold(&self, folder: &Path) {
         reach::hold(folder);
     }

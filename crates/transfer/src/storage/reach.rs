@@ -49,15 +49,21 @@ impl Held {
     }
 }
 
-/// Holds a folder from now on, which need not be there yet.
+/// Holds a folder from now on, which need not be there yet. Of one that is held already, what was
+/// beneath it is looked up anew: another host may have put something else there.
 pub(super) fn hold(folder: &Path) {
     let mut held = HELD.write().unwrap_or_else(PoisonError::into_inner);
-    if held.iter().all(|one| one.as_named != folder) {
-        held.push(Held {
+    match held.iter().find(|one| one.as_named == folder) {
+        Some(one) => {
+            if let Some(opened) = &one.folder {
+                opened.lock().clear();
+            }
+        }
+        None => held.push(Held {
             as_named: folder.to_path_buf(),
             absolute: std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf()),
             folder: Opened::at(folder).ok(),
-        });
+        }),
     }
 }
 

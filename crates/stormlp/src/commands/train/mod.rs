@@ -326,9 +326,14 @@ impl Args {
     /// Makes a rehearsal of the run, whose files go into `tree`.
     ///
     /// # Errors
-    /// When the files for MLPerf's tools were to go elsewhere.
+    /// When the files for MLPerf's tools were to go elsewhere, or many short runs are asked for.
     pub(crate) fn rehearse(&mut self, tree: RehearsedTree) -> Result<(), Failure> {
         submission::refuse_output(self.mlperf_output.as_deref())?;
+        if self.find.is_wanted() {
+            return Err(Failure::usage(
+                "--find-max makes many short runs: that is no rehearsal",
+            ));
+        }
         self.workload.score_as_mlperf();
         self.mlperf_output = Some(tree.folder().to_path_buf());
         self.rehearsal = Some(tree);
