@@ -8,22 +8,7 @@ use serde_json::Value;
 use crate::{stderr, stdout, stormlp};
 
 /// A model of 60 MB on 8 ranks.
-pub(crate) const TINY: &str = "\
-model:
-  name: tiny
-  type: transformer
-  num_layers: 4
-  parallelism:
-    tensor: 2
-    pipeline: 2
-    zero_stage: 1
-  transformer:
-    vocab_size: 1000
-    hidden_size: 256
-    ffn_hidden_size: 1024
-    num_attention_heads: 8
-    num_kv_heads: 4
-";
+pub(crate) const TINY: &str = include_str!("../html/tiny.yaml");
 
 /// A folder with the small model's file in it.
 pub(crate) fn folder() -> tempfile::TempDir {

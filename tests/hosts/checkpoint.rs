@@ -6,22 +6,7 @@ use crate::gds::{json, parts, runs, sum};
 use crate::launcher::{Launcher, said};
 
 /// A model of 60 MB on 8 ranks.
-const TINY: &str = "\
-model:
-  name: tiny
-  type: transformer
-  num_layers: 4
-  parallelism:
-    tensor: 2
-    pipeline: 2
-    zero_stage: 1
-  transformer:
-    vocab_size: 1000
-    hidden_size: 256
-    ffn_hidden_size: 1024
-    num_attention_heads: 8
-    num_kv_heads: 4
-";
+const TINY: &str = include_str!("../html/tiny.yaml");
 
 /// It is saved and restored twice.
 const SMALL: [&str; 14] = [
