@@ -371,25 +371,10 @@ fn evidence(asked: PathKind, parts: &[CellPart<'_>]) -> Option<Evidence> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use stormlp_model::facts::Availability;
-    use stormlp_model::matrix::{CellPlan, IoSize};
-    use stormlp_model::operation::Operation;
-    use stormlp_model::path::EngineKind;
-    use stormlp_model::transport::Transport;
+    use stormlp_model::matrix::CellPlan;
 
     fn measured(latencies_us: &[u64], seconds: f64) -> CellReport {
-        let plan = CellPlan {
-            transport: Transport::fixture(PathKind::Cpu, EngineKind::Psync),
-            op: Operation::Read,
-            io_size: IoSize::fixed(1 << 20),
-            repeat: 1,
-            crew: 0,
-            availability: Availability::Available,
-            direct: true,
-            fsync: false,
-            requested_bytes: 1 << 30,
-            estimated_seconds: 5.0,
-        };
+        let plan = CellPlan::fixture(PathKind::Cpu);
         let mut histogram = LatencyHistogram::new();
         for latency in latencies_us {
             histogram.record_ns(latency * 1000);

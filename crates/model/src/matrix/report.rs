@@ -166,6 +166,26 @@ pub struct HostCell {
 
 /// For tests, of this crate and of others.
 #[cfg(any(test, feature = "fixtures"))]
+impl CellPlan {
+    /// Reads a GiB by `path` in transfers of a MiB, in about five seconds.
+    #[must_use]
+    pub fn fixture(path: crate::path::PathKind) -> Self {
+        Self {
+            transport: crate::transport::Transport::fixture(path, crate::path::EngineKind::Psync),
+            op: Operation::Read,
+            io_size: super::IoSize::fixed(1 << 20),
+            repeat: 1,
+            crew: 0,
+            availability: crate::facts::Availability::Available,
+            direct: true,
+            fsync: false,
+            requested_bytes: 1 << 30,
+            estimated_seconds: 5.0,
+        }
+    }
+}
+
+#[cfg(any(test, feature = "fixtures"))]
 impl Measurement {
     /// A GiB read in a second, in transfers of a MiB, all of it from the device.
     #[must_use]
@@ -396,21 +416,11 @@ fn read_measurement<'de, D: Deserializer<'de>>(
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::path::EngineKind;
-    use crate::transport::Transport;
 
     fn plan() -> CellPlan {
         CellPlan {
-            transport: Transport::fixture(PathKind::Gds, EngineKind::Psync),
-            op: Operation::Read,
-            io_size: IoSize::fixed(1 << 20),
-            repeat: 1,
-            crew: 0,
             availability: Availability::unavailable("no libcufile", "install it"),
-            direct: true,
-            fsync: false,
-            requested_bytes: 1 << 30,
-            estimated_seconds: 5.0,
+            ..CellPlan::fixture(PathKind::Gds)
         }
     }
 

@@ -83,26 +83,11 @@ fn points(cells: &[CellReport], direction: Direction) -> impl Iterator<Item = Su
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::facts::Availability;
-    use crate::matrix::{CellPlan, CellStatus, IoSize, Measurement};
-    use crate::operation::Operation;
-    use crate::path::EngineKind;
-    use crate::transport::Transport;
+    use crate::matrix::{CellPlan, CellStatus, Measurement};
 
     /// A cell that read a GiB by `path`, of which so much came from the device.
     fn cell(path: PathKind, from_device: Option<u64>) -> CellReport {
-        let plan = CellPlan {
-            transport: Transport::fixture(path, EngineKind::Psync),
-            op: Operation::Read,
-            io_size: IoSize::fixed(1 << 20),
-            repeat: 1,
-            crew: 0,
-            availability: Availability::Available,
-            direct: true,
-            fsync: false,
-            requested_bytes: 1 << 30,
-            estimated_seconds: 5.0,
-        };
+        let plan = CellPlan::fixture(path);
         let mut cell = CellReport::without_numbers(0, &plan, "");
         cell.status = CellStatus::Ok;
         cell.measurement = Some(Measurement {

@@ -77,29 +77,13 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::facts::Availability;
-    use crate::matrix::IoSize;
-    use crate::operation::Operation;
-    use crate::path::EngineKind;
-    use crate::transport::Transport;
 
     /// A cell of four threads with eight transfers of a MiB each in flight.
     fn cell(path: PathKind) -> CellPlan {
-        let mut transport = Transport::fixture(path, EngineKind::Psync);
-        transport.device = Some(DeviceId::Cuda(0));
-        (transport.threads, transport.queue_depth) = (4, 8);
-        CellPlan {
-            transport,
-            op: Operation::Read,
-            io_size: IoSize::fixed(1 << 20),
-            repeat: 1,
-            crew: 0,
-            availability: Availability::Available,
-            direct: true,
-            fsync: false,
-            requested_bytes: 0,
-            estimated_seconds: 0.0,
-        }
+        let mut cell = CellPlan::fixture(path);
+        cell.transport.device = Some(DeviceId::Cuda(0));
+        (cell.transport.threads, cell.transport.queue_depth) = (4, 8);
+        cell
     }
 
     fn said(path: PathKind, level: Option<u8>, facts: &HostFacts) -> Vec<String> {
