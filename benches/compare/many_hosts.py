@@ -5,7 +5,8 @@
 
 Needs Open MPI's mpirun. All hosts are processes on this machine. Parts, all unless some are named:
 
-    sizes    one host of 8 accelerators, two of 4 and eight of 1, in turn, on null storage
+    sizes    one host of 8 accelerators, two of 4 and eight of 1, in turn, on null storage: with the
+             workload's own compute time, and with a tenth of it
     slow     two hosts, the second's storage with 30 ms of latency: who is named the slowest, and what
              the barrier's own cost is beside a run in which nobody is slow
     network  two hosts, each in a network namespace of its own with a host name of its own, joined by a
@@ -36,8 +37,8 @@ import time
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 MPIRUN = ["mpirun.openmpi" if shutil.which("mpirun.openmpi") else "mpirun", "--oversubscribe",
           "--bind-to", "none"]
-NULL = ["unet3d", "--storage", "null", "--steps", "200", "--epochs", "1", "--compute-time", "30ms",
-        "--params", "workflow.checkpoint=False"]
+OWN = ["unet3d", "--storage", "null", "--epochs", "1", "--params", "workflow.checkpoint=False"]
+NULL = [*OWN, "--steps", "200", "--compute-time", "30ms"]
 
 
 def parts(programs):
@@ -66,14 +67,16 @@ def train(args, folder, programs, link=None):
 
 def sizes(args, folder):
     """AU of eight accelerators, however many hosts they are on."""
-    au = {1: [], 2: [], 8: []}
-    for _ in range(args.rounds):
+    steps = {"its own compute time": [*OWN, "--steps", "60"], "30 ms": NULL}
+    for name, options in steps.items():
+        au = {1: [], 2: [], 8: []}
+        for _ in range(args.rounds):
+            for hosts, figures in au.items():
+                report = train(args, folder, [(hosts, [*options, "--accelerators", str(8 // hosts)])])
+                figures.append(report["au_percent"]["profile"])
         for hosts, figures in au.items():
-            options = [*NULL, "--accelerators", str(8 // hosts)]
-            figures.append(train(args, folder, [(hosts, options)])["au_percent"]["profile"])
-    for hosts, figures in au.items():
-        print(f"{hosts} x {8 // hosts}: AU median {statistics.median(figures):.2f} %,"
-              f" {min(figures):.2f} to {max(figures):.2f} (wanted: within 1 point of 1 x 8)")
+            print(f"{name}, {hosts} x {8 // hosts}: AU median {statistics.median(figures):.2f} %,"
+                  f" {min(figures):.2f} to {max(figures):.2f} (wanted: within 1 point of 1 x 8)")
 
 
 def waits(report):
