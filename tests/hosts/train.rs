@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::gds::{json, parts, runs};
+use crate::gds::{json, parts, runs, sum};
 use crate::launcher::{Launcher, said, second_process};
 
 /// A run without storage, short enough for a test.
@@ -48,7 +48,6 @@ fn dataset(folder: &Path) -> Vec<&'static str> {
         "--compute-time",
         "20ms",
     ];
-    let options = options.into_iter().chain(["workflow.checkpoint=False"]);
     train.into_iter().chain(options).collect()
 }
 
@@ -88,8 +87,7 @@ fn two_hosts_are_one_run_with_one_report() {
                 let (own, all) = (&json(&part)["epochs"], &report["epochs"]);
                 assert_eq!(own[1]["accelerators"], all[1]["accelerators"]);
             }
-            let slowest = hosts.iter().map(|host| host["slowest_steps"].as_u64());
-            let slowest: u64 = slowest.map(Option::unwrap).sum();
+            let slowest = sum(&report["hosts"], "slowest_steps");
             assert_eq!(slowest, 24, "of every step one host is the last");
             for epoch in report["epochs"].as_array().unwrap() {
                 let numbers = epoch["accelerators"].as_array().unwrap().iter();
@@ -141,6 +139,92 @@ fn two_hosts_read_what_one_would() {
             .map(|epoch| epoch["bytes_read"].as_f64().unwrap())
             .sum();
         assert_eq!(of_hosts, of_epochs);
+    }
+}
+
+#[test]
+fn the_first_accelerator_of_all_writes_checkpoints_for_all() {
+    for launcher in Launcher::found() {
+        for (when, written) in [
+            ("checkpoint.checkpoint_after_epoch=1", vec![(1, 8), (2, 8)]),
+            ("checkpoint.epochs_between_checkpoints=1", vec![]),
+            (
+                "checkpoint.steps_between_checkpoints=4",
+                vec![(1, 4), (1, 8), (2, 4), (2, 8)],
+            ),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut asked = dataset(folder.path());
+            asked.extend(["checkpoint.epochs_between_checkpoints=1", when]);
+            let output = launcher.two(folder.path(), &asked).output().unwrap();
+            let said = said(&output);
+            assert!(matches!(output.status.code(), Some(0 | 6)), "{said}");
+            let run = &runs(folder.path())[0];
+            let files: Vec<String> = written
+                .iter()
+                .map(|(epoch, step)| format!("model-{epoch}-{step}-0.pt"))
+                .collect();
+            let lie = |name: &String| {
+                folder
+                    .path()
+                    .join("checkpoints/unet3d")
+                    .join(name)
+                    .is_file()
+            };
+            assert!(files.iter().all(lie), "{said}");
+            let mut reports = parts(run);
+            reports.push(run.join("report.json"));
+            for report in reports {
+                // Not there without any.
+                let all = json(&report)["checkpoints"].take();
+                let all = all.as_array().into_iter().flatten();
+                let all: Vec<_> = all
+                    .map(|one| {
+                        (
+                            one["epoch"].as_u64().unwrap(),
+                            one["step"].as_u64().unwrap(),
+                        )
+                    })
+                    .collect();
+                assert_eq!(all, written, "{}: {when}", report.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn without_the_barrier_of_steps_hosts_go_on_alone() {
+    for launcher in Launcher::found() {
+        for barrier in ["epoch", "none"] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut asked = dataset(folder.path());
+            asked.extend(["checkpoint.checkpoint_after_epoch=1", "--barrier", barrier]);
+            let output = launcher.two(folder.path(), &asked).output().unwrap();
+            let said = said(&output);
+            assert!(matches!(output.status.code(), Some(0 | 6)), "{said}");
+            assert!(said.contains(&format!("--barrier {barrier})")), "{said}");
+            let run = &runs(folder.path())[0];
+            let whole = json(&run.join("report.json"));
+            assert_eq!(whole["plan"]["barrier"], barrier);
+            for unknown in ["own_barrier_us", "ideal_au_percent"] {
+                assert!(whole["group"][unknown].is_null(), "{unknown}");
+            }
+            for host in whole["hosts"].as_array().unwrap() {
+                assert!(host["slowest_steps"].is_null());
+                assert!(host["bytes_read"].as_u64().unwrap() > 0);
+            }
+            assert_eq!(whole["checkpoints"].as_array().unwrap().len(), 1);
+            for report in parts(run).iter().map(|part| json(part)) {
+                for epoch in report["epochs"].as_array().unwrap() {
+                    let accelerators = epoch["accelerators"].as_array().unwrap();
+                    assert_eq!(accelerators.len(), 2);
+                    for one in accelerators {
+                        assert_eq!(one["blocks"][0]["steps"], 8);
+                        assert_eq!(one["blocks"][0]["barrier_seconds"], 0.0);
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -23,8 +23,14 @@ pub struct Member {
     pub protocol: u32,
     /// CPUs that it may run on.
     pub cpus: u32,
+    /// What its CPUs call themselves.
+    #[serde(default)]
+    pub cpu_model: String,
     /// Memory of the host in bytes, or its control group's share where that is less.
     pub memory_bytes: u64,
+    /// Memory of the host in bytes, whatever its control group may have of it.
+    #[serde(default)]
+    pub host_memory_bytes: u64,
     /// The host's clock in seconds since 1970, read when all had just met.
     pub unix_seconds: f64,
 }
@@ -41,7 +47,8 @@ pub struct GroupFacts {
     pub size: u32,
     /// Barriers at which nobody was late, before the run.
     pub empty_barrier_us: Option<BarrierUs>,
-    /// What the barriers of the steps took after the last host had come: their own cost.
+    /// What the barriers of the steps took after the last host had come: their own cost; `null`
+    /// where there were none.
     #[serde(default)]
     pub own_barrier_us: Option<BarrierUs>,
     /// AU by the profile's formula, had those cost nothing: what a collective without cost would give.
@@ -50,6 +57,56 @@ pub struct GroupFacts {
     /// The clock of each process beside the first one's, before the run, by rank.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clocks: Vec<ClockOffset>,
+    /// The machines that the processes are on, in the order of their first ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<Machine>,
+}
+
+/// A machine, and which processes are on it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Machine {
+    /// Its host name.
+    pub hostname: String,
+    /// The ranks of its processes.
+    pub ranks: Vec<u32>,
+    /// CPUs that a process of it may run on.
+    pub cpus: u32,
+    /// What its CPUs call themselves.
+    pub cpu_model: String,
+    /// Its memory in bytes.
+    pub memory_bytes: u64,
+}
+
+impl Machine {
+    /// Those that `members` are on.
+    pub fn all_of(members: &[Member]) -> Vec<Self> {
+        let first = members.iter().filter(|member| member.leads_host(members));
+        let machine = |first: &Member| {
+            let own = members.iter().filter(|other| other.shares_host_with(first));
+            Self {
+                hostname: first.hostname.clone(),
+                cpus: own.clone().map(|member| member.cpus).max().unwrap_or(0),
+                ranks: own.map(|member| member.rank).collect(),
+                cpu_model: first.cpu_model.clone(),
+                memory_bytes: first.host_memory_bytes,
+            }
+        };
+        first.map(machine).collect()
+    }
+}
+
+impl GroupFacts {
+    /// CPUs of all machines together; `None` where they are not known.
+    pub fn cpus(&self) -> Option<u32> {
+        let cpus: u32 = self.machines.iter().map(|machine| machine.cpus).sum();
+        (cpus > 0).then_some(cpus)
+    }
+
+    /// The machine that process `rank` is on.
+    pub fn machine_of(&self, rank: u32) -> Option<&Machine> {
+        let mut machines = self.machines.iter();
+        machines.find(|machine| machine.ranks.contains(&rank))
+    }
 }
 
 /// How far a clock is ahead of another one. It is told for whoever reads logs; no figure depends on it.
@@ -99,8 +156,8 @@ pub struct HostReport {
     pub au_percent: f64,
     /// Bytes that its reads brought.
     pub bytes_read: u64,
-    /// Steps at whose end it came last.
-    pub slowest_steps: u64,
+    /// Steps at whose end it came last; `null` where no barrier ended the steps.
+    pub slowest_steps: Option<u64>,
 }
 
 impl HostReport {
@@ -111,7 +168,7 @@ impl HostReport {
             accelerators,
             au_percent: 0.0,
             bytes_read: 0,
-            slowest_steps: 0,
+            slowest_steps: None,
         }
     }
 }
@@ -231,8 +288,28 @@ impl Member {
             version: "1.0".to_string(),
             protocol: PROTOCOL,
             cpus: 4,
+            cpu_model: "a CPU".to_string(),
             memory_bytes: 64 << 30,
+            host_memory_bytes: 64 << 30,
             unix_seconds: 1.8e9,
+        }
+    }
+}
+
+#[cfg(any(test, feature = "fixtures"))]
+impl GroupFacts {
+    /// How `members` found each other.
+    #[must_use]
+    pub fn fixture(members: &[Member]) -> Self {
+        Self {
+            backend: "mpi".to_string(),
+            library: "Open MPI v4.1.4".to_string(),
+            size: members.len() as u32,
+            empty_barrier_us: None,
+            own_barrier_us: None,
+            ideal_au_percent: None,
+            clocks: Vec::new(),
+            machines: Machine::all_of(members),
         }
     }
 }
@@ -272,6 +349,14 @@ mod tests {
         let mut twins = vec![Member::fixture(0, "node"), Member::fixture(1, "node")];
         twins[1].boot_id = "another".to_string();
         assert!(twins[1].leads_host(&twins));
+    }
+
+    #[test]
+    fn each_machine_has_its_processes() {
+        let machines = Machine::all_of(&two_hosts());
+        let ranks: Vec<_> = machines.iter().map(|one| one.ranks.as_slice()).collect();
+        assert_eq!(ranks, [&[0, 1][..], &[2]]);
+        assert_eq!((machines[0].cpus, &*machines[1].hostname), (4, "h2"));
     }
 
     #[test]

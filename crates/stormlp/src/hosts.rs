@@ -138,6 +138,8 @@ pub(crate) fn introduce(group: &Group, host: &HostFacts) -> Result<Vec<Member>, 
         version: host.stormlp_version.clone(),
         protocol: PROTOCOL,
         cpus: host.cpus,
+        cpu_model: host.cpu_model.clone(),
+        host_memory_bytes: host.memory_bytes,
         memory_bytes: host
             .memory_limit_bytes
             .map_or(host.memory_bytes, |limit| limit.min(host.memory_bytes)),
@@ -191,6 +193,7 @@ pub(crate) fn facts(group: &Group) -> Result<GroupFacts, Failure> {
         own_barrier_us: None,
         ideal_au_percent: None,
         clocks: clocks(group)?,
+        machines: Vec::new(),
     })
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Only durations travel; no clock is compared with another.
 
+mod alongside;
 mod pulse;
 mod roll_call;
 mod series;
@@ -116,6 +117,16 @@ impl Hosts {
     pub fn names(&self) -> Vec<String> {
         let names = self.members.iter().map(|member| member.name(&self.members));
         names.collect()
+    }
+
+    /// Whether more processes are on this host than there are CPUs for.
+    pub(crate) fn are_crowded(&self) -> bool {
+        let Some(own) = self.members.get(self.group.rank() as usize) else {
+            return false;
+        };
+        let here = self.members.iter();
+        let here = here.filter(|other| other.shares_host_with(own)).count();
+        here > own.cpus as usize
     }
 
     /// Whether this host lost the others, or left them: they may not have ended alike.

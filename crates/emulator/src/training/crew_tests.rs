@@ -107,6 +107,7 @@ fn phase(accelerators: usize, steps: u64) -> PhaseSpec {
         exclude_start_steps: 1,
         exclude_end_steps: 0,
         checkpoint_steps: None,
+        writes_checkpoints: false,
         compute: Pace::Constant(200_000),
         preprocess: Pace::Constant(0),
         client: ClientWork::default(),

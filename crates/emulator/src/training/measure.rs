@@ -4,7 +4,7 @@ use stormlp_model::training::metrics::{self, Rule};
 use stormlp_model::training::plan::{EvaluationPlan, TrainPlan};
 use stormlp_model::training::report::{
     AcceleratorEpoch, BlockSums, Cost, DeviceUse, EpochReport, EvaluationReport, RunReport,
-    Slowest, StepLatency, WaitingSeconds, scored,
+    Slowest, StepLatency, WaitingSeconds, WrittenCheckpoint, scored,
 };
 use stormlp_transfer::page_cache::Method;
 
@@ -31,6 +31,8 @@ pub(super) struct PhaseMeasured {
     pub(super) waits_us: Vec<u32>,
     /// Bytes that the block devices of several hosts read; what one host's read, its readings say.
     pub(super) device_read_bytes: Option<u64>,
+    /// Checkpoints that were written within it.
+    pub(super) checkpoints: Vec<WrittenCheckpoint>,
     /// Samples that were there when AU's window began.
     pub(super) preread_samples: u64,
     pub(super) histograms: StepHistograms,

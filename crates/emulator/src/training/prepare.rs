@@ -142,12 +142,13 @@ pub(super) fn training(plan: &TrainPlan, epoch: u32, shares: Vec<Share>) -> Phas
     let seed = plan.shuffle.seed;
     PhaseSpec {
         steps: plan.steps_per_epoch,
-        barrier: true,
+        barrier: plan.barrier.is_at_every_step(),
         barrier_ns: 0,
         fetch_after_last: plan.block_end == BlockEnd::AfterNextFetch,
         exclude_start_steps: plan.metric.exclude_start_steps,
         exclude_end_steps: plan.metric.exclude_end_steps,
         checkpoint_steps: checkpoint.and_then(|checkpoint| checkpoint.steps_between),
+        writes_checkpoints: true,
         compute: pace(plan.compute, seed, epoch),
         preprocess: pace(plan.preprocess, seed ^ 0x5eed, epoch),
         client: client_work(plan),

@@ -10,6 +10,7 @@ use stormlp_model::event::Silent;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::report::{Ending, FailureCause};
 use stormlp_model::stop::StopToken;
+use stormlp_model::training::barrier::StepBarrier;
 use stormlp_model::training::catalog;
 use stormlp_model::training::distribution::Distribution;
 use stormlp_model::training::inventory::Inventory;
@@ -294,7 +295,25 @@ fn a_checkpoint_that_fails_ends_the_phase_at_its_step() {
         run.ending
     );
     assert_eq!(run.report.checkpoints.len(), 1);
-    assert_eq!(steps(&run), [[[2, 2], [2, 2]]], "no step after the failure");
+    let of_epoch = &steps(&run)[0];
+    assert_eq!(of_epoch[0], [2, 2], "no step after the failure");
+    // The other one may have begun the step that it would have had to wait at the end of.
+    assert_eq!(of_epoch[1][..2], [2, 2]);
+    assert!(of_epoch[1][2..].iter().all(|steps| *steps == 1));
+}
+
+#[test]
+fn without_the_barrier_of_steps_each_accelerator_goes_on_alone() {
+    let plan = TrainPlan {
+        barrier: StepBarrier::Epoch,
+        ..plan()
+    };
+    let run = told(&plan, SOUND, &mut || {}, &StopToken::new());
+    assert_eq!(run.ending, Ending::Complete);
+    assert_eq!(steps(&run), vec![vec![vec![STEPS]; 2]; 3]);
+    let epochs = run.report.epochs.iter();
+    let blocks = epochs.flat_map(|epoch| epoch.accelerators.iter().map(|one| one.blocks[0]));
+    assert!(blocks.into_iter().all(|block| block.barrier_seconds == 0.0));
 }
 
 #[test]

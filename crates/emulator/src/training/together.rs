@@ -13,7 +13,9 @@ use stormlp_model::stop::StopToken;
 use stormlp_model::training::metrics::{self, Rule};
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::probe::Judge;
-use stormlp_model::training::report::{AcceleratorEpoch, BlockSums, WaitingSeconds};
+use stormlp_model::training::report::{
+    AcceleratorEpoch, BlockSums, WaitingSeconds, WrittenCheckpoint,
+};
 use stormlp_transfer::telemetry::CpuTimes;
 
 use super::error::TrainError;
@@ -59,6 +61,7 @@ struct Part {
     cpu: CpuTimes,
     device_read_bytes: Option<u64>,
     cached_share: Option<f64>,
+    checkpoints: Vec<WrittenCheckpoint>,
     /// How long each barrier of the steps kept it waiting.
     waits_us: Vec<u32>,
 }
@@ -83,6 +86,7 @@ impl Part {
             cpu: phase.last.cpu.since(phase.first.cpu),
             device_read_bytes: device.map(|(first, last)| last.since(first).read_bytes),
             cached_share: phase.cached.and_then(|cached| cached.share),
+            checkpoints: phase.checkpoints.clone(),
             waits_us: phase.waits_us.clone(),
         }
     }
@@ -119,10 +123,45 @@ impl Hosts {
         let Some(parts) = self.exchange(&Part::of(phase), stop)? else {
             return Ok(false);
         };
-        merge(phase, &parts).ok_or_else(|| garbled(&"a histogram is none"))?;
+        self.become_of_all(plan, phase, tally, &parts)?;
+        Ok(true)
+    }
+
+    fn become_of_all(
+        &self,
+        plan: &TrainPlan,
+        phase: &mut PhaseMeasured,
+        tally: Option<&mut HostsTally>,
+        parts: &[Part],
+    ) -> Result<(), TrainError> {
+        merge(phase, parts).ok_or_else(|| garbled(&"a histogram is none"))?;
         if let Some(tally) = tally {
-            tally.add(self, plan, &parts);
+            tally.add(self, plan, parts);
         }
+        Ok(())
+    }
+
+    /// The same of all `phases` of a run, with the `checkpoints` between them. Each of them goes to the
+    /// tally of which `is_training` says that it was a training.
+    pub(super) fn put_run_together<'p>(
+        &self,
+        plan: &TrainPlan,
+        phases: impl Iterator<Item = (bool, &'p mut PhaseMeasured)>,
+        checkpoints: &mut Vec<WrittenCheckpoint>,
+        (tally, stop): (&mut HostsTally, &StopToken),
+    ) -> Result<bool, TrainError> {
+        let phases: Vec<(bool, &mut PhaseMeasured)> = phases.collect();
+        let own: Vec<Part> = phases.iter().map(|(_, phase)| Part::of(phase)).collect();
+        let Some(all) = self.exchange(&(own, checkpoints.clone()), stop)? else {
+            return Ok(false);
+        };
+        for (nth, (is_training, phase)) in phases.into_iter().enumerate() {
+            let parts = all.iter().filter_map(|(parts, _)| parts.get(nth));
+            let parts: Vec<Part> = parts.cloned().collect();
+            let tally = is_training.then_some(&mut *tally);
+            self.become_of_all(plan, phase, tally, &parts)?;
+        }
+        *checkpoints = all.into_iter().flat_map(|(_, theirs)| theirs).collect();
         Ok(true)
     }
 }
@@ -138,6 +177,7 @@ fn merge(phase: &mut PhaseMeasured, parts: &[Part]) -> Option<()> {
     phase.accelerators = each(parts, |part| &part.accelerators);
     phase.blamed_ns = each(parts, |part| &part.blamed_ns);
     phase.steps = each(parts, |part| &part.steps);
+    phase.checkpoints = each(parts, |part| &part.checkpoints);
     phase.preread_samples = parts.iter().map(|part| part.preread_samples).sum();
     phase.waiting = WaitingSeconds::default();
     (phase.last.bytes, phase.last.cpu) = (phase.first.bytes, phase.first.cpu);
@@ -172,7 +212,8 @@ pub(super) struct HostsTally {
     hosts: Vec<HostReport>,
     epochs: u32,
     own_us: Vec<f64>,
-    ideal_au_percent: f64,
+    /// `None` without barriers of steps.
+    ideal_au_percent: Option<f64>,
 }
 
 impl HostsTally {
@@ -194,16 +235,19 @@ impl HostsTally {
             host.au_percent += (au - host.au_percent) / f64::from(self.epochs);
             host.bytes_read += part.bytes;
         }
+        if !plan.barrier.is_at_every_step() {
+            return;
+        }
         let waits: Vec<&[u32]> = parts.iter().map(|part| part.waits_us.as_slice()).collect();
         let split = split(&waits);
-        for (slowest, _) in &split {
-            if let Some(host) = self.hosts.get_mut(*slowest) {
-                host.slowest_steps += 1;
-            }
+        for (nth, host) in self.hosts.iter_mut().enumerate() {
+            let last = split.iter().filter(|(slowest, _)| *slowest == nth).count();
+            *host.slowest_steps.get_or_insert(0) += last as u64;
         }
         let own: Vec<f64> = split.iter().map(|(_, own_us)| f64::from(*own_us)).collect();
         let ideal = ideal_au_percent(plan, parts, &own);
-        self.ideal_au_percent += (ideal - self.ideal_au_percent) / f64::from(self.epochs);
+        let mean = self.ideal_au_percent.get_or_insert(0.0);
+        *mean += (ideal - *mean) / f64::from(self.epochs);
         self.own_us.extend(own);
     }
 
@@ -217,7 +261,7 @@ impl HostsTally {
         let facts = self.facts.clone()?;
         Some(GroupFacts {
             own_barrier_us: BarrierUs::of(&self.own_us),
-            ideal_au_percent: Some(self.ideal_au_percent),
+            ideal_au_percent: self.ideal_au_percent,
             ..facts
         })
     }

@@ -3,6 +3,7 @@
 //! `Workload` says what a file says, `TrainRequest` what was typed, `Inventory` what lies in the
 //! folder; `TrainPlan` decides every number, and `TrainReport` holds what was measured.
 
+pub mod barrier;
 pub mod catalog;
 pub mod client;
 pub mod datasize;

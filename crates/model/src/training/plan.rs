@@ -5,6 +5,7 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::barrier::StepBarrier;
 use super::client::ClientCost;
 use super::distribution::Distribution;
 use super::inventory::Inventory;
@@ -56,6 +57,9 @@ pub struct TrainPlan {
     /// What the official client's own work adds; `None` when it is left out.
     #[serde(default)]
     pub client: Option<ClientCost>,
+    /// When the accelerators wait for each other.
+    #[serde(default)]
+    pub barrier: StepBarrier,
     /// When a block of steps ends.
     pub block_end: BlockEnd,
     /// Whether a first batch is read and thrown away before each epoch (v3.0's loader start).

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::barrier::StepBarrier;
 use super::client::ClientCost;
 use super::distribution::Distribution;
 use super::profile::Profile;
@@ -75,6 +76,8 @@ pub struct TrainRequest {
     pub compute: Option<Distribution>,
     /// `--client`: what the official client adds; `None` adds nothing.
     pub client: Option<ClientCost>,
+    /// `--barrier`.
+    pub barrier: StepBarrier,
     /// Name of an accelerator profile, which names the accelerator in the report.
     pub accelerator: Option<String>,
     /// `--seed`.

@@ -208,6 +208,7 @@ impl Resolver<'_> {
             compute,
             preprocess: self.time("reader.preprocess_time", workload.reader.preprocess_time),
             client: request.client.map(|client| client.on(self.host.cpus)),
+            barrier: self.barrier(),
             block_end: profile.block_end(),
             prewarm: profile == Profile::V3 && data.format != DataFormat::Tfrecord,
             metric: self.metric(),
@@ -493,12 +494,6 @@ impl Resolver<'_> {
     fn checkpoint(&mut self, profile: Profile) -> Option<CheckpointPlan> {
         if !self.writes_checkpoints() {
             return None;
-        }
-        if self.request.hosts.is_some() {
-            self.problems.plan(
-                "checkpoints in training are not written over several hosts",
-                "set --params workflow.checkpoint=False",
-            );
         }
         let spec = &self.workload.checkpoint;
         let bytes = match (profile, spec.ignored_model_size_bytes) {

@@ -5,6 +5,7 @@ use strum::VariantArray as _;
 
 use crate::facts::FoundFile;
 use crate::problem::ProblemKind;
+use crate::training::barrier::StepBarrier;
 use crate::training::catalog;
 use crate::training::profile::BlockEnd;
 use crate::units::GIB;
@@ -405,6 +406,30 @@ fn checkpoints_may_not_cut_an_epoch_into_blocks_without_au() {
         short.contains("after its last checkpoint, has 2 steps"),
         "{short}"
     );
+}
+
+#[test]
+fn the_barrier_of_steps_is_left_out_where_that_means_something() {
+    let mut unet3d = workload("unet3d", "h100");
+    let planned = |unet3d: &Workload, barrier| {
+        let request = TrainRequest {
+            barrier,
+            ..TrainRequest::default()
+        };
+        resolve(unet3d, &request, &folder(168, 146_600_628))
+    };
+    let faithful = planned(&unet3d, StepBarrier::EveryStep).unwrap();
+    assert!(!warning_lines(&faithful).contains("--barrier"));
+    let on_its_own = planned(&unet3d, StepBarrier::Epoch).unwrap();
+    let told = warning_lines(&on_its_own);
+    assert!(told.contains("(--barrier epoch)"), "{told}");
+    let alone = planned(&unet3d, StepBarrier::None).unwrap_err().to_string();
+    assert!(alone.contains("for several hosts"), "{alone}");
+    unet3d.checkpoint.steps_between_checkpoints = Some(12);
+    let cut = planned(&unet3d, StepBarrier::Epoch)
+        .unwrap_err()
+        .to_string();
+    assert!(cut.contains("steps_between_checkpoints"), "{cut}");
 }
 
 #[test]

@@ -272,6 +272,10 @@ fn transfers(
             ),
         ),
         (
+            !plan.barrier.is_at_every_step(),
+            format!("--barrier {}; a barrier ends each step", plan.barrier),
+        ),
+        (
             request.engine != EngineChoice::Auto,
             "--engine is not to be chosen".to_string(),
         ),

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::facts::FoundFile;
+use crate::training::barrier::StepBarrier;
 use crate::training::inventory::Inventory;
 use crate::units::GIB;
 
@@ -53,6 +54,13 @@ fn what_may_be_set_breaks_no_rule() {
     assert_eq!(broken(&[], 3500, |r| r.runs = Some(5)), [""; 0]);
     let direct = |request: &mut TrainRequest| request.path = Some(PathKind::Cpu);
     assert_eq!(broken(&[], 3500, direct), [""; 0]);
+}
+
+#[test]
+fn steps_end_with_a_barrier() {
+    let broken = broken(&[], 3500, |request| request.barrier = StepBarrier::Epoch);
+    assert_eq!(broken.len(), 1);
+    assert!(broken[0].contains("--barrier epoch"), "{broken:?}");
 }
 
 #[test]

@@ -39,6 +39,7 @@ pub(super) fn of(
     let (placement, device) = (&plan.transport.placement, plan.transport.device);
     warnings.extend(placement::warnings(placement, device, host));
     warnings.extend(edition(workload, request.profile));
+    warnings.extend(no_step_barrier(plan));
     warnings.extend(few_steps(plan, request));
     warnings.extend(checkpoint_size(plan, workload));
     warnings.extend(short_last_block(plan, workload));
@@ -91,6 +92,22 @@ pub fn edition(workload: &Workload, asked: Option<Profile>) -> Option<Warning> {
                 workload.edition.describe()
             ),
             "choose one with --profile, or name it in the file (stormlp.profile)",
+        )
+    })
+}
+
+/// A slow accelerator holds up nobody then, whose AU every edition would have lower.
+fn no_step_barrier(plan: &TrainPlan) -> Option<Warning> {
+    (!plan.barrier.is_at_every_step()).then(|| {
+        Warning::new(
+            WarningKind::NotComparable,
+            format!(
+                "accelerators do not wait for each other after each step (--barrier {}), which \
+                 they do in every edition: AU is that of each one's own steps, and no result of \
+                 the benchmark's",
+                plan.barrier
+            ),
+            "leave out --barrier for a result that is compared with others",
         )
     })
 }

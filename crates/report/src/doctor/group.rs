@@ -105,6 +105,7 @@ mod tests {
                 }),
                 own_barrier_us: None,
                 ideal_au_percent: None,
+                machines: Vec::new(),
                 clocks: Vec::new(),
             },
             members: vec![Member::fixture(0, "h1"), Member::fixture(1, "h2")],

@@ -7,6 +7,11 @@ use stormlp_model::units::ByteSize;
 use crate::document::{Cell, Column, Document, Quantity, Table};
 use crate::hosts::describe;
 
+/// At the ends of how many steps a host came last, where steps had barriers.
+fn slowest(steps: Option<u64>) -> Cell {
+    steps.map_or_else(|| "-".into(), |steps| Cell::Text(steps.to_string()))
+}
+
 /// A row for each host, and the barriers between them; nothing where there is one.
 pub(super) fn section(report: &TrainReport, document: &mut Document) {
     let results = &report.results;
@@ -28,7 +33,7 @@ pub(super) fn section(report: &TrainReport, document: &mut Document) {
                 Cell::Text(host.accelerators.to_string()),
                 Quantity::higher(host.au_percent, "%").into(),
                 Cell::Text(ByteSize(host.bytes_read).to_string()),
-                Cell::Text(host.slowest_steps.to_string()),
+                slowest(host.slowest_steps),
             ],
         );
     }

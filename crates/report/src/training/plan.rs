@@ -54,6 +54,9 @@ pub fn plan(plan: &TrainPlan) -> Document {
         facts.add("threads", words);
     }
     facts.add("order", order(plan));
+    if let Some(remark) = plan.barrier.remark() {
+        facts.add("barrier", remark);
+    }
     facts.add("AU", metric(plan));
     between_epochs(plan, facts);
     facts.add("demand", demand(plan));

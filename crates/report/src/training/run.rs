@@ -156,8 +156,12 @@ fn headline(report: &TrainReport) -> String {
     };
     match &report.ending {
         Ending::Complete => format!(
-            "AU {:.2} %{}: {verb} the {:.1} % of {}",
+            "AU {:.2} %{}{}: {verb} the {:.1} % of {}",
             report.results.mean.au_percent.profile,
+            match report.plan.barrier.remark() {
+                Some(remark) => format!(" ({remark})"),
+                None => String::new(),
+            },
             if is_from_memory(report) {
                 " (mostly read from memory)"
             } else {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use stormlp_emulator::Hosts;
-use stormlp_model::group::{Member, clocks_apart, differ};
+use stormlp_model::group::{GroupFacts, Machine, Member, clocks_apart, differ};
 use stormlp_model::parts::PartOf;
 use stormlp_model::report::{Ending, FailureCause};
 use stormlp_model::warning::{Warning, WarningKind};
@@ -274,7 +274,10 @@ impl Party {
         if self.is_alone() {
             return Ok(None);
         }
-        let facts = hosts::facts(&session.group)?;
+        let facts = GroupFacts {
+            machines: Machine::all_of(&self.members),
+            ..hosts::facts(&session.group)?
+        };
         let (group, members) = (session.group.clone(), self.members.clone());
         let hosts = Hosts::new(group, members, facts);
         Ok(Some(match parts {

@@ -2,15 +2,50 @@
 
 use std::time::Duration;
 
+use stormlp_model::training::barrier::StepBarrier;
+use stormlp_model::training::report::WaitingSeconds;
+
+use super::super::attribution::Reading;
 use super::super::error::TrainError;
 use super::super::machine::Machine;
 use super::super::measure::PhaseMeasured;
-use super::{Cut, Kind, Runner};
+use super::{Cut, Kind, Orders, Runner};
 
 /// How often to look whether other hosts keep this one waiting.
 const LOOK_AT_HOSTS: Duration = Duration::from_millis(500);
 
 impl Runner<'_> {
+    /// All epochs. Hosts that are on their own meet before the first and after the last of them.
+    pub(super) fn all_epochs(&mut self, orders: &Orders) -> Result<(), Cut> {
+        let Some(hosts) = self.hosts.filter(|_| self.is_on_its_own()) else {
+            return self.epochs(orders);
+        };
+        self.meet()?;
+        let stop = self.surroundings.stop;
+        let (went, heard) = hosts.alongside(stop, || self.epochs(orders), has_failed);
+        let went = match heard {
+            Err(error) => Err(TrainError::from(error).into()),
+            Ok(true) => went.and(Err(Cut::Stopped)),
+            Ok(false) => went,
+        };
+        let went = went.and_then(|()| self.put_run_together());
+        // With a host that is gone nothing can be exchanged: this one's part is kept then.
+        for (epoch, kind, measured) in std::mem::take(&mut self.pending) {
+            self.book(epoch, kind, measured);
+        }
+        went
+    }
+
+    /// Whether this host goes from epoch to epoch without waiting for others.
+    pub(super) fn is_on_its_own(&self) -> bool {
+        self.hosts.is_some() && self.plan.barrier == StepBarrier::None
+    }
+
+    /// Whether a barrier over all hosts ends the steps of a phase.
+    fn has_step_barrier(&self, kind: Kind<'_>) -> bool {
+        matches!(kind, Kind::Training) && self.plan.barrier.is_at_every_step()
+    }
+
     /// Makes what this host measured what all of them measured.
     pub(super) fn put_together(
         &mut self,
@@ -31,8 +66,31 @@ impl Runner<'_> {
         }
     }
 
+    /// The same of all phases of the run.
+    fn put_run_together(&mut self) -> Result<(), Cut> {
+        let Some(hosts) = self.hosts else {
+            return Ok(());
+        };
+        let phases = self.pending.iter_mut();
+        let phases = phases.map(|(_, kind, measured)| (matches!(kind, Kind::Training), measured));
+        let checkpoints = &mut self.measured.report.checkpoints;
+        let others = (&mut self.distributions.hosts, self.surroundings.stop);
+        match hosts.put_run_together(self.plan, phases, checkpoints, others)? {
+            true => Ok(()),
+            false => Err(Cut::Stopped),
+        }
+    }
+
+    /// Waits for the other hosts before a phase, where all begin it together.
+    pub(super) fn meet_before_phase(&self) -> Result<(), Cut> {
+        match self.is_on_its_own() {
+            true => Ok(()),
+            false => self.meet(),
+        }
+    }
+
     /// Waits for the other hosts, where there are any.
-    pub(super) fn meet(&self) -> Result<(), Cut> {
+    fn meet(&self) -> Result<(), Cut> {
         let Some(hosts) = self.hosts else {
             return Ok(());
         };
@@ -41,9 +99,36 @@ impl Runner<'_> {
         if went { Ok(()) } else { Err(self.abort()) }
     }
 
+    /// Watches a phase. Hosts that no step brings together tell each other meanwhile that they are
+    /// there, and wait for each other at its end.
+    pub(super) fn watch_with_others(
+        &mut self,
+        epoch: u32,
+        kind: Kind<'_>,
+        first: Reading,
+    ) -> (Reading, WaitingSeconds, Result<(), Cut>) {
+        let apart = !self.has_step_barrier(kind) && !self.is_on_its_own();
+        let Some(hosts) = self.hosts.filter(|_| apart) else {
+            return self.watch(epoch, first);
+        };
+        let stop = self.surroundings.stop;
+        let watch = || {
+            let (last, waiting, went) = self.watch(epoch, first);
+            (last, waiting, went.and_then(|()| self.verdict()))
+        };
+        let ((last, waiting, went), heard) =
+            hosts.alongside(stop, watch, |(_, _, went)| has_failed(went));
+        let went = match heard {
+            Err(error) => Err(TrainError::from(error).into()),
+            Ok(true) => went.and(Err(self.abort())),
+            Ok(false) => went,
+        };
+        (last, waiting, went)
+    }
+
     /// Goes on meeting the other hosts at the ends of steps for which this one had no data left.
     pub(super) fn catch_up(&self, kind: Kind<'_>, steps: u64) -> Result<(), Cut> {
-        if let (Some(_), Kind::Training) = (self.hosts, kind) {
+        if self.hosts.is_some() && self.has_step_barrier(kind) {
             let met = |machine: &mut Machine| machine.joint().map_or(0, |j| j.waits_us().len());
             let met = self.crew.shared.with(|machine, _| met(machine)) as u64;
             for _ in met..steps {
@@ -59,9 +144,16 @@ impl Runner<'_> {
             return;
         };
         let steps = self.crew.shared.with(|machine, _| machine.steps_done());
-        if let Some(error) = hosts.overdue(steps > 0) {
+        if let Some(error) = hosts.overdue(steps > 0 && !self.follows_checkpoint(steps)) {
             self.crew.shared.fail(error.into());
         }
+    }
+
+    /// Whether step `step` begins after a checkpoint, for which all wait at its end.
+    fn follows_checkpoint(&self, step: u64) -> bool {
+        let checkpoint = self.plan.checkpoint.as_ref();
+        let every = checkpoint.and_then(|checkpoint| checkpoint.steps_between);
+        every.is_some_and(|every| step > 1 && (step - 1).is_multiple_of(every.max(1)))
     }
 
     /// How long to wait before the next look at the counters and at the other hosts.
@@ -72,4 +164,9 @@ impl Runner<'_> {
             Some(_) => tick.min(LOOK_AT_HOSTS),
         }
     }
+}
+
+/// Whether this host ends the run, so that there is nothing to wait for.
+pub(super) fn has_failed<T>(went: &Result<T, Cut>) -> bool {
+    matches!(went, Err(Cut::Error(_) | Cut::Failed))
 }

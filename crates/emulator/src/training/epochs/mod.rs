@@ -1,5 +1,6 @@
 //! One run: epochs, what lies between them, and what is written down meanwhile.
 
+mod checkpoints;
 mod hosts;
 
 use std::ops::Range;
@@ -126,9 +127,12 @@ pub(super) fn run(
     on_epoch: OnEpoch<'_>,
 ) -> Result<RunMeasured, TrainError> {
     let storage = &**surroundings.storage;
+    // As in DLIO the first of all accelerators writes, unless the model is spread over several.
+    let writes = hosts.is_none_or(|hosts| hosts.group.leads());
     let writer = plan
         .checkpoint
         .as_ref()
+        .filter(|_| writes)
         .map(|checkpoint| Writer::new(storage, checkpoint))
         .transpose()?;
     let own = Hosts::accelerators(hosts, plan);
@@ -138,8 +142,7 @@ pub(super) fn run(
         transport: plan.transport.clone(),
         accelerator: Arc::clone(accelerator),
     };
-    let group = hosts.map(|hosts| Arc::clone(&hosts.group));
-    let crew = Crew::start(&spec, loaders, plan.keep_step_times, group)?;
+    let crew = Crew::start(&spec, loaders, plan.keep_step_times, hosts)?;
     if judge.is_some() {
         crew.shared.with(|machine, _| machine.mark_steps());
     }
@@ -157,13 +160,15 @@ pub(super) fn run(
         sampler: Sampler::new(plan.telemetry, &instruments),
         measured,
         writer,
+        written: Vec::new(),
+        pending: Vec::new(),
         storage,
         held_back: !storage.warnings().is_empty(),
         crew,
         hosts,
         own,
     };
-    let went = guarded("main", || runner.epochs(orders));
+    let went = guarded("main", || runner.all_epochs(orders));
     let went = went.map_err(Cut::from).flatten();
     let shared = Arc::clone(&runner.crew.shared);
     let tally = runner.crew.stop();
@@ -237,7 +242,12 @@ struct Runner<'a> {
     devices: BlockDevices,
     sampler: Sampler<'a>,
     measured: RunMeasured,
+    /// Writes checkpoints, where this host does.
     writer: Option<Writer<'a>>,
+    /// Those of the current phase.
+    written: Vec<WrittenCheckpoint>,
+    /// Phases of this host that are put together with those of others at the end of the run.
+    pending: Vec<(u32, Kind<'a>, PhaseMeasured)>,
     storage: &'a dyn Storage,
     /// Whether the storage was made slower than it is.
     held_back: bool,
@@ -247,7 +257,7 @@ struct Runner<'a> {
     own: Range<u32>,
 }
 
-impl Runner<'_> {
+impl<'a> Runner<'a> {
     fn epochs(&mut self, orders: &Orders) -> Result<(), Cut> {
         let plan = self.plan;
         let mut next_checkpoint = plan.checkpoint.as_ref().and_then(|rules| rules.after_epoch);
@@ -257,7 +267,7 @@ impl Runner<'_> {
             if next_checkpoint == Some(epoch)
                 && let Some(rules) = &plan.checkpoint
             {
-                self.checkpoint(epoch, plan.steps_per_epoch)?;
+                self.checkpoint_after(epoch)?;
                 next_checkpoint = Some(epoch.saturating_add(rules.epochs_between.max(1)));
             }
             if next_evaluation.is_some_and(|next| epoch >= next)
@@ -279,7 +289,10 @@ impl Runner<'_> {
         }
         let order = orders.training.epoch(epoch);
         let label = format!("epoch {epoch} of {}", plan.epochs);
-        let phase = prepare::training(plan, epoch, order.shares);
+        let phase = PhaseSpec {
+            writes_checkpoints: self.writer.is_some(),
+            ..prepare::training(plan, epoch, order.shares)
+        };
         self.phase(epoch, Kind::Training, &label, phase, order.source)
     }
 
@@ -287,7 +300,7 @@ impl Runner<'_> {
     fn evaluation(
         &mut self,
         epoch: u32,
-        evaluation: &EvaluationPlan,
+        evaluation: &'a EvaluationPlan,
         order: EpochOrder,
     ) -> Result<(), Cut> {
         self.drain()?;
@@ -346,7 +359,7 @@ impl Runner<'_> {
     fn phase(
         &mut self,
         epoch: u32,
-        kind: Kind<'_>,
+        kind: Kind<'a>,
         label: &str,
         phase: PhaseSpec,
         source: Arc<dyn Source>,
@@ -355,7 +368,7 @@ impl Runner<'_> {
         if self.surroundings.stop.is_stopped() {
             return Err(Cut::Stopped);
         }
-        self.meet()?;
+        self.meet_before_phase()?;
         let first = self.reading();
         let drivers = &self.crew.shared.drivers;
         self.sampler.look(first.now, counters(&first, drivers));
@@ -365,7 +378,7 @@ impl Runner<'_> {
             return Err(Cut::Failed);
         }
         self.tell_start(label, steps);
-        let (last, waiting, went) = self.watch(epoch, first);
+        let (last, waiting, went) = self.watch_with_others(epoch, kind, first);
         let went = went.and_then(|()| self.verdict());
         let went = went.and_then(|()| self.catch_up(kind, steps));
         self.surroundings.observer.event(&Event::PhaseFinished);
@@ -381,14 +394,25 @@ impl Runner<'_> {
                 .joint()
                 .map_or(Vec::new(), |joint| joint.waits_us().to_vec()),
             device_read_bytes: None,
+            checkpoints: Vec::new(),
             blamed_ns: machine.blamed_ns(),
             preread_samples: machine.preread_samples(),
             histograms: machine.histograms().clone(),
             steps: measure::step_lists(machine.step_times()),
         });
-        // With a host that is gone nothing can be exchanged: this one's part is kept then.
-        let went = went.and_then(|()| self.put_together(kind, &mut measured));
-        self.book(epoch, kind, measured);
+        measured.checkpoints = std::mem::take(&mut self.written);
+        let went = match self.is_on_its_own() {
+            true => {
+                self.pending.push((epoch, kind, measured));
+                went
+            }
+            false => {
+                // With a host that is gone nothing can be exchanged: this one's part is kept then.
+                let went = went.and_then(|()| self.put_together(kind, &mut measured));
+                self.book(epoch, kind, measured);
+                went
+            }
+        };
         self.crew.close_streams();
         went?;
         self.verdict()
@@ -415,7 +439,7 @@ impl Runner<'_> {
                 }
                 Some(Halt::Checkpoint) => {
                     let step = self.crew.shared.with(|machine, _| machine.steps_done());
-                    went = self.checkpoint(epoch, step);
+                    went = self.checkpoint_within(epoch, step);
                     if went.is_ok() {
                         self.crew.shared.with(|machine, now| machine.resume(now));
                     } else {
@@ -452,6 +476,7 @@ impl Runner<'_> {
                 let report = measure::epoch(plan, epoch, &phase);
                 self.surroundings.note(measure::epoch_line(plan, &report));
                 measured.report.epochs.push(report);
+                measured.report.checkpoints.extend(phase.checkpoints);
                 self.distributions.steps.merge(&phase.histograms);
                 if plan.keep_step_times {
                     measured.steps.push(StepLists {
@@ -484,25 +509,6 @@ impl Runner<'_> {
             cache::drop_all(self.storage, files)?;
         }
         cache::look(self.storage, files).map(Some)
-    }
-
-    /// Writes a checkpoint, if the run has any.
-    fn checkpoint(&mut self, epoch: u32, step: u64) -> Result<(), Cut> {
-        let Some(writer) = &mut self.writer else {
-            return Ok(());
-        };
-        let started = self.crew.shared.now();
-        let Some(bytes) = writer.write(epoch, step, self.surroundings.stop)? else {
-            return Err(Cut::Stopped);
-        };
-        self.measured.report.checkpoints.push(WrittenCheckpoint {
-            epoch,
-            step,
-            bytes,
-            started_seconds: started as f64 / 1e9,
-            duration_seconds: (self.crew.shared.now() - started) as f64 / 1e9,
-        });
-        Ok(())
     }
 
     fn reading(&self) -> Reading {

@@ -164,17 +164,14 @@ pub fn run_on(
         return Err(DriveError::Stopped);
     }
     let mut look_at = clock.events + EVENTS_BETWEEN_LOOKS;
+    let mut written_at = None;
     loop {
         match machine.halt() {
             Some(Halt::PhaseOver) => return Ok(()),
-            Some(Halt::Checkpoint) => {
-                clock.events += 1;
-                clock.checkpoints += 1;
-                clock.now += device.checkpoint();
-                machine.resume(clock.now);
-                continue;
+            Some(Halt::Checkpoint) if written_at.is_none() => {
+                written_at = Some(clock.now + device.checkpoint());
             }
-            None => {}
+            Some(Halt::Checkpoint) | None => {}
         }
         if clock.events >= look_at {
             look_at = clock.events + EVENTS_BETWEEN_LOOKS;
@@ -184,8 +181,23 @@ pub fn run_on(
             }
         }
         take(machine, device, clock, flights);
+        if let Some(at) = written_at.filter(|at| *at <= next_event(machine, flights)) {
+            written_at = None;
+            clock.now = clock.now.max(at);
+            clock.events += 1;
+            clock.checkpoints += 1;
+            machine.resume(clock.now);
+            continue;
+        }
         step(machine, device, clock, flights)?;
     }
+}
+
+/// When a read ends, or a deadline passes.
+fn next_event(machine: &Machine, flights: &Flights) -> Nanos {
+    let all = [flights.0.next_at(), machine.next_deadline()];
+    let first = all.into_iter().flatten().min();
+    first.unwrap_or(Nanos::MAX)
 }
 
 /// Lets all end that loaders have begun, between two phases.

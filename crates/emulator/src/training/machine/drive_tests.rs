@@ -44,6 +44,7 @@ pub(super) fn phase(accelerators: usize, steps: u64, compute: Nanos) -> PhaseSpe
         exclude_start_steps: 1,
         exclude_end_steps: 0,
         checkpoint_steps: None,
+        writes_checkpoints: true,
         compute: Pace::Constant(compute),
         preprocess: Pace::Constant(0),
         client: ClientWork::default(),
@@ -150,6 +151,44 @@ fn a_checkpoint_splits_the_block_and_excludes_a_step_of_each() {
     let blocks = &machine.blocks()[0];
     let steps: Vec<_> = blocks.iter().map(|b| (b.steps, b.window_steps)).collect();
     assert_eq!(steps, [(4, 3), (4, 3), (2, 1)]);
+}
+
+#[test]
+fn a_checkpoint_holds_up_who_writes_it_and_the_others_at_their_next_barrier() {
+    let mut machine = Machine::new(vec![workers(2, 2, 1), workers(2, 2, 1)], false);
+    let mut clock = VirtualClock::default();
+    let spec = PhaseSpec {
+        checkpoint_steps: Some(4),
+        ..phase(2, 8, 10 * MS)
+    };
+    let model = DeviceModel {
+        bytes_per_second: 1e12,
+        latency: Pace::Constant(MS),
+        queue_depth: 8,
+        checkpoint: 500 * MS,
+    };
+    let mut device = ModelledDevice::new(model, |read| (1000, one_sample(read)));
+    run(&mut machine, &mut device, spec, &mut clock);
+    assert_eq!(clock.checkpoints, 2, "the last one is at the end");
+    let [writer, other] = [0, 1].map(|index| machine.blocks()[index][1]);
+    assert!(writer.barrier_ns < 100 * MS, "{writer:?}");
+    assert!(other.barrier_ns > 450 * MS, "{other:?}");
+    assert_eq!(other.start_ns + 500 * MS, writer.start_ns);
+}
+
+#[test]
+fn where_another_host_writes_checkpoints_nobody_here_halts() {
+    let mut machine = Machine::new(vec![workers(2, 2, 1), workers(2, 2, 1)], false);
+    let mut clock = VirtualClock::default();
+    let spec = PhaseSpec {
+        checkpoint_steps: Some(4),
+        writes_checkpoints: false,
+        ..phase(2, 8, 10 * MS)
+    };
+    run(&mut machine, &mut constant(8, MS), spec, &mut clock);
+    assert_eq!(clock.checkpoints, 0);
+    let steps: Vec<_> = machine.blocks()[1].iter().map(|b| b.steps).collect();
+    assert_eq!(steps, [4, 4]);
 }
 
 #[test]

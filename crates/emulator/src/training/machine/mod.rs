@@ -12,8 +12,8 @@
 //!
 //! A *phase* is one epoch's training or one evaluation. Each accelerator fetches a batch,
 //! computes until an absolute deadline and waits at a barrier for all others; its loader keeps
-//! reading meanwhile. A checkpoint in training halts the machine between two blocks of steps
-//! while its loaders read on.
+//! reading meanwhile. A checkpoint in training ends a block of steps for all, and holds up the
+//! accelerator that writes it: the others begin their next block and wait for it at the barrier.
 
 mod accelerator;
 mod client;
@@ -63,12 +63,12 @@ pub struct ReadRequest {
     pub read: LaneRead,
 }
 
-/// Why the machine stands still.
+/// Why the machine, or one of its accelerators, stands still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Halt {
     /// No phase has begun, or the last one is over.
     PhaseOver,
-    /// A checkpoint is to be written; [`Machine::resume`] goes on.
+    /// The first accelerator is to write a checkpoint; [`Machine::resume`] lets it go on.
     Checkpoint,
 }
 
@@ -203,7 +203,7 @@ impl Machine {
         true
     }
 
-    /// Goes on after [`Halt::Checkpoint`] with a new block.
+    /// The accelerator that wrote a checkpoint goes on after [`Halt::Checkpoint`], with a new block.
     pub fn resume(&mut self, now: Nanos) {
         if self.halt != Some(Halt::Checkpoint) {
             return;
@@ -215,6 +215,7 @@ impl Machine {
                 self.next_step(index as u32, now);
             }
         }
+        self.end_if_all_ended();
         self.settle(now);
     }
 
@@ -479,15 +480,19 @@ impl Machine {
             }
             if checkpoint {
                 accelerator.end_block(now, true);
-                accelerator.state = State::Idle;
-            } else {
-                self.next_step(index as u32, now);
+                if index == 0 && self.spec.writes_checkpoints {
+                    accelerator.state = State::Idle;
+                    continue;
+                }
+                accelerator.begin_block(now);
             }
+            self.next_step(index as u32, now);
         }
         if checkpoint {
             let every = self.spec.checkpoint_steps.unwrap_or(u64::MAX);
             self.next_checkpoint = self.next_checkpoint.saturating_add(every);
-            self.halt = Some(Halt::Checkpoint);
+            let written_here = self.spec.writes_checkpoints;
+            self.halt = written_here.then_some(Halt::Checkpoint).or(self.halt);
         }
     }
 

@@ -45,6 +45,8 @@ pub struct PhaseSpec {
     pub exclude_end_steps: u64,
     /// Steps between checkpoints; each splits the block.
     pub checkpoint_steps: Option<u64>,
+    /// Whether the first accelerator of this host writes them.
+    pub writes_checkpoints: bool,
     /// Compute time of each step.
     pub compute: Pace,
     /// Preprocessing of each sample in the reading worker.
@@ -66,6 +68,7 @@ impl PhaseSpec {
             exclude_start_steps: 0,
             exclude_end_steps: 0,
             checkpoint_steps: None,
+            writes_checkpoints: false,
             compute: Pace::Constant(0),
             preprocess: Pace::Constant(0),
             client: ClientWork::default(),

@@ -216,6 +216,7 @@ impl<'a> Simulation<'a> {
             first_accelerator: 0,
             waits_us: Vec::new(),
             device_read_bytes: None,
+            checkpoints: Vec::new(),
             blamed_ns: self.machine.blamed_ns(),
             preread_samples: self.machine.preread_samples(),
             histograms: self.machine.histograms().clone(),

@@ -2,6 +2,7 @@
 
 use super::{Resolver, steps_needed};
 use crate::path::PathKind;
+use crate::training::barrier::StepBarrier;
 use crate::training::profile::Profile;
 use crate::training::request::StorageKind;
 use crate::training::steps::{Split, steps};
@@ -81,6 +82,28 @@ impl Resolver<'_> {
                 format!("set --params checkpoint.steps_between_checkpoints={needed} or more"),
             );
         }
+    }
+
+    /// Without the barrier of steps nobody knows when all are between the same two.
+    pub(super) fn barrier(&mut self) -> StepBarrier {
+        let barrier = self.request.barrier;
+        if barrier == StepBarrier::None && self.request.hosts.is_none() {
+            self.problems.plan(
+                "--barrier none is for several hosts: the accelerators of one meet at the ends of \
+                 epochs",
+                "use --barrier epoch",
+            );
+        }
+        if !barrier.is_at_every_step() && self.steps_between_checkpoints().is_some() {
+            self.problems.plan(
+                format!(
+                    "--barrier {barrier} leaves out the barrier after which checkpoints between \
+                     steps are written (checkpoint.steps_between_checkpoints)"
+                ),
+                "leave out --barrier, or set --params workflow.checkpoint=False",
+            );
+        }
+        barrier
     }
 
     pub(super) fn steps_between_checkpoints(&self) -> Option<u64> {

@@ -7,6 +7,7 @@ use std::hash::{Hash as _, Hasher as _};
 use serde::{Deserialize, Serialize};
 use stormlp_model::group::memory_bytes;
 use stormlp_model::report::Ending;
+use stormlp_model::training::barrier::StepBarrier;
 use stormlp_model::training::inventory::Inventory;
 use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::report::TrainReport;
@@ -30,6 +31,19 @@ pub(crate) struct HostsArgs {
     /// Every host has the dataset in a folder of its own: nothing is said of shared storage then
     #[arg(long, conflicts_with = "find_max")]
     pub(super) local_data: bool,
+
+    /// When accelerators wait for each other, on one host as on several: every-step, as the benchmark
+    /// does; epoch lets each go through its steps on its own, up to the end of the epoch; none lets
+    /// hosts go through all epochs on their own. AU is then that of each one's own steps, and no
+    /// result of the benchmark's
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value_t,
+        hide_default_value = true,
+        conflicts_with = "find_max"
+    )]
+    pub(super) barrier: StepBarrier,
 }
 
 /// What a process asks for.
@@ -115,7 +129,7 @@ pub(super) fn promises(plan: &TrainPlan, inventory: &Inventory) -> Vec<(String, 
         true => "--cold",
         false => "no --cold",
     };
-    let promises: [(&str, String); 14] = [
+    let promises: [(&str, String); 16] = [
         ("workload", plan.workload.clone()),
         ("profile", plan.profile.to_string()),
         ("accelerator", plan.accelerator.clone()),
@@ -125,6 +139,8 @@ pub(super) fn promises(plan: &TrainPlan, inventory: &Inventory) -> Vec<(String, 
         ("dataset", dataset),
         ("steps of an epoch", plan.steps_per_epoch.to_string()),
         ("compute time", plan.compute.to_string()),
+        ("barrier", plan.barrier.to_string()),
+        ("checkpoints", checkpoints(plan)),
         ("loader", format!("{:?}", plan.loader)),
         ("storage", format!("{:?}", plan.storage).to_lowercase()),
         ("path", plan.transport.path.to_string()),
@@ -135,6 +151,23 @@ pub(super) fn promises(plan: &TrainPlan, inventory: &Inventory) -> Vec<(String, 
     named
         .map(|(what, value)| (what.to_string(), value))
         .collect()
+}
+
+/// When checkpoints are written, and how large.
+fn checkpoints(plan: &TrainPlan) -> String {
+    plan.checkpoint
+        .as_ref()
+        .map_or("none".to_string(), |rules| {
+            let size = ByteSize(rules.bytes);
+            match rules.steps_between {
+                Some(steps) => format!("{size} every {}", counted(steps, "step")),
+                None => format!(
+                    "{size} after epoch {}, then every {}",
+                    rules.after_epoch.unwrap_or(0),
+                    counted(u64::from(rules.epochs_between), "epoch")
+                ),
+            }
+        })
 }
 
 /// Says that all fail alike where the run came to its end on all hosts.

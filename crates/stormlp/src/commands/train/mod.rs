@@ -360,6 +360,14 @@ fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, Failure> {
             workload.dataset.format
         )));
     }
+    let barrier = args.hosts.barrier;
+    if !barrier.is_at_every_step() && args.mlperf_output.is_some() {
+        return Err(Failure::usage(format!(
+            "--barrier {barrier} leaves out what every official run does, whose files \
+             --mlperf-output and a rehearsal write: leave out one of them"
+        )));
+    }
+    request.barrier = barrier;
     request.workload = Some(args.workload.workload.clone());
     request.keep_step_times = args.mlperf_output.is_some();
     if request.data_dir.is_none() && args.workload.sets("dataset.data_folder") {

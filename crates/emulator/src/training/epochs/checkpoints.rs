@@ -1,0 +1,59 @@
+//! Checkpoints that training writes: within an epoch, where one accelerator stays behind for it, and
+//! between epochs.
+
+use stormlp_model::training::report::WrittenCheckpoint;
+
+use super::super::error::TrainError;
+use super::hosts::has_failed;
+use super::{Cut, Runner};
+
+impl Runner<'_> {
+    /// Writes the checkpoint after a step, which all hosts hear of at the end of the epoch.
+    pub(super) fn checkpoint_within(&mut self, epoch: u32, step: u64) -> Result<(), Cut> {
+        let written = self.write(epoch, step)?;
+        self.written.extend(written);
+        Ok(())
+    }
+
+    /// Writes the checkpoint after an epoch. The other hosts wait for it, unless each goes through the
+    /// run on its own.
+    pub(super) fn checkpoint_after(&mut self, epoch: u32) -> Result<(), Cut> {
+        let step = self.plan.steps_per_epoch;
+        let together = self.hosts.filter(|_| !self.is_on_its_own());
+        let Some(hosts) = together else {
+            let written = self.write(epoch, step)?;
+            self.measured.report.checkpoints.extend(written);
+            return Ok(());
+        };
+        let stop = self.surroundings.stop;
+        let (written, heard) = hosts.alongside(stop, || self.write(epoch, step), has_failed);
+        let stopped = heard.map_err(TrainError::from)?;
+        let written = written?;
+        if stopped {
+            return Err(Cut::Stopped);
+        }
+        let all = hosts.exchange(&written, stop).map_err(TrainError::from)?;
+        let all = all.ok_or(Cut::Stopped)?;
+        let all = all.into_iter().flatten();
+        self.measured.report.checkpoints.extend(all);
+        Ok(())
+    }
+
+    /// Writes a checkpoint, where that is for this host.
+    fn write(&mut self, epoch: u32, step: u64) -> Result<Option<WrittenCheckpoint>, Cut> {
+        let Some(writer) = &mut self.writer else {
+            return Ok(None);
+        };
+        let started = self.crew.shared.now();
+        let Some(bytes) = writer.write(epoch, step, self.surroundings.stop)? else {
+            return Err(Cut::Stopped);
+        };
+        Ok(Some(WrittenCheckpoint {
+            epoch,
+            step,
+            bytes,
+            started_seconds: started as f64 / 1e9,
+            duration_seconds: (self.crew.shared.now() - started) as f64 / 1e9,
+        }))
+    }
+}
