@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 use stormlp_model::facts::HostFacts;
+use stormlp_model::group::{GroupFacts, Machine};
 use stormlp_model::units::GIB;
 
 use crate::stamp;
@@ -94,29 +95,82 @@ pub(crate) fn free_folder(
     names.find(|name| !taken(name)).unwrap_or_else(|| named(0))
 }
 
-/// The facts of the host under DLIO's keys and with its types: the name of the processor is a text
-/// up to v2.0, and since v3.0 a list with one for each host.
-pub(crate) fn host(host: &HostFacts, is_v3: bool) -> Map<String, Value> {
+/// The facts of the hosts under DLIO's keys and with its types: the name of the processor is a text
+/// up to v2.0, and since v3.0 a list with one for each host. Of several `machines` what is told of one
+/// is the first one's, that of `host`.
+pub(crate) fn hosts(host: &HostFacts, machines: &[Machine], is_v3: bool) -> Map<String, Value> {
+    let alone = [of_host(host)];
+    let machines = match machines {
+        [] => &alone,
+        several => several,
+    };
     let processor = match is_v3 {
-        true => json!([host.cpu_model]),
-        false => json!(host.cpu_model),
+        true => json!(each(machines, |machine| machine.cpu_model.clone())),
+        false => json!(machines[0].cpu_model),
     };
     let entry = |key: &str, value: Value| (key.to_string(), value);
     Map::from_iter([
-        entry("num_hosts", 1.into()),
-        entry("hostname", host.hostname.clone().into()),
-        entry("host_cpu_count", json!([host.cpus])),
+        entry("num_hosts", machines.len().into()),
+        entry("hostname", machines[0].hostname.clone().into()),
+        entry(
+            "host_cpu_count",
+            json!(each(machines, |machine| machine.cpus)),
+        ),
         entry("host_processor_name", processor),
-        entry("host_cpuinfo", json!({ "model name": host.cpu_model })),
+        entry(
+            "host_cpuinfo",
+            json!({ "model name": machines[0].cpu_model }),
+        ),
         entry(
             "host_meminfo",
-            json!({ "MemTotal": format!("{} kB", host.memory_bytes >> 10) }),
+            json!({ "MemTotal": format!("{} kB", machines[0].memory_bytes >> 10) }),
         ),
         entry(
             "host_memory_GB",
-            json!([host.memory_bytes as f64 / GIB as f64]),
+            json!(each(machines, |machine| machine.memory_bytes as f64 / GIB as f64)),
         ),
     ])
+}
+
+/// The same as process `rank` of several tells of its own host.
+pub(crate) fn host_of(
+    rank: u32,
+    host: &HostFacts,
+    group: Option<&GroupFacts>,
+    is_v3: bool,
+) -> Map<String, Value> {
+    let own = group.and_then(|group| group.machine_of(rank));
+    let mut entries = hosts(host, own.map_or(&[], std::slice::from_ref), is_v3);
+    let count = machines(group).len().max(1);
+    entries.insert("num_hosts".to_string(), count.into());
+    entries
+}
+
+/// The machines of a run that has several processes.
+pub(crate) fn machines(group: Option<&GroupFacts>) -> &[Machine] {
+    group.map_or(&[], |group| &group.machines)
+}
+
+/// The names of the hosts, as they are named to mlpstorage.
+pub(crate) fn names(host: &HostFacts, group: Option<&GroupFacts>) -> Vec<String> {
+    match machines(group) {
+        [] => vec![host.hostname.clone()],
+        several => each(several, |machine| machine.hostname.clone()),
+    }
+}
+
+fn each<T>(machines: &[Machine], get: impl Fn(&Machine) -> T) -> Vec<T> {
+    machines.iter().map(get).collect()
+}
+
+fn of_host(host: &HostFacts) -> Machine {
+    Machine {
+        hostname: host.hostname.clone(),
+        ranks: Vec::new(),
+        cpus: host.cpus,
+        cpu_model: host.cpu_model.clone(),
+        memory_bytes: host.memory_bytes,
+    }
 }
 
 /// `hydra.yaml`: what Hydra would say of the job.

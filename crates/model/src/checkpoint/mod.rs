@@ -16,6 +16,7 @@ mod adopt;
 mod architecture;
 pub mod builtin;
 mod choice;
+mod dealt;
 mod facts;
 mod knee;
 mod layout;
@@ -38,6 +39,7 @@ mod workload;
 
 pub use architecture::{Architecture, DataType};
 pub use choice::{Arithmetic, CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
+pub use dealt::{dealt_to, host_of};
 pub use facts::{CheckpointFacts, FolderFacts, OtherFile, SavedPart, Unmarked};
 pub use knee::{FindStreams, STREAMS as KNEE_STREAMS, StreamKnee, TriedStreams};
 pub use layout::{CheckpointFile, Layout};

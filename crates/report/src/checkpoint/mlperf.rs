@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use stormlp_model::checkpoint::{
     CheckpointPlan, CheckpointProfile, CheckpointReport, CheckpointResult, FsyncPolicy,
-    PhaseSummary, gib_per_second,
+    PhaseSummary, gib_per_second, host_of,
 };
 use stormlp_model::names::file_name;
 use stormlp_model::units::GIB;
@@ -62,7 +62,7 @@ pub fn files_below(
         ));
         files.push(file(
             &format!("{rank}_output.json"),
-            pretty(&output(report)),
+            pretty(&output(report, rank)),
         ));
     }
     files.extend([
@@ -131,7 +131,7 @@ fn args(report: &CheckpointReport) -> Value {
         "command": "run",
         "model": plan.model,
         "num_processes": plan.scaling.ranks,
-        "hosts": [host.hostname],
+        "hosts": mlperf::names(host, report.results.group.as_ref()),
         "client_host_memory_in_gb": host.memory_bytes / GIB,
         "checkpoint_folder": plan.folders.first(),
         "num_checkpoints_write": plan.writes,
@@ -165,6 +165,7 @@ pub(super) fn summary(report: &CheckpointReport) -> Value {
     }
     let size_gib = report.plan.dlio_counted_bytes as f64 / GIB as f64;
     metric.insert("checkpoint_size_GB".to_string(), size_gib.into());
+    let (host, group) = (&report.head.host, report.results.group.as_ref());
     let mut summary = json!({
         "start": iso_after(&report.head.started_at, 0.0),
         "num_accelerators": report.plan.scaling.ranks,
@@ -172,7 +173,7 @@ pub(super) fn summary(report: &CheckpointReport) -> Value {
         "num_files_train": 0,
         "num_files_eval": 0,
         "num_samples_per_file": 1,
-        "potential_caching": [0],
+        "potential_caching": vec![0; mlperf::names(host, group).len()],
         "data_size_per_host_GB": 0.0,
         "epochs": 1,
         "end": iso_after(&report.head.started_at, report.results.elapsed_seconds),
@@ -180,7 +181,8 @@ pub(super) fn summary(report: &CheckpointReport) -> Value {
     });
     let is_v3 = report.plan.profile == CheckpointProfile::V3;
     if let Value::Object(entries) = &mut summary {
-        entries.extend(mlperf::host(&report.head.host, is_v3));
+        let machines = mlperf::machines(report.results.group.as_ref());
+        entries.extend(mlperf::hosts(&report.head.host, machines, is_v3));
     }
     summary
 }
@@ -253,9 +255,14 @@ fn phase_stats(report: &CheckpointReport, result: &CheckpointResult, seconds: f6
 }
 
 /// `RANK_output.json`: the host, and the lists of steps, which a run without training has none of.
-fn output(report: &CheckpointReport) -> Value {
+fn output(report: &CheckpointReport, rank: u64) -> Value {
     let is_v3 = report.plan.profile == CheckpointProfile::V3;
-    let mut all = Value::Object(mlperf::host(&report.head.host, is_v3));
+    let group = report.results.group.as_ref();
+    let processes = group.map_or(1, |group| group.size as usize);
+    let nth = report.plan.ranks.iter().position(|own| own.rank == rank);
+    let process = nth.map_or(0, |nth| host_of(nth, processes, report.plan.ranks.len()));
+    let host = mlperf::host_of(process as u32, &report.head.host, group, is_v3);
+    let mut all = Value::Object(host);
     let started = &report.head.started_at;
     all["1"] = json!({
         "start": iso_after(started, 0.0),

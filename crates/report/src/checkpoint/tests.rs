@@ -6,6 +6,7 @@ use stormlp_model::checkpoint::{
     gib_per_second, parse, rates, resolve, summarise,
 };
 use stormlp_model::facts::HostFacts;
+use stormlp_model::group::{GroupFacts, Member};
 use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::report::{Ending, Head, NamedSeries, Report, ReportKind, Series};
 
@@ -205,4 +206,30 @@ pub(crate) fn samples() -> Vec<(&'static str, Document)> {
             }),
         ),
     ]
+}
+
+#[test]
+fn mlperfs_files_tell_which_host_a_rank_was_on() {
+    let mut report = report(1.0);
+    let members = [Member::fixture(0, "h1"), Member::fixture(1, "h2")];
+    report.results.group = Some(GroupFacts::fixture(&members));
+    let files = mlperf::files(&report, &|_| false);
+    let json = |end: &str| -> serde_json::Value {
+        let file = files.iter().find(|file| file.path.ends_with(end));
+        serde_json::from_str(&file.expect("a file").content).expect("JSON")
+    };
+    let summary = json("/summary.json");
+    assert_eq!(summary["num_hosts"], 2);
+    assert_eq!(summary["potential_caching"], serde_json::json!([0, 0]));
+    assert_eq!(
+        json("_metadata.json")["args"]["hosts"],
+        serde_json::json!(["h1", "h2"])
+    );
+    for (rank, host) in ["h1", "h1", "h2", "h2"].into_iter().enumerate() {
+        let output = json(&format!("/{rank}_output.json"));
+        assert_eq!(
+            (&output["hostname"], &output["num_hosts"]),
+            (&host.into(), &2.into())
+        );
+    }
 }

@@ -7,6 +7,7 @@ use stormlp_model::training::workload::Workload;
 use stormlp_model::units::GIB;
 
 use super::Run;
+use crate::mlperf;
 
 /// Listed whether they differ or not: MLPerf's own launcher always sets them.
 const ALWAYS: [&str; 2] = ["dataset.num_files_train", "dataset.data_folder"];
@@ -33,14 +34,15 @@ pub(super) fn overrides(plan: &TrainPlan, workload: &Workload) -> Vec<String> {
 /// The run as mlpstorage's options would say it.
 pub(super) fn args(run: &Run) -> Value {
     let (plan, host) = (&run.report.plan, &run.report.head.host);
+    let hosts = mlperf::names(host, run.report.results.group.as_ref());
     json!({
         "command": "run",
         "model": plan.workload,
         "accelerator_type": plan.accelerator,
         "num_accelerators": plan.accelerators,
         "num_processes": plan.accelerators,
-        "hosts": [host.hostname],
-        "num_client_hosts": 1,
+        "hosts": hosts,
+        "num_client_hosts": hosts.len(),
         "client_host_memory_in_gb": host.memory_bytes / GIB,
         "data_dir": plan.data.folder,
         "checkpoint_folder": plan.checkpoint.as_ref().map(|checkpoint| &checkpoint.folder),

@@ -60,7 +60,12 @@ fn saved(run: &Run, checkpoint: &WrittenCheckpoint) -> (&'static str, Value) {
 pub(super) fn output(run: &Run, rank: u32) -> Value {
     let report = run.report;
     let rule = Rule::of(&report.plan);
-    let host = mlperf::host(&report.head.host, report.results.profile == Profile::V3);
+    let is_v3 = report.results.profile == Profile::V3;
+    let process = (0..)
+        .take(report.plan.hosts.len())
+        .find(|process| report.plan.accelerators_of(*process).contains(&rank));
+    let group = report.results.group.as_ref();
+    let host = mlperf::host_of(process.unwrap_or(0), &report.head.host, group, is_v3);
     let mut all = Value::Object(host);
     for epoch in run.epochs {
         let lists = run.steps.iter().find(|lists| lists.epoch == epoch.epoch);

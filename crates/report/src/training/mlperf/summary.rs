@@ -14,9 +14,20 @@ pub(super) fn summary(run: &Run) -> Value {
     let report = run.report;
     let plan = &report.plan;
     let host = &report.head.host;
-    // Each of DLIO's ranks lies on this host.
-    let data_gib = gib(plan.data.samples() as f64 * plan.data.sample_bytes);
-    let memory_gib = gib(host.memory_bytes as f64);
+    let machines = mlperf::machines(report.results.group.as_ref());
+    // As many of DLIO's ranks as the first host has accelerators lie on each.
+    let of_first = machines.first().map_or(plan.accelerators, |first| {
+        let own = first.ranks.iter();
+        own.map(|rank| plan.accelerators_of(*rank).len() as u32)
+            .sum()
+    });
+    let share = f64::from(of_first) / f64::from(plan.accelerators.max(1));
+    let data_gib = share * gib(plan.data.samples() as f64 * plan.data.sample_bytes);
+    let caches = |memory_bytes: u64| i32::from(data_gib < gib(memory_bytes as f64));
+    let potential_caching: Vec<i32> = match machines {
+        [] => vec![caches(host.memory_bytes)],
+        several => several.iter().map(|one| caches(one.memory_bytes)).collect(),
+    };
     let mut summary = json!({
         "start": stamp::iso(run.started),
         "num_accelerators": report.results.accelerators,
@@ -24,13 +35,13 @@ pub(super) fn summary(run: &Run) -> Value {
         "num_files_train": plan.data.files,
         "num_files_eval": plan.data.eval_files,
         "num_samples_per_file": plan.data.samples_per_file,
-        "potential_caching": [i32::from(data_gib < memory_gib)],
+        "potential_caching": potential_caching,
         "data_size_per_host_GB": data_gib,
         "epochs": run.scored().count(),
         "end": stamp::iso(run.started + run.duration),
         "stormlp": run.mark(),
     });
-    let of_host = mlperf::host(host, report.results.profile == Profile::V3);
+    let of_host = mlperf::hosts(host, machines, report.results.profile == Profile::V3);
     if let Value::Object(entries) = &mut summary {
         entries.extend(of_host);
     }

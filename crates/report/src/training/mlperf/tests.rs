@@ -1,6 +1,7 @@
 //! What MLPerf's own tools get to read.
 
 use serde_json::Value;
+use stormlp_model::group::{GroupFacts, Member};
 use stormlp_model::report::Ending;
 use stormlp_model::training::distribution::Distribution;
 use stormlp_model::training::metrics;
@@ -45,6 +46,33 @@ fn mlperf_files_lie_in_v2s_folders() {
     - ++workload.dataset.num_files_train=168
     - ++workload.train.epochs=2
     ");
+}
+
+#[test]
+fn every_host_is_in_the_files_and_each_accelerator_on_its_own() {
+    let mut report = report();
+    let members = [Member::fixture(0, "h1"), Member::fixture(1, "h2")];
+    report.results.group = Some(GroupFacts::fixture(&members));
+    report.plan.hosts = vec![1, 1];
+    let files = files(&report, &workload(), &[], &|_| false);
+    let json = |end: &str| -> Value { serde_json::from_str(&file(&files, end).content).unwrap() };
+    let summary = json("summary.json");
+    assert_eq!(
+        (&summary["num_hosts"], &summary["hostname"]),
+        (&2.into(), &"h1".into())
+    );
+    assert_eq!(summary["host_memory_GB"], serde_json::json!([64.0, 64.0]));
+    assert_eq!(summary["host_cpu_count"], serde_json::json!([4, 4]));
+    assert_eq!(summary["potential_caching"].as_array().unwrap().len(), 2);
+    let args = &json("_metadata.json")["args"];
+    assert_eq!(args["hosts"], serde_json::json!(["h1", "h2"]));
+    assert_eq!(args["num_client_hosts"], 2);
+    let [first, second] = ["0_output.json", "1_output.json"].map(json);
+    assert_eq!(
+        (&first["hostname"], &second["hostname"]),
+        (&"h1".into(), &"h2".into())
+    );
+    assert_eq!(second["num_hosts"], 2);
 }
 
 #[test]
