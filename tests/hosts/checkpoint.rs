@@ -1,6 +1,9 @@
 //! `stormlp checkpoint` on two hosts: ranks dealt to them, files that the other one wrote restored.
 
 use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
 
 use crate::gds::{json, parts, runs, sum};
 use crate::launcher::{Launcher, said};
@@ -62,6 +65,114 @@ fn two_hosts_save_and_restore_one_checkpoint() {
         assert!(said.contains("4 further"), "{said}");
         for part in parts(&runs[0]) {
             assert_eq!(json(&part)["saves"].as_array().unwrap().len(), 2);
+        }
+    }
+}
+
+#[test]
+fn mlperfs_files_have_every_host_and_rank() {
+    for launcher in Launcher::found() {
+        let folder = folder();
+        let mut asked = SMALL.to_vec();
+        asked.extend(["--profile", "v3", "--mlperf-output", "mlperf"]);
+        let output = launcher.two(folder.path(), &asked).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let whole = json(&runs(folder.path())[0].join("report.json"));
+        let machines = whole["group"]["machines"].as_array().unwrap();
+        // Two processes on one machine are one host, as they are to the official tool.
+        assert_eq!(machines.len(), 1);
+        assert_eq!(machines[0]["ranks"], serde_json::json!([0, 1]));
+        let run = folder_with(&folder.path().join("mlperf"), "summary.json").unwrap();
+        let summary = json(&run.join("summary.json"));
+        assert_eq!(summary["num_hosts"], 1);
+        assert_eq!(summary["num_accelerators"], 8);
+        for list in ["host_memory_GB", "host_cpu_count", "potential_caching"] {
+            assert_eq!(summary[list].as_array().unwrap().len(), 1, "{list}");
+        }
+        for rank in 0..8 {
+            let stats = json(&run.join(format!("{rank}_per_epoch_stats.json")));
+            assert!(stats["1"]["save_ckpt2"]["duration"].as_f64().unwrap() > 0.0);
+            let output = json(&run.join(format!("{rank}_output.json")));
+            assert_eq!(output["hostname"], summary["hostname"]);
+        }
+    }
+}
+
+/// The folder below `folder` that has a file of this name.
+fn folder_with(folder: &Path, name: &str) -> Option<PathBuf> {
+    if folder.join(name).is_file() {
+        return Some(folder.to_path_buf());
+    }
+    let below = fs::read_dir(folder)
+        .ok()?
+        .map(|entry| entry.unwrap().path());
+    below.into_iter().find_map(|path| folder_with(&path, name))
+}
+
+#[test]
+fn hosts_with_folders_of_their_own_restore_what_they_saved() {
+    for launcher in Launcher::found() {
+        let folder = folder();
+        let mut asked = SMALL.to_vec();
+        asked.extend(["--local-data", "--verify"]);
+        let output = launcher.two(folder.path(), &asked).output().unwrap();
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert!(said.contains("nothing here is of shared storage"), "{said}");
+        let whole = json(&runs(folder.path())[0].join("report.json"));
+        assert_eq!(whole["plan"]["rank_shift"], 0);
+        assert_eq!(whole["plan"]["local_data"], true);
+        let moved = sum(&whole["hosts"], "bytes");
+        assert_eq!(whole["verified_bytes"].as_u64(), Some(moved / 2));
+    }
+}
+
+#[test]
+fn what_another_host_has_is_not_asked_for() {
+    for launcher in Launcher::found() {
+        for (more, told) in [
+            (["--rank-shift", "1"], "what another host wrote"),
+            (["--writes", "0"], "has its own ranks' files alone"),
+        ] {
+            let folder = folder();
+            let mut asked = SMALL.to_vec();
+            if more[0] == "--writes" {
+                asked.retain(|word| *word != "--writes");
+                let at = asked.iter().position(|word| *word == "2").unwrap();
+                asked.remove(at);
+            }
+            asked.push("--local-data");
+            asked.extend(more);
+            let output = launcher.two(folder.path(), &asked).output().unwrap();
+            let said = said(&output);
+            assert_eq!(output.status.code(), Some(3), "{said}");
+            assert!(said.contains(told), "{said}");
+            assert!(!folder.path().join("ckpt").exists());
+        }
+    }
+}
+
+#[test]
+fn two_hosts_find_the_fewest_streams_together() {
+    for launcher in Launcher::found() {
+        let folder = folder();
+        let mut asked = SMALL.to_vec();
+        asked.extend(["--find-knee", "--fsync", "none", "--telemetry", "off"]);
+        let output = launcher.two(folder.path(), &asked).output().unwrap();
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let whole = json(&runs(folder.path())[0].join("report.json"));
+        let find = &whole["find_knee"];
+        assert!(find["save"]["streams"].as_u64().unwrap() >= 1, "{said}");
+        assert_eq!(whole["group"]["size"], 2);
+        assert_eq!(whole["hosts"].as_array().unwrap().len(), 2);
+        for part in parts(&runs(folder.path())[0]) {
+            let tried = &json(&part)["find_knee"]["tried"];
+            let streams = |tried: &Value| -> Vec<Value> {
+                let tried = tried.as_array().unwrap().iter();
+                tried.map(|run| run["streams"].clone()).collect()
+            };
+            assert_eq!(streams(tried), streams(&find["tried"]));
         }
     }
 }

@@ -90,8 +90,8 @@ pub(super) fn run_over(
         observer,
         stop,
     } = surroundings;
-    // One host keeps other runs out for all.
-    let leads = hosts.is_none_or(|hosts| hosts.group.leads());
+    // One process keeps other runs out for all that see the folders.
+    let leads = together::leads(plan, hosts);
     let _locks = match leads {
         true => folders::enter(&**storage, &plan.folders)?,
         false => folders::hold(&**storage, &plan.folders),
@@ -119,6 +119,7 @@ pub(super) fn run_over(
             hosts,
         },
         leads,
+        here: together::plan_here(plan, hosts),
         started: Instant::now(),
         report,
         latencies: [LatencyHistogram::new(), LatencyHistogram::new()],
@@ -209,6 +210,8 @@ struct Run<'a> {
     stage: Stage<'a>,
     /// Whether this process makes and removes folders, and says what is whole.
     leads: bool,
+    /// The plan of what lies in the folders that this process sees.
+    here: CheckpointPlan,
     started: Instant,
     report: CheckpointReport,
     /// Of all transfers of the saves and of the restores.
@@ -281,7 +284,7 @@ impl Run<'_> {
                 return Ok(());
             }
             if self.leads {
-                folders::begin(self.stage.storage, plan, step)?;
+                folders::begin(self.stage.storage, &self.here, step)?;
             }
             // What an earlier run left is gone before anybody writes.
             if let Some(hosts) = self.stage.hosts {
@@ -292,7 +295,7 @@ impl Run<'_> {
             }
             let outcome = self.save(step, &content, region);
             if self.leads && !matches!(outcome, Ok(true)) {
-                folders::sweep(self.stage.storage, plan, step);
+                folders::sweep(self.stage.storage, &self.here, step);
             }
             if !outcome? {
                 return Ok(());
@@ -301,7 +304,7 @@ impl Run<'_> {
                 && old >= 1
                 && self.leads
             {
-                folders::remove(self.stage.storage, plan, old)?;
+                folders::remove(self.stage.storage, &self.here, old)?;
             }
         }
         Ok(())
@@ -335,7 +338,7 @@ impl Run<'_> {
             return Ok(false);
         }
         if self.leads {
-            folders::complete(self.stage.storage, plan, step)?;
+            folders::complete(self.stage.storage, &self.here, step)?;
         }
         let shares = std::mem::take(&mut measured.shares);
         let mut result = self.result(step, started_at_seconds, measured, None);

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-use stormlp_model::checkpoint::{CheckpointResult, RankResult};
+use stormlp_model::checkpoint::{CheckpointPlan, CheckpointResult, RankResult, dealt_to, host_of};
 use stormlp_model::evidence::Evidence;
 use stormlp_model::histogram::{LatencyHistogram, PackedHistogram};
 use stormlp_model::parts::{HostShare, count_hosts_once};
@@ -35,10 +35,32 @@ pub(super) fn own_ranks(hosts: Option<&Hosts>, count: usize) -> Range<usize> {
         return 0..count;
     };
     let (host, of) = (hosts.group.rank() as usize, hosts.group.size() as usize);
-    // The first hosts have one more where they cannot share equally.
-    let (each, more) = (count / of, count % of);
-    let first = host * each + host.min(more);
-    first..first + each + usize::from(host < more)
+    dealt_to(host, of, count)
+}
+
+/// The plan as far as it concerns the folders that this host sees: of folders of its own those ranks
+/// alone lie there that were dealt to processes of the same host.
+pub(super) fn plan_here(plan: &CheckpointPlan, hosts: Option<&Hosts>) -> CheckpointPlan {
+    let mut here = plan.clone();
+    let Some(hosts) = hosts.filter(|_| plan.local_data) else {
+        return here;
+    };
+    let own = &hosts.members[hosts.group.rank() as usize];
+    let (of, count) = (hosts.members.len(), plan.ranks.len());
+    let mut nth = 0..count;
+    here.ranks.retain(|_| {
+        let writer = nth.next().map(|nth| host_of(nth, of, count));
+        writer.is_some_and(|writer| hosts.members[writer].shares_host_with(own))
+    });
+    here
+}
+
+/// Whether this process makes and removes folders, and says what is whole.
+pub(super) fn leads(plan: &CheckpointPlan, hosts: Option<&Hosts>) -> bool {
+    hosts.is_none_or(|hosts| match plan.local_data {
+        true => hosts.members[hosts.group.rank() as usize].leads_host(&hosts.members),
+        false => hosts.group.leads(),
+    })
 }
 
 /// Waits until all hosts are done with a phase, and makes what this one measured what all did.
@@ -127,15 +149,8 @@ pub(super) fn add(all: &mut Vec<HostShare>, shares: Vec<HostShare>, result: &Che
             let [one, other] = [one, other].map(|rank| rank.duration_seconds);
             one.total_cmp(&other)
         });
-    let (count, of) = (result.ranks.len(), shares.len().max(1));
-    let host = slowest.map(|(nth, _)| {
-        let (each, more) = (count / of, count % of);
-        let of_larger = more * (each + 1);
-        match nth < of_larger {
-            true => nth / (each + 1),
-            false => more + (nth - of_larger) / each.max(1),
-        }
-    });
+    let (of, count) = (shares.len(), result.ranks.len());
+    let host = slowest.map(|(nth, _)| host_of(nth, of, count));
     for (nth, share) in shares.into_iter().enumerate() {
         let is_slowest = u64::from(host == Some(nth));
         match all.get_mut(nth) {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::choice::FsyncPolicy;
 use super::report::{CheckpointReport, CheckpointResult};
+use crate::group::GroupFacts;
 use crate::knee::{Found, KneeLimit, Search, Setting, WITHIN};
 
 /// Streams that a search tries.
@@ -217,8 +218,12 @@ fn limit(report: &CheckpointReport, phase: Phase) -> Option<KneeLimit> {
         return None;
     }
     let at_work = sum(|result| result.cpu_user_seconds + result.cpu_system_seconds) / seconds;
-    let cpus = report.head.host.cpus.max(1) as usize;
-    let most = transport.threads.clamp(1, cpus) as f64;
+    // The CPU time is that of all hosts, and so are the threads and the CPUs.
+    let group = report.results.group.as_ref();
+    let processes = group.map_or(1, |group| group.size.max(1) as usize);
+    let cpus = group.and_then(GroupFacts::cpus);
+    let cpus = cpus.unwrap_or(report.head.host.cpus).max(1) as usize;
+    let most = (transport.threads * processes).clamp(1, cpus) as f64;
     let cached = |result: &CheckpointResult| {
         result
             .page_cache_before

@@ -98,6 +98,9 @@ pub struct CheckpointPlan {
     pub overlap: Option<OverlapPlan>,
     /// How many ranks further each rank's files are that it restores.
     pub rank_shift: u64,
+    /// Whether each host has folders of its own of these names, which no other host sees.
+    #[serde(default)]
+    pub local_data: bool,
     /// Whether files are dropped from the page cache before they are restored.
     pub cold: bool,
     /// Whether content is checked on restore.

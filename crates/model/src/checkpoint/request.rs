@@ -71,6 +71,8 @@ pub struct CheckpointRequest {
     pub overlap_step_seconds: Option<f64>,
     /// How many ranks further each rank's files are that it restores.
     pub rank_shift: Option<u64>,
+    /// Whether each host has folders of its own of these names.
+    pub local_data: bool,
     /// How many of the newest checkpoints stay; `None` keeps all.
     pub keep: Option<u32>,
     /// Whether files are dropped from the page cache before they are restored.
@@ -151,6 +153,7 @@ impl CheckpointRequest {
             ("cold", self.cold),
             ("verify", self.verify),
             ("require-gds", self.require_gds),
+            ("local-data", self.local_data),
         ];
         for (name, given) in flags {
             if given {
@@ -188,6 +191,7 @@ impl CheckpointRequest {
             chunk_bytes: None,
             overlap_step_seconds: None,
             rank_shift: None,
+            local_data: false,
             keep: None,
             cold: false,
             verify: false,

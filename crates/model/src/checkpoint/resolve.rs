@@ -103,8 +103,29 @@ pub fn resolve(
     }
 }
 
+/// What hosts that have folders of their own cannot do.
+fn local_problems(request: &CheckpointRequest, problems: &mut Problems) {
+    if request.rank_shift.is_some_and(|ranks| ranks > 0) {
+        problems.plan(
+            "--local-data: what another host wrote is not to be had here, so no rank restores the \
+             files of another one",
+            "leave out --rank-shift; --cold or --path cpu keep the page cache out",
+        );
+    }
+    if request.writes == Some(0) {
+        problems.plan(
+            "--local-data: each host has its own ranks' files alone, which only the run that wrote \
+             them restores",
+            "leave out --writes 0; --cold drops them from the page cache before they are restored",
+        );
+    }
+}
+
 /// What is wrong with the request by itself.
 fn request_problems(request: &CheckpointRequest, problems: &mut Problems) {
+    if request.local_data {
+        local_problems(request, problems);
+    }
     let workload = &request.workload;
     let of_model = workload.architecture.problems();
     for what in (of_model.into_iter()).chain(workload.parallelism_of_all_ranks().problems()) {
@@ -394,6 +415,7 @@ fn assemble(
                 steps_between: (pause_seconds / step_seconds).ceil().max(1.0) as u32,
             }),
         rank_shift: request.rank_shift.unwrap_or(0),
+        local_data: request.local_data,
         cold: request.cold,
         verify: request.verify,
         require_gds: request.require_gds,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::choice::IoSize;
 use super::plan::{CellPlan, MatrixPlan};
 use super::report::{CellReport, CellStatus, MatrixReport, MatrixResults, Measurement};
+use crate::group::GroupFacts;
 use crate::knee::{Found, KneeLimit, Place, Search, Setting, WITHIN};
 use crate::operation::Operation;
 use crate::path::PathKind;
@@ -391,10 +392,12 @@ fn limit(
     let sum = |of: fn(&Measurement) -> f64| numbers.iter().map(|m| of(m)).sum::<f64>();
     let seconds = sum(|m| m.duration_seconds).max(f64::MIN_POSITIVE);
     let at_work = sum(|m| m.cpu_user_seconds + m.cpu_system_seconds) / seconds;
-    let threads = group
-        .point(best)
-        .threads
-        .min(report.head.host.cpus.max(1) as usize) as f64;
+    // The CPU time is that of all hosts, and so are the threads and the CPUs.
+    let hosts = report.results.group.as_ref();
+    let processes = hosts.map_or(1, |hosts| hosts.size.max(1) as usize);
+    let cpus = hosts.and_then(GroupFacts::cpus);
+    let cpus = cpus.unwrap_or(report.head.host.cpus).max(1) as usize;
+    let threads = (group.point(best).threads * processes).min(cpus) as f64;
     if at_work >= BUSY * threads {
         return Some(KneeLimit::Client);
     }

@@ -108,7 +108,10 @@ pub(super) fn of(report: &AnyReport) -> BTreeMap<String, String> {
         }
         AnyReport::Checkpoint(report) => {
             let folders = report.plan.folders.len().to_string();
-            (in_plan(&report.plan, OF_CHECKPOINT), "folders", folders)
+            let mut places = in_plan(&report.plan, OF_CHECKPOINT);
+            let hosts = report.results.hosts.len().max(1);
+            places.insert("hosts".to_string(), hosts.to_string());
+            (places, "folders", folders)
         }
     };
     places.insert(name.to_string(), value);

@@ -68,6 +68,11 @@ pub(crate) struct Args {
     #[command(flatten)]
     threads: ThreadArgs,
 
+    /// Every host has directories of its own of these names, such as its own drives: each restores
+    /// what it saved itself
+    #[arg(long, help_heading = "Several hosts", conflicts_with = "clean")]
+    pub(super) local_data: bool,
+
     #[command(flatten)]
     pub(super) output: OutputArgs,
 
@@ -150,12 +155,11 @@ impl Args {
         clean.or(self.dry_run.then_some("--dry-run"))
     }
 
-    /// To remove, and to search, is for one process.
+    /// To remove is for one process.
     pub(crate) fn needs(&self) -> Needs {
-        match (self.clean, self.find_knee) {
-            (true, _) => Needs::OneProcess("checkpoint --clean"),
-            (_, true) => Needs::OneProcess("checkpoint --find-knee"),
-            (false, false) => Needs::Group,
+        match self.clean {
+            true => Needs::OneProcess("checkpoint --clean"),
+            false => Needs::Group,
         }
     }
 
@@ -392,6 +396,7 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
         chunk_bytes: args.transfers.chunk_size.map(ByteSize::bytes),
         overlap_step_seconds: args.order.overlap,
         rank_shift: args.order.rank_shift,
+        local_data: args.local_data,
         keep: args.order.keep,
         cold: args.order.cold,
         verify: args.order.verify,

@@ -4,8 +4,9 @@
 use std::path::Path;
 use std::time::Instant;
 
-use stormlp_emulator::Surroundings;
-use stormlp_emulator::checkpoint::{Look, scan};
+use serde::{Deserialize, Serialize};
+use stormlp_emulator::checkpoint::{Look, run_on_hosts, scan};
+use stormlp_emulator::{Hosts, Surroundings};
 use stormlp_model::checkpoint::{
     CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, CheckpointResults,
     FindStreams, KNEE_STREAMS, ScaleChoice, StreamKnee,
@@ -20,9 +21,11 @@ use stormlp_report::matrix::Columns;
 use stormlp_report::text;
 use stormlp_transfer::storage::Disk;
 
-use super::{Args, ending, planned, tried};
-use crate::commands::deliver::{Delivery, Saver};
+use super::{Args, ending, hosts, planned};
+use crate::commands::deliver::{Delivery, Savers, copy_of};
+use crate::commands::party::{Party, blame_launcher, shared_fate};
 use crate::exit::Failure;
+use crate::hosts::exchange;
 use crate::output;
 use crate::session::Session;
 
@@ -35,12 +38,26 @@ struct Hunt<'a> {
     host: HostFacts,
     /// How fast storage wrote at first: all runs are of one size.
     trial_bytes_per_second: Option<f64>,
+    party: &'a Party,
+    /// The hosts, where there are several.
+    others: Option<Hosts>,
     session: &'a Session,
     delivery: &'a Delivery,
-    saver: Saver,
+    savers: Savers,
     find: FindStreams,
     /// The last report of each number of streams.
     reports: Vec<(u32, CheckpointReport)>,
+}
+
+/// What a search does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum Next {
+    /// A run with so many streams.
+    Try(u32),
+    /// Nothing: it has its answer.
+    Enough,
+    /// Nothing: it was told to end.
+    Stopped,
 }
 
 /// Searches.
@@ -51,6 +68,7 @@ pub(super) fn run(
     args: Args,
     mut request: CheckpointRequest,
     host: HostFacts,
+    party: &Party,
     session: &Session,
 ) -> Result<(), Failure> {
     request.writes = request.writes.or(Some(UNITS));
@@ -58,43 +76,70 @@ pub(super) fn run(
     request.pause_seconds = request.pause_seconds.or(Some(0.0));
     // What the last run left in memory says nothing of storage.
     request.cold |= request.reads != Some(0);
-    let delivery = args
-        .output
-        .open(ReportKind::Checkpoint, Columns::Standard)?;
-    let facts = tried(&request, session)?;
+    let delivery = args.output.open(ReportKind::Checkpoint, Columns::Standard);
+    let delivery = party.agree(delivery, |_| Vec::new(), session)?;
     request.streams = Some(1);
-    let first = planned(&request, &host, &facts)?;
+    if !party.is_alone() {
+        hosts::look(&request, &host, party, session)?;
+    }
+    let facts = hosts::tried(&request, party, session)?;
+    let first = hosts::plan(&request, &host, &facts, (party, session))?;
     request.scale = Some(ScaleChoice::Factor(first.scale));
-    let possible = |streams: &u32| {
-        request.streams = Some(*streams);
-        planned(&request, &host, &facts).is_ok_and(|plan| plan.total_bytes == first.total_bytes)
-    };
-    let streams: Vec<u32> = KNEE_STREAMS.into_iter().filter(possible).collect();
+    let streams = possible(&request, &host, &facts, (party, session), &first)?;
+    let savers = delivery.savers(&format!("{}-find-knee", first.model), party, session)?;
+    let others = party.hosts(savers.parts_folder(), session)?;
     let mut hunt = Hunt {
         request,
         host,
         trial_bytes_per_second: facts.trial_bytes_per_second,
+        party,
+        others,
         session,
         delivery: &delivery,
-        saver: delivery.saver(&format!("{}-find-knee", first.model), session)?,
+        savers,
         find: FindStreams::begun(streams),
         reports: Vec::new(),
     };
     if !session.quiet {
         output::say_page(&text::render(&opening(&first), output::width()));
     }
-    hunt.saver.begin(&hunt.empty(&first))?;
+    let begun = hunt.empty(&first);
+    hunt.savers.begin(&begun, |of| copy_of(&begun, of))?;
     let ended = hunt.go()?;
     hunt.deliver(ended, &first)
+}
+
+/// The numbers of streams with which a run is of the same size, which one host finds out for all.
+fn possible(
+    request: &CheckpointRequest,
+    host: &HostFacts,
+    facts: &CheckpointFacts,
+    (party, session): (&Party, &Session),
+    first: &CheckpointPlan,
+) -> Result<Vec<u32>, Failure> {
+    let possible = |streams: &u32| {
+        let request = CheckpointRequest {
+            streams: Some(*streams),
+            ..request.clone()
+        };
+        planned(&request, host, facts).is_ok_and(|plan| plan.total_bytes == first.total_bytes)
+    };
+    let find = || -> Vec<u32> { KNEE_STREAMS.into_iter().filter(possible).collect() };
+    match party.is_alone() {
+        true => Ok(find()),
+        false => hosts::from_first(&session.group.leads().then(find), session),
+    }
 }
 
 impl Hunt<'_> {
     /// Runs what the search asks for until it has its answer or the user has enough.
     fn go(&mut self) -> Result<Ending, Failure> {
-        while let Some(streams) = self.find.next() {
-            if self.session.stop.is_stopped() {
-                return Ok(Ending::Stopped);
-            }
+        loop {
+            let streams = match self.next()? {
+                Next::Try(streams) => streams,
+                Next::Enough => return Ok(Ending::Complete),
+                Next::Stopped => return Ok(Ending::Stopped),
+            };
             let plan = self.plan(streams)?;
             let begun = Instant::now();
             let report = self.one(&plan)?;
@@ -108,21 +153,43 @@ impl Hunt<'_> {
             self.told();
             let so_far = self.report(Ending::Unfinished);
             if let Some(report) = so_far {
-                self.saver.save(&report);
+                self.savers.unit(|| report);
             }
         }
-        Ok(Ending::Complete)
+    }
+
+    /// How many streams are next, of which all hosts are of one mind: the first one says it, and
+    /// whichever was told to end ends all.
+    fn next(&self) -> Result<Next, Failure> {
+        let stopped = self.session.stop.is_stopped();
+        let own = match (stopped, self.find.next()) {
+            (true, _) => Next::Stopped,
+            (false, Some(streams)) => Next::Try(streams),
+            (false, None) => Next::Enough,
+        };
+        if self.party.is_alone() {
+            return Ok(own);
+        }
+        let all = exchange(&self.session.group, &own)?;
+        let stopped = all.contains(&Next::Stopped).then_some(Next::Stopped);
+        Ok(stopped.or(all.first().copied()).unwrap_or(own))
     }
 
     /// The plan with so many streams, on the storage as it is now.
     fn plan(&mut self, streams: u32) -> Result<CheckpointPlan, Failure> {
         self.request.streams = Some(streams);
-        let facts = scan(&Disk, &self.request.folders, Look::Only).map_err(Failure::machine)?;
+        let scanned = scan(&Disk, &self.request.folders, Look::Only).map_err(Failure::machine);
+        let facts = self.party.agree(scanned, |_| Vec::new(), self.session)?;
         let facts = CheckpointFacts {
             trial_bytes_per_second: self.trial_bytes_per_second,
-            ..facts
+            ..hosts::of_all(facts, self.party)
         };
-        planned(&self.request, &self.host, &facts)
+        hosts::plan(
+            &self.request,
+            &self.host,
+            &facts,
+            (self.party, self.session),
+        )
     }
 
     fn one(&self, plan: &CheckpointPlan) -> Result<CheckpointReport, Failure> {
@@ -132,11 +199,16 @@ impl Hunt<'_> {
             observer: &Silent,
             stop: &self.session.stop,
         };
-        let report = stormlp_emulator::checkpoint::run(head, plan, &surroundings, &mut |_| {});
-        report.map_err(|error| {
+        let others = self.others.as_ref();
+        let report = run_on_hosts(head, plan, others, &surroundings, &mut |_| {});
+        let mut report = report.map_err(|error| {
             let remedy = error.remedy(false);
             Failure::machine(error).with_help(remedy)
-        })
+        })?;
+        if others.is_some() {
+            blame_launcher(&mut report.ending);
+        }
+        Ok(report)
     }
 
     /// A line for the last run: its rates, what is known by now, and how long the rest may take.
@@ -201,7 +273,11 @@ impl Hunt<'_> {
             report
         });
         let how = |saved: Option<&Path>| ending(&report, saved);
-        let delivered = self.delivery.finish(self.saver, &report, self.session, how);
+        let own = |of| copy_of(&report, of);
+        let saved = self.savers;
+        let delivered = saved.finish((&report, own), self.delivery, self.session, how);
+        let others = self.others.as_ref();
+        let delivered = delivered.map_err(|failure| shared_fate(failure, &report.ending, others));
         delivered.map_err(|failure| match mark(first) {
             Some(mark) => failure.marked(&mark),
             None => failure,

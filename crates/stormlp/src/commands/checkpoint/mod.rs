@@ -46,7 +46,7 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         let other = args.mlperf_output.as_deref();
         request.results_beside_data = args.output.beside(folders, other);
     }
-    let party = Party::introduce(false, session)?;
+    let party = Party::introduce(args.local_data, session)?;
     let host = party.agree(host_facts(&request, session), |_| Vec::new(), session)?;
     if request.dry_run {
         return match session.group.leads() {
@@ -55,7 +55,7 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         };
     }
     if args.find_knee {
-        return find_knee::run(args, request, host, session);
+        return find_knee::run(args, request, host, &party, session);
     }
     if let Some(tree) = &args.rehearsal
         && tree.has_checkpoints(session)?
@@ -66,15 +66,14 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     let delivery = args.output.open(ReportKind::Checkpoint, Columns::Standard);
     let delivery = party.agree(delivery, |_| Vec::new(), session)?;
     // Nothing is written before a refusal, as far as one can be known by looking.
-    let looked = looked_at(&request).and_then(|facts| planned(&request, &host, &facts));
-    let looked = party.agree(looked, hosts::promises, session)?;
-    hosts::check(&looked, &party, session)?;
+    hosts::look(&request, &host, &party, session)?;
     let savers = delivery.savers(&request.workload.name, &party, session)?;
     // One process writes what comes of the run.
     let mlperf_output = args.mlperf_output.as_deref();
     let mlperf_output = mlperf_output.filter(|_| session.group.leads());
     deliver::make_mlperf_folder(mlperf_output)?;
-    let plan = hosts::plan(&request, &host, &party, session)?;
+    let facts = hosts::tried(&request, &party, session)?;
+    let plan = hosts::plan(&request, &host, &facts, (&party, session))?;
     if let Some(tree) = &mut args.rehearsal {
         tree.set_aside()?;
     }
