@@ -113,16 +113,42 @@ fn two_hosts_measure_one_matrix() {
 fn hosts_with_other_cells_measure_nothing() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = launcher.two_of(folder.path(), &SMALL, &["--queue-depth", "4"]);
-        let output = command.output().unwrap();
-        let said = said(&output);
-        assert_eq!(output.status.code(), Some(3), "{said}");
-        assert_eq!(said.matches("differ in the cell 0").count(), 1, "{said}");
-        assert!(runs(folder.path()).is_empty());
+        let others: [(&[&str], &str); 4] = [
+            (&["--queue-depth", "4"], "setting `queue_depths`"),
+            (&["--verify"], "setting `verify`"),
+            (&["--fsync"], "setting `fsync`"),
+            (&["--dir", "elsewhere"], "place of the files"),
+        ];
+        for (more, what) in others {
+            let mut command = launcher.two_of(folder.path(), &SMALL, more);
+            let output = command.output().unwrap();
+            let said = said(&output);
+            assert_eq!(output.status.code(), Some(3), "{said}");
+            let told = format!("the hosts differ in the {what}: ");
+            assert_eq!(said.matches(&told).count(), 1, "{said}");
+            assert!(fs::read_dir(folder.path()).unwrap().next().is_none());
+        }
         let one_file = ["gds", "--file", "f", "--op", "write"];
         let output = launcher.two(folder.path(), &one_file).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
     }
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_made() {
+    let Some(launcher) = Launcher::found().pop() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let mut asked = SMALL.to_vec();
+    asked.extend(["--dir", "made"]);
+    let output = launcher.two(folder.path(), &asked).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(folder.path().join("made/rank-1/stormlp.0").is_file());
+    // What is above it is not: a mount point may be mistyped.
+    asked.extend(["--dir", "mistyped/dir"]);
+    let output = launcher.two(folder.path(), &asked).output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
 }
 
 /// A long matrix on two hosts, once its first cell is over.

@@ -73,6 +73,19 @@ impl GroupError {
         }
     }
 
+    /// The same where it is known what went on meanwhile.
+    #[must_use]
+    pub fn during(self, what: &'static str) -> Self {
+        match self {
+            Self::Silent { who, waited, .. } => Self::Silent {
+                who,
+                during: what,
+                waited,
+            },
+            other => other,
+        }
+    }
+
     /// What the user can do now.
     pub fn remedy(&self) -> &'static str {
         match self {

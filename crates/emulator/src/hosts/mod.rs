@@ -3,6 +3,7 @@
 //!
 //! Only durations travel; no clock is compared with another.
 
+mod alive;
 mod alongside;
 mod pulse;
 mod roll_call;
@@ -11,7 +12,7 @@ mod series;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -22,6 +23,7 @@ use stormlp_model::stop::StopToken;
 
 use crate::surroundings::unix_seconds;
 
+use alive::Alive;
 use roll_call::RollCall;
 
 pub(crate) use pulse::Pulse;
@@ -90,6 +92,10 @@ pub struct Hosts {
     pub facts: GroupFacts,
     /// Set once this host goes on without the others.
     apart: Arc<AtomicBool>,
+    /// What tells the others that this host works, from [`Self::works`] to [`Self::edge`].
+    alive: Arc<Mutex<Option<Alive>>>,
+    /// Whether all were at an edge just now.
+    at_edge: Arc<AtomicBool>,
     roll_call: Option<RollCall>,
 }
 
@@ -101,6 +107,8 @@ impl Hosts {
             members,
             facts,
             apart: Arc::default(),
+            alive: Arc::default(),
+            at_edge: Arc::default(),
             roll_call: None,
         }
     }
@@ -139,17 +147,55 @@ impl Hosts {
         self.apart.store(true, Ordering::Relaxed);
     }
 
-    /// Waits for all while `goes_on` says so; whether they came.
-    pub(crate) fn meet(&self, goes_on: &dyn Fn() -> bool) -> Result<bool, GroupError> {
-        self.meet_within(self.group.patience().edge, goes_on)
+    /// From now on to the next [`Self::edge`] tells the others that this host works: it may take as long
+    /// as it takes. To be called by all.
+    ///
+    /// # Errors
+    /// When no thread can be had.
+    pub(crate) fn works(&self, stop: &StopToken) -> Result<(), GroupError> {
+        let mut alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
+        if alive.is_none() && !self.are_apart() {
+            // The thread must not keep itself alive.
+            let hosts = Self {
+                alive: Arc::default(),
+                ..self.clone()
+            };
+            *alive = Some(Alive::begin(hosts, stop.clone())?);
+        }
+        Ok(())
     }
 
-    /// The same where they may take as long as `limit`.
-    pub(crate) fn meet_within(
-        &self,
-        limit: Duration,
-        goes_on: &dyn Fn() -> bool,
-    ) -> Result<bool, GroupError> {
+    /// Waits until nobody [works](Self::works) any more; whether one was told to end, of which all hear
+    /// alike.
+    ///
+    /// # Errors
+    /// When another host has not been heard of for too long.
+    pub(crate) fn edge(&self) -> Result<bool, GroupError> {
+        let mut alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(alive) = alive.take() else {
+            return Ok(false);
+        };
+        self.at_edge.store(true, Ordering::Relaxed);
+        alive.finish()
+    }
+
+    /// How long the others may take to come where this host goes: those who were at an edge just now
+    /// have nothing to do before.
+    fn limit(&self) -> Duration {
+        let patience = self.group.patience();
+        match self.at_edge.swap(false, Ordering::Relaxed) {
+            true => patience.step,
+            false => patience.edge,
+        }
+    }
+
+    /// Waits for all at an [edge](Self::edge), while `goes_on` says so; whether they came, and nobody was
+    /// told to end.
+    pub(crate) fn meet(&self, goes_on: &dyn Fn() -> bool) -> Result<bool, GroupError> {
+        if self.edge()? {
+            return Ok(false);
+        }
+        let limit = self.limit();
         let (told, came) = mpsc::channel();
         self.group.barrier_then(move |went| drop(told.send(went)));
         Ok(self.await_others(&came, limit, goes_on)?.is_some())
@@ -160,32 +206,10 @@ impl Hosts {
     ///
     /// # Errors
     /// When another host has not been heard of for too long: `stop` is pulled then.
-    pub fn work<T: Send>(
-        &self,
-        stop: &StopToken,
-        work: impl FnOnce() -> T + Send,
-    ) -> Result<T, GroupError> {
-        let mut pulse = Pulse::new(self, stop);
-        let (done, heard) = std::thread::scope(|scope| {
-            let worker = scope.spawn(work);
-            let mut heard = Ok(());
-            while !worker.is_finished() {
-                if heard.is_ok() {
-                    heard = pulse.beat();
-                }
-                if heard.is_err() {
-                    stop.stop();
-                }
-                std::thread::sleep(LOOK);
-            }
-            let done = worker.join();
-            (
-                done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                heard,
-            )
-        });
-        heard?;
-        pulse.finish()?;
+    pub fn work<T>(&self, stop: &StopToken, work: impl FnOnce() -> T) -> Result<T, GroupError> {
+        self.works(stop)?;
+        let done = work();
+        self.edge()?;
         Ok(done)
     }
 
@@ -196,16 +220,17 @@ impl Hosts {
         value: &T,
         stop: &StopToken,
     ) -> Result<Option<Vec<T>>, GroupError> {
+        self.edge()?;
         if self.are_apart() {
             return Ok(None);
         }
+        let limit = self.limit();
         let own = serde_json::to_vec(value).map_err(|error| garbled(&error))?;
         let (told, came) = mpsc::channel();
         let then = move |all| drop(told.send(all));
         self.group.all_gather_then(own, then);
         let farewell = Farewell::default();
         let goes_on = || !farewell.is_over(stop);
-        let limit = self.group.patience().edge;
         let Some(all) = self.await_others(&came, limit, &goes_on)? else {
             self.leave();
             return Ok(None);

@@ -29,6 +29,8 @@ type Answers = Receiver<Result<Vec<Vec<u8>>, GroupError>>;
 pub(crate) struct Pulse<'a> {
     hosts: &'a Hosts,
     stop: &'a StopToken,
+    /// What goes on, in words.
+    during: &'static str,
     asked: Option<Answers>,
     next: Instant,
     over: bool,
@@ -41,11 +43,18 @@ impl<'a> Pulse<'a> {
         Self {
             hosts,
             stop,
+            during: "while they worked",
             asked: None,
             next: Instant::now() + INTERVAL,
             over: false,
             stopped: false,
         }
+    }
+
+    /// The same, where more can be said of what goes on.
+    pub(crate) fn during(mut self, what: &'static str) -> Self {
+        self.during = what;
+        self
     }
 
     /// To be called often while this host works: it takes no time.
@@ -106,7 +115,7 @@ impl<'a> Pulse<'a> {
         };
         self.over = true;
         self.hosts.leave();
-        Err(error)
+        Err(error.during(self.during))
     }
 
     fn hear(&mut self, all: &[Vec<u8>]) {

@@ -3,9 +3,11 @@
 //!
 //! A host that could not measure its part of a cell goes where the others go all the same.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use stormlp_group::GroupError;
 use stormlp_model::matrix::CellReport;
 use stormlp_model::parts::count_hosts_once;
 use stormlp_model::stop::StopToken;
@@ -16,29 +18,26 @@ use crate::hosts::{Company, Hosts, Pulse, garbled};
 
 /// How often to look after the others.
 const LOOK_AT_HOSTS: Duration = Duration::from_millis(250);
-/// One host may write its test files this much slower than another.
-const SLOW_LAYOUT_BYTES_PER_SECOND: f64 = 20e6;
 
 /// Those beside this host, and how far it is with them in a cell.
 pub(crate) struct Side<'a> {
     pub(crate) company: Company<'a>,
-    /// Time that the others may need besides, before the first cell.
-    longer_ms: AtomicU64,
     met: AtomicBool,
     finished: AtomicBool,
     stopped: AtomicBool,
+    /// Why the others cannot be heard any more.
+    lost: Mutex<Option<GroupError>>,
 }
 
 impl<'a> Side<'a> {
-    /// Before the first cell, for which so many bytes of test files were to be written.
-    pub(crate) fn new(company: Company<'a>, layout_bytes: u64) -> Self {
-        let seconds = layout_bytes as f64 / SLOW_LAYOUT_BYTES_PER_SECOND;
+    /// Before the first cell.
+    pub(crate) fn new(company: Company<'a>) -> Self {
         Self {
             company,
-            longer_ms: AtomicU64::new((seconds * 1e3) as u64),
             met: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
+            lost: Mutex::default(),
         }
     }
 
@@ -54,10 +53,24 @@ impl<'a> Side<'a> {
         self.hosts().is_some()
     }
 
+    /// Tells the others that this host works, until all are at the next edge.
+    pub(crate) fn works(&self, stop: &StopToken) -> Result<(), MatrixError> {
+        let works = self.hosts().map_or(Ok(()), |hosts| hosts.works(stop));
+        works.map_err(MatrixError::from)
+    }
+
+    /// Waits until all are at this edge; whether all have heard that the run ends.
+    pub(crate) fn edge(&self) -> Result<bool, MatrixError> {
+        let stopped = self.hosts().map_or(Ok(false), Hosts::edge)?;
+        self.stopped.fetch_or(stopped, Ordering::Relaxed);
+        Ok(self.stopped.load(Ordering::Relaxed))
+    }
+
     /// A cell begins.
-    pub(crate) fn begin(&self) {
+    pub(crate) fn begin(&self, stop: &StopToken) -> Result<(), MatrixError> {
         self.met.store(false, Ordering::Relaxed);
         self.finished.store(false, Ordering::Relaxed);
+        self.works(stop)
     }
 
     /// Waits for the others, once in a cell.
@@ -66,16 +79,17 @@ impl<'a> Side<'a> {
         let Some(hosts) = self.hosts().filter(first) else {
             return Ok(());
         };
-        let longer = Duration::from_millis(self.longer_ms.swap(0, Ordering::Relaxed));
-        let limit = hosts.group.patience().edge.saturating_add(longer);
-        // Who is told to end says so where all say how they are.
-        hosts.meet_within(limit, &|| !stop.is_stopped())?;
+        if !self.edge()? {
+            // Who is told to end now says so where all say how they are.
+            hosts.meet(&|| !stop.is_stopped())?;
+        }
         Ok(())
     }
 
-    /// What tells the others that this host works.
+    /// What tells the others that this host measures; nothing once all have heard that the run ends.
     pub(crate) fn pulse(&self, stop: &'a StopToken) -> Option<Pulse<'a>> {
-        self.hosts().map(|hosts| Pulse::new(hosts, stop))
+        let hosts = self.hosts().filter(|_| !self.is_stopped(stop))?;
+        Some(Pulse::new(hosts, stop).during("in a cell"))
     }
 
     /// How long to sleep at most before the others are looked after again.
@@ -86,22 +100,44 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Waits until the others are done, too.
-    pub(crate) fn finish(&self, pulse: Option<Pulse<'_>>) -> Result<(), MatrixError> {
+    /// Waits until the others are done, too. That they are lost is no reason to lose what was measured:
+    /// [`Self::lost`] tells it.
+    pub(crate) fn finish(&self, pulse: Option<Pulse<'_>>, stop: &StopToken) {
         self.finished.store(true, Ordering::Relaxed);
-        if let Some(pulse) = pulse {
-            self.stopped.store(pulse.finish()?, Ordering::Relaxed);
-        }
-        Ok(())
+        let Some((hosts, pulse)) = self.hosts().zip(pulse) else {
+            return;
+        };
+        let went = match pulse.finish() {
+            Ok(false) => hosts.works(stop),
+            Ok(true) => {
+                self.stopped.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        };
+        went.unwrap_or_else(|error| self.lose(error));
+    }
+
+    /// The others cannot be heard any more.
+    pub(crate) fn lose(&self, error: GroupError) {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.get_or_insert(error);
+    }
+
+    /// Why they cannot be heard, once.
+    pub(crate) fn lost(&self) -> Result<(), MatrixError> {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.take().map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Goes where the others went in a cell that this host could not measure.
     fn catch_up(&self, stop: &'a StopToken) -> Result<(), MatrixError> {
         self.meet(stop)?;
-        match self.finished.load(Ordering::Relaxed) {
-            true => Ok(()),
-            false => self.finish(self.pulse(stop)),
+        if !self.finished.load(Ordering::Relaxed) {
+            self.finish(self.pulse(stop), stop);
+            self.lost()?;
         }
+        self.edge().map(drop)
     }
 
     /// What all hosts measured of a cell of which this one measured `own`; `None` where the others
@@ -145,13 +181,6 @@ impl<'a> Side<'a> {
         match self.hosts() {
             Some(_) => self.stopped.load(Ordering::Relaxed),
             None => stop.is_stopped(),
-        }
-    }
-
-    /// Leaves the others, who do not hear of it.
-    pub(crate) fn leave(&self) {
-        if let Some(hosts) = self.hosts() {
-            hosts.leave();
         }
     }
 }

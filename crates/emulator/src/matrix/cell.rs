@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use stormlp_group::GroupError;
 use stormlp_model::event::{Event, Observer};
 use stormlp_model::matrix::{CacheState, CellPlan, Fill, MatrixPlan, Span, WorkerPlan};
 use stormlp_model::operation::Direction;
@@ -105,7 +106,10 @@ impl Bench<'_> {
             },
         )?;
         let watched = watched?;
-        self.side.finish(watched.pulse)?;
+        self.side.finish(watched.pulse, self.stop);
+        if let Some(error) = watched.lost {
+            self.side.lose(error);
+        }
         Ok(CellMeasurement {
             outcomes: outcomes.into_iter().collect::<Result<_, _>>()?,
             cpu: watched.cpu,
@@ -298,13 +302,13 @@ impl Bench<'_> {
         let start = Instant::now();
         let company = self.side.company;
         let started_unix_seconds = company.is_company().then(unix_seconds);
-        let mut pulse = self.side.pulse(self.stop);
+        let (mut pulse, mut lost) = (self.side.pulse(self.stop), None);
         let measured_from = start + Duration::from_secs_f64(self.plan.warmup_seconds);
         let interval = self.plan.telemetry.tick();
         while Instant::now() < measured_from && !watch.is_over() {
             let left = measured_from.saturating_duration_since(Instant::now());
             watch.sleep(self.side.nap(interval.min(left)));
-            beat(&mut pulse)?;
+            self.beat(&mut pulse, &mut lost);
         }
         let cpu = CpuTimes::of_process();
         let device = devices.counters();
@@ -322,7 +326,7 @@ impl Bench<'_> {
                 self.side
                     .nap(tick.saturating_duration_since(Instant::now())),
             );
-            beat(&mut pulse)?;
+            self.beat(&mut pulse, &mut lost);
             if Instant::now() < tick {
                 continue;
             }
@@ -342,13 +346,19 @@ impl Bench<'_> {
             series: sampler.series(),
             started_unix_seconds,
             pulse,
+            lost,
         })
     }
-}
 
-fn beat(pulse: &mut Option<Pulse<'_>>) -> Result<(), MatrixError> {
-    let beat = pulse.as_mut().map_or(Ok(()), Pulse::beat);
-    beat.map_err(MatrixError::from)
+    /// Tells the others that this host measures. Where one of them is lost the cell ends, and what was
+    /// measured until then stays.
+    fn beat(&self, pulse: &mut Option<Pulse<'_>>, lost: &mut Option<GroupError>) {
+        if let Some(Err(error)) = pulse.as_mut().map(Pulse::beat) {
+            self.stop.stop();
+            *lost = Some(error);
+            *pulse = None;
+        }
+    }
 }
 
 /// What the watching thread saw.
@@ -358,6 +368,7 @@ struct Watched<'a> {
     series: Series,
     started_unix_seconds: Option<f64>,
     pulse: Option<Pulse<'a>>,
+    lost: Option<GroupError>,
 }
 
 /// The distinct names of the accelerators of a cell.

@@ -107,12 +107,15 @@ pub fn run_in_company(
     } = surroundings;
     // Where nothing is left that can run, files would be written for nobody.
     let needs_files = likely_left(&plan, &report.results, &[]).0 > 0;
-    let side = Side::new(company, plan.layout_bytes);
-    if needs_files && !make_files(&plan, &mut folders, observer, stop)? {
-        side.leave();
+    let side = Side::new(company);
+    side.works(stop)?;
+    let made = !needs_files || make_files(&plan, &mut folders, observer, stop)?;
+    let ended = side.edge()?;
+    if !made || ended {
         end(&mut report, Ending::Stopped);
         return Ok(report);
     }
+    side.works(stop)?;
     let needs_cufile =
         |cell: &CellPlan| cell.transport.path.needs_cufile() && cell.availability.is_available();
     let settings = settings(plan.require_gds, plan.cufile_stats);
@@ -142,6 +145,8 @@ pub fn run_in_company(
         end(&mut report, fault);
         return Ok(report);
     }
+    // Where no cell was left.
+    matrix.bench.side.edge()?;
     let stopped = matrix.bench.side.is_stopped(stop);
     if needs_files && let Some(warning) = remove_files(&plan, &mut folders)? {
         report.warn(warning);
@@ -241,9 +246,13 @@ impl Matrix<'_> {
         regions: &mut Regions,
         on_cell: &mut dyn FnMut(Measured<'_>),
     ) -> Result<Option<CellReport>, MatrixError> {
-        self.bench.side.begin();
+        let side = &self.bench.side;
+        side.begin(self.bench.stop)?;
         let own = self.cell(index, cell, regions);
         let side = &self.bench.side;
+        if let Err(error) = side.lost() {
+            self.fault = Some(lost(&error));
+        }
         let whole = match self.fault.is_some() && side.has_hosts() {
             // The others hear of it by the end of the run.
             true => Ok(None),

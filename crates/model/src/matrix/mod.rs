@@ -4,6 +4,7 @@
 //! the data folders into a [`MatrixPlan`] in which every number is decided; running the plan
 //! gives a [`MatrixReport`]. All three are plain data.
 
+mod alike;
 mod cells;
 mod check;
 mod choice;
@@ -29,6 +30,7 @@ mod space;
 #[allow(clippy::unwrap_used)]
 mod tests;
 
+pub use alike::{asked, decided};
 pub use choice::{BufferBacking, CacheState, Fill, Fsync, IoSize, PathChoice, Span};
 pub use inventory::{FileFacts, FileKind, FolderFacts, OtherFile, TargetInventory};
 pub use knee::{

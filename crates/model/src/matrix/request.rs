@@ -29,6 +29,13 @@ impl Target {
             Self::Folder(path) | Self::File(path) => path,
         }
     }
+
+    /// The same, to be changed.
+    pub fn path_mut(&mut self) -> &mut PathBuf {
+        match self {
+            Self::Folder(path) | Self::File(path) => path,
+        }
+    }
 }
 
 /// A group of threads with a target and bindings of its own. Jobs run side by side in one cell.

@@ -1,33 +1,102 @@
 //! A matrix on several hosts before its first byte: each has files of its own, and all have the same
 //! cells.
 
+use std::path::PathBuf;
+
 use stormlp_model::facts::HostFacts;
-use stormlp_model::matrix::{MatrixPlan, MatrixRequest, Span, Target, resolve};
+use stormlp_model::matrix::{MatrixRequest, Target, TargetInventory, asked, decided, resolve};
 use stormlp_model::operation::Direction;
 use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_transfer::storage::{Disk, Storage as _};
 
-use super::scan;
+use super::{Prepared, host_facts, scan};
 use crate::commands::party::Party;
 use crate::exit::Failure;
+use crate::hosts;
 use crate::session::Session;
 
-/// Gives each process a folder of its own in the folders that were named, which all of them may see.
+/// What a process has found before it plans.
+struct Looked {
+    /// What all have to ask for alike.
+    promises: Vec<(String, String)>,
+    request: MatrixRequest,
+    facts: HostFacts,
+    inventory: TargetInventory,
+    /// The folders in which each process has one of its own.
+    shared: Vec<PathBuf>,
+}
+
+/// Makes the plan of `request` on this machine, which all hosts ask for and decide alike; `dry_run`
+/// says that it is only printed.
+///
+/// # Errors
+/// With exit code 3 or 4 and everything that is wrong.
+pub(super) fn prepare(
+    request: Result<MatrixRequest, Failure>,
+    dry_run: bool,
+    party: &Party,
+    session: &Session,
+) -> Result<Prepared, Failure> {
+    let looked = request.and_then(|request| look(request, dry_run, party, session));
+    let looked = party.agree(looked, |looked| looked.promises.clone(), session)?;
+    let Looked {
+        request,
+        facts,
+        mut inventory,
+        shared,
+        ..
+    } = looked;
+    share_room(&mut inventory, party, session)?;
+    let plan = resolve(&request, &facts, &inventory).map_err(Failure::from);
+    let plan = party.agree(plan, decided, session)?;
+    if !dry_run {
+        make_shared(&shared, party, session)?;
+    }
+    Ok(Prepared { plan, facts })
+}
+
+fn look(
+    mut request: MatrixRequest,
+    dry_run: bool,
+    party: &Party,
+    session: &Session,
+) -> Result<Looked, Failure> {
+    let mut promises = asked(&request, !party.has_local_data());
+    promises.push(("option --dry-run".to_string(), dry_run.to_string()));
+    let shared = share(&mut request, party, session)?;
+    let facts = host_facts(&request, session)?;
+    let inventory = scan::inventory(&request, 1 + usize::from(!shared.is_empty()));
+    Ok(Looked {
+        promises,
+        request,
+        facts,
+        inventory,
+        shared,
+    })
+}
+
+/// Gives each process a folder of its own in the folders that were named, which all of them may see:
+/// those that were named.
 ///
 /// # Errors
 /// When all of them would write to the same file.
-pub(super) fn share(
+fn share(
     request: &mut MatrixRequest,
     party: &Party,
     session: &Session,
-) -> Result<(), Failure> {
+) -> Result<Vec<PathBuf>, Failure> {
+    let mut shared = Vec::new();
     if party.is_alone() || party.has_local_data() {
-        return Ok(());
+        return Ok(shared);
     }
     let writes = |op: &stormlp_model::operation::Operation| op.direction() == Direction::Write;
     let writes = request.ops.iter().any(writes) || request.read_percent.is_some();
     for job in &mut request.jobs {
         match &mut job.target {
-            Target::Folder(folder) => folder.push(format!("rank-{}", session.group.rank())),
+            Target::Folder(folder) => {
+                shared.push(folder.clone());
+                folder.push(format!("rank-{}", session.group.rank()));
+            }
             Target::File(file) if writes => {
                 return Err(Failure::usage(format!(
                     "all hosts would write over each other in {}",
@@ -41,56 +110,50 @@ pub(super) fn share(
             Target::File(_) => {}
         }
     }
+    Ok(shared)
+}
+
+/// Leaves the other hosts their share of the room there is, of which all take the same: sizes of files
+/// may follow from it.
+fn share_room(
+    inventory: &mut TargetInventory,
+    party: &Party,
+    session: &Session,
+) -> Result<(), Failure> {
+    if party.is_alone() {
+        return Ok(());
+    }
+    let folders = inventory.folders.iter_mut();
+    let of_folders = folders.map(|folder| &mut folder.free_bytes);
+    let of_files = inventory.files.iter_mut().map(|file| &mut file.free_bytes);
+    let mut rooms: Vec<&mut u64> = of_folders.chain(of_files).collect();
+    let own: Vec<u64> = rooms.iter().map(|room| **room).collect();
+    let sharers = match party.has_local_data() {
+        true => 1,
+        false => party.members().len() as u64,
+    };
+    for other in hosts::exchange(&session.group, &own)? {
+        for (room, other) in rooms.iter_mut().zip(other) {
+            **room = (**room).min(other);
+        }
+    }
+    for room in rooms {
+        *room /= sharers;
+    }
     Ok(())
 }
 
-/// The plan of a request on this machine, which leaves the other hosts their share of the free space.
-///
-/// # Errors
-/// With exit code 3 or 4 and everything that is wrong.
-pub(super) fn plan(
-    request: &MatrixRequest,
-    facts: &HostFacts,
-    party: &Party,
-) -> Result<MatrixPlan, Failure> {
-    let mut inventory = scan::inventory(request);
-    if !party.has_local_data() {
-        for folder in &mut inventory.folders {
-            folder.free_bytes /= party.members().len().max(1) as u64;
-        }
-    }
-    Ok(resolve(request, facts, &inventory)?)
-}
-
-/// What a run by `plan` does, as far as all have to do the same.
-pub(super) fn promises(plan: &MatrixPlan) -> Vec<(String, String)> {
-    let span = match plan.span {
-        Span::Seconds(seconds) => format!("{seconds} s"),
-        Span::Passes(passes) => format!("{passes} passes"),
-    };
-    let mut promises = vec![
-        ("number of cells".to_string(), plan.cells.len().to_string()),
-        ("duration of a cell".to_string(), span),
-        ("warm-up".to_string(), format!("{} s", plan.warmup_seconds)),
-        ("page cache".to_string(), plan.cache.name().to_string()),
-    ];
-    for (number, cell) in plan.cells.iter().enumerate() {
-        let transport = &cell.transport;
-        let can = match cell.availability.is_available() {
-            true => "",
-            false => ", which it cannot run",
+/// Makes the folders in which each process has one of its own, and finds out whether all see them.
+fn make_shared(folders: &[PathBuf], party: &Party, session: &Session) -> Result<(), Failure> {
+    for folder in folders {
+        let made = match session.group.leads() {
+            true => Disk.make_folder(folder).map_err(Failure::machine),
+            false => Ok(()),
         };
-        let words = format!(
-            "{} {} {}, {} threads, depth {}{can}",
-            transport.path,
-            cell.op.of_mix(plan.read_percent),
-            cell.io_size,
-            transport.threads,
-            transport.queue_depth
-        );
-        promises.push((format!("cell {number}"), words));
+        party.agree(made, |()| Vec::new(), session)?;
+        party.check_shared(folder, session)?;
     }
-    promises
+    Ok(())
 }
 
 /// What the reader should know of these hosts.

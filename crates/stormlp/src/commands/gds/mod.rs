@@ -111,16 +111,12 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let request = args::request(args.matrix, args.files, args.devices, &args.threads);
     let resumes = saved.is_some();
     let telemetry = args.output.telemetry();
-    let prepare = || {
-        let mut request = request?;
-        request.resumes = resumes;
-        request.telemetry = telemetry;
-        hosts::share(&mut request, &party, session)?;
-        let facts = host_facts(&request, session)?;
-        let plan = hosts::plan(&request, &facts, &party)?;
-        Ok(Prepared { plan, facts })
-    };
-    let prepared = party.agree(prepare(), |one| hosts::promises(&one.plan), session)?;
+    let request = request.map(|request| MatrixRequest {
+        resumes,
+        telemetry,
+        ..request
+    });
+    let prepared = hosts::prepare(request, args.dry_run, &party, session)?;
     let Prepared { plan, facts } = prepared;
     if args.dry_run {
         return match session.group.leads() {
@@ -176,7 +172,7 @@ pub(crate) fn host_facts(request: &MatrixRequest, session: &Session) -> Result<H
 /// # Errors
 /// With exit code 3 or 4 and everything that is wrong.
 pub(crate) fn plan(request: &MatrixRequest, facts: &HostFacts) -> Result<MatrixPlan, Failure> {
-    let inventory = scan::inventory(request);
+    let inventory = scan::inventory(request, 1);
     Ok(resolve(request, facts, &inventory)?)
 }
 

@@ -21,13 +21,14 @@ const USUAL_ALIGNMENT_BYTES: u64 = 512;
 const PLACES: u64 = 64;
 const PLACE_BYTES: usize = 4096;
 
-/// Examines every folder and file of a request once.
-pub(crate) fn inventory(request: &MatrixRequest) -> TargetInventory {
+/// Examines every folder and file of a request once. A folder that is not there can be made where so
+/// many of its last parts are all that is missing.
+pub(crate) fn inventory(request: &MatrixRequest, makes: usize) -> TargetInventory {
     let mut inventory = TargetInventory::default();
     for target in request.jobs.iter().map(|job| &job.target) {
         match target {
             Target::Folder(path) if inventory.folder(path).is_none() => {
-                inventory.folders.push(folder(path));
+                inventory.folders.push(folder(path, makes));
             }
             Target::File(path) if inventory.file(path).is_none() => {
                 let mut facts = file(path);
@@ -42,13 +43,15 @@ pub(crate) fn inventory(request: &MatrixRequest) -> TargetInventory {
     inventory
 }
 
-/// Whether the folder above `path` is there; the folders of the default are made from nothing.
-fn has_parent(path: &Path) -> bool {
+/// Whether what is above the last parts of `path` is there, of which so many can be made; the folders
+/// of the default are made from nothing.
+fn has_parent(path: &Path, makes: usize) -> bool {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-    path.starts_with("stormlp-data") || absolute.parent().is_some_and(Path::exists)
+    let above = absolute.ancestors().nth(makes);
+    path.starts_with("stormlp-data") || above.is_some_and(Path::exists)
 }
 
-fn folder(path: &Path) -> FolderFacts {
+fn folder(path: &Path, makes: usize) -> FolderFacts {
     // Its files will be written to, so none may be a link that leads elsewhere.
     Disk.hold(path);
     let there = Disk.nearest(path);
@@ -64,7 +67,7 @@ fn folder(path: &Path) -> FolderFacts {
             "remove the link, or use another --dir",
         ),
         // A mistyped mount point must not fill the disk beneath it.
-        _ if !exists && !has_parent(path) => Availability::unavailable(
+        _ if !exists && !has_parent(path, makes) => Availability::unavailable(
             format!("neither {} nor the folder above it exists", path.display()),
             "correct the name, or make the folder first with `mkdir -p`",
         ),

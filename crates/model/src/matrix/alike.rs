@@ -1,0 +1,161 @@
+//! What hosts of one matrix have to do alike. It is taken from the whole request and the whole plan
+//! but for what is named here, so that nothing new can be forgotten.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::plan::{CellPlan, MatrixPlan};
+use super::request::MatrixRequest;
+use crate::units::{ByteSize, counted};
+
+/// What each host may be asked for itself: what it may write over decides nothing that is measured.
+/// Jobs are compared apart from where their files lie.
+const ASKED_APART: [&str; 3] = ["jobs", "overwrite_block_devices", "overwrite_signatures"];
+/// What of a plan is each host's own: where it reads, what lies there, and where its threads are.
+/// Cells and sizes of files are compared one by one.
+const DECIDED_APART: [&str; 11] = [
+    "folders",
+    "files",
+    "layout_bytes",
+    "region_bytes",
+    "estimated_seconds",
+    "warnings",
+    "engine",
+    "placement",
+    "crews",
+    "cells",
+    "job_names",
+];
+/// The same of a cell.
+const OF_CELL_APART: [&str; 3] = ["availability", "estimated_seconds", "placement"];
+
+/// A value that hosts compare, and what it is called.
+type Promise = (String, String);
+
+/// What `request` asks for, as far as all hosts have to ask the same; where its files lie, too, where
+/// the hosts share the `same_places`.
+pub fn asked(request: &MatrixRequest, same_places: bool) -> Vec<Promise> {
+    let mut promises = settings(request, &ASKED_APART);
+    let mut jobs = request.jobs.clone();
+    let places: Vec<PathBuf> = jobs
+        .iter_mut()
+        .map(|job| std::mem::take(job.target.path_mut()))
+        .collect();
+    promises.push(("jobs".to_string(), compact(&jobs)));
+    if same_places {
+        let place = |place: &PathBuf| std::path::absolute(place).unwrap_or_else(|_| place.clone());
+        let places = places.iter().map(place);
+        promises.extend(places.map(|place| ("place of the files".to_string(), place.display().to_string())));
+    }
+    promises
+}
+
+/// What `plan` decided, as far as all hosts have to do the same.
+pub fn decided(plan: &MatrixPlan) -> Vec<Promise> {
+    let mut promises = settings(plan, &DECIDED_APART);
+    let bytes: u64 = plan.files.iter().map(|file| file.bytes).sum();
+    let files = counted(plan.files.len() as u64, "file");
+    promises.push((
+        "test files, whose size --file-size sets".to_string(),
+        format!("{files} with {}", ByteSize(bytes)),
+    ));
+    promises.push(("number of cells".to_string(), plan.cells.len().to_string()));
+    for (number, cell) in plan.cells.iter().enumerate() {
+        promises.push((format!("cell {number}"), words(plan, cell)));
+    }
+    promises
+}
+
+/// A cell in words, and a number in which all the rest of it is.
+fn words(plan: &MatrixPlan, cell: &CellPlan) -> String {
+    let transport = &cell.transport;
+    let can = match cell.availability.is_available() {
+        true => "",
+        false => ", which it cannot run",
+    };
+    let device = transport
+        .device
+        .map_or(String::new(), |device| format!(" to {device}"));
+    let direct = match cell.direct {
+        true => ", O_DIRECT",
+        false => "",
+    };
+    let mut rest = DefaultHasher::new();
+    for (what, value) in settings(cell, &OF_CELL_APART) {
+        (what, value).hash(&mut rest);
+    }
+    format!(
+        "{} {} {}{device}, {} threads, depth {}, {}{direct}{can} ({:08x})",
+        transport.path,
+        cell.op.of_mix(plan.read_percent),
+        cell.io_size,
+        transport.threads,
+        transport.queue_depth,
+        transport.engine,
+        rest.finish() as u32
+    )
+}
+
+/// The fields of a value but those `apart`.
+fn settings<T: Serialize>(value: &T, apart: &[&str]) -> Vec<Promise> {
+    let fields = match serde_json::to_value(value) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    };
+    let fields = fields.into_iter().filter(|(key, _)| !apart.contains(&&**key));
+    let in_words = |value: Value| match value {
+        Value::Null => "none".to_string(),
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    fields
+        .map(|(key, value)| (format!("setting `{key}`"), in_words(value)))
+        .collect()
+}
+
+fn compact<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::choice::Fsync;
+    use crate::matrix::request::Target;
+
+    fn request() -> MatrixRequest {
+        MatrixRequest::plain(PathBuf::from("/data"))
+    }
+
+    #[test]
+    fn every_other_setting_is_another_promise() {
+        let ours = asked(&request(), true);
+        let changes: [fn(&mut MatrixRequest); 6] = [
+            |request| request.verify = true,
+            |request| request.fsync = Fsync::End,
+            |request| request.file_size_bytes = Some(1 << 20),
+            |request| request.require_direct = true,
+            |request| request.jobs[0].numa_node = Some(1),
+            |request| request.jobs[0].target = Target::Folder(PathBuf::from("/other")),
+        ];
+        for change in changes {
+            let mut other = request();
+            change(&mut other);
+            let theirs = asked(&other, true);
+            let differ = ours.iter().zip(&theirs).filter(|(one, other)| one != other);
+            assert_eq!(differ.count(), 1, "{theirs:?}");
+        }
+    }
+
+    #[test]
+    fn each_host_may_have_places_and_permissions_of_its_own() {
+        let mut other = request();
+        other.jobs[0].target = Target::Folder(PathBuf::from("/other"));
+        other.overwrite_block_devices = true;
+        assert_eq!(asked(&request(), false), asked(&other, false));
+    }
+}
