@@ -63,3 +63,37 @@ fn a_command_for_one_process_does_not_run_twice() {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }
+
+#[test]
+fn commands_that_know_no_hosts_do_not_run_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let commands: [&[&str]; 4] = [
+        &["workloads"],
+        &["report", "."],
+        &["compare", ".", "."],
+        &["completions", "bash"],
+    ];
+    for launcher in Launcher::found() {
+        for asked in commands {
+            let output = launcher.two(folder.path(), asked).output().unwrap();
+            let said = said(&output);
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            assert!(said.contains("is for one"), "{said}");
+        }
+        let asked = ["workloads", "--group", "none"];
+        let output = launcher.two(folder.path(), &asked).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+    }
+}
+
+#[test]
+fn two_commands_are_told_from_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    for launcher in Launcher::found() {
+        let mut command = launcher.each(folder.path(), [&["doctor"], &["gds", "--path", "null"]]);
+        let output = command.output().unwrap();
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert_eq!(said.matches("differ in the command: ").count(), 1, "{said}");
+    }
+}

@@ -29,7 +29,11 @@ const SMALL: [&str; 13] = [
 
 /// The folders of the runs in `folder`.
 pub(crate) fn runs(folder: &Path) -> Vec<PathBuf> {
-    let Ok(runs) = fs::read_dir(folder.join("stormlp-results")) else {
+    runs_of(folder, "stormlp-results")
+}
+
+fn runs_of(folder: &Path, results: &str) -> Vec<PathBuf> {
+    let Ok(runs) = fs::read_dir(folder.join(results)) else {
         return Vec::new();
     };
     runs.map(|entry| entry.unwrap().path()).collect()
@@ -88,6 +92,14 @@ fn two_hosts_measure_one_matrix() {
             assert_eq!(cell["duration_seconds"].as_f64(), Some(longest));
         }
         assert_eq!(said.matches("slowest of cells").count(), 1, "{said}");
+        assert!(
+            said.contains("and as many on each of the 2 hosts"),
+            "{said}"
+        );
+        assert!(
+            !said.contains("of 2 cells") || said.contains("in 2 of 2 cells"),
+            "{said}"
+        );
         // Each has files of its own.
         for rank in ["rank-0", "rank-1"] {
             let file = folder.path().join("stormlp-data/gds").join(rank);
@@ -206,6 +218,7 @@ fn what_was_measured_outlives_a_host() {
                 let whole = json(&runs[0].join("report.json"));
                 let why = whole["ending"]["message"].as_str().unwrap();
                 assert!(why.contains("(rank 1) did not answer"), "{why}");
+                assert!(!why.contains("at a barrier"), "{why}");
             }
             let run = runs[0].to_str().unwrap();
             let merged = alone(folder.path(), &["report", "merge", run, "--format", "json"]);
@@ -231,6 +244,57 @@ fn one_that_is_told_to_end_ends_all() {
         for part in parts(&runs[0]) {
             assert_eq!(json(&part)["ending"]["status"], "stopped");
         }
+    }
+}
+
+#[test]
+fn a_run_that_was_stopped_is_gone_on_with() {
+    let Some(launcher) = Launcher::found().pop() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = begun(launcher, folder.path());
+    signal("INT", second_process(run.id()));
+    assert!(!end_of(&mut run).success());
+    let run = runs(folder.path()).remove(0);
+    let report = run.join("report.json");
+    let done = json(&report)["cells"].as_array().unwrap().len();
+    let report = report.to_str().unwrap();
+    // The same options but for their number: no other matrix, and not on one host.
+    let mut asked = SMALL.to_vec();
+    asked.extend(["--repeat", "100", "--resume", report]);
+    let refused = alone(folder.path(), &asked);
+    assert_eq!(refused.status.code(), Some(3), "{}", said(&refused));
+    let told = said(&refused);
+    assert!(told.contains("was measured by 2 processes"), "{told}");
+    let part = parts(&run).remove(0);
+    let mut of_part = SMALL.to_vec();
+    of_part.extend(["--repeat", "100", "--resume", part.to_str().unwrap()]);
+    let told = said(&alone(folder.path(), &of_part));
+    assert!(told.contains("is the part that"), "{told}");
+    let mut again = launcher.two(folder.path(), &asked).spawn().unwrap();
+    let begun = Instant::now();
+    let journal = run.join("report.cells.jsonl");
+    while !journal.is_file() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(120),
+            "no cell is over"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    signal("INT", second_process(again.id()));
+    assert!(!end_of(&mut again).success());
+    let whole = json(Path::new(report));
+    let cells = whole["cells"].as_array().unwrap();
+    assert!(cells.len() > done, "{} of {done}", cells.len());
+    for cell in cells {
+        assert_eq!(cell["hosts"].as_array().unwrap().len(), 2);
+    }
+    let of_cells: u64 = cells.iter().map(|cell| sum(&cell["hosts"], "bytes")).sum();
+    assert_eq!(sum(&whole["hosts"], "bytes"), of_cells);
+    // Each host's part has its share in all of them.
+    for part in parts(&run) {
+        assert_eq!(json(&part)["cells"].as_array().unwrap().len(), cells.len());
     }
 }
 
@@ -273,6 +337,17 @@ fn hosts_without_a_launcher_are_put_together() {
         warnings.contains("whose offsets nobody measured"),
         "{warnings}"
     );
+    assert!(
+        warnings.contains("measured each cell at the same time"),
+        "{warnings}"
+    );
+    assert!(
+        warnings.contains("made of 2 parts of the run `r1`"),
+        "{warnings}"
+    );
+    let one = runs_of(folder.path(), "after").remove(0);
+    let one = alone(folder.path(), &["report", "merge", one.to_str().unwrap()]);
+    assert!(said(&one).contains("made of 1 part"), "{}", said(&one));
     // What belongs to no run is refused, and so is one part twice.
     for (places, told) in [
         (["before", "after"], "is no part of a run"),

@@ -51,6 +51,12 @@ impl Launcher {
 
     /// The same with `more` arguments for the second of them.
     pub(crate) fn two_of(self, folder: &Path, arguments: &[&str], more: &[&str]) -> Command {
+        let second = [arguments, more].concat();
+        self.each(folder, [arguments, &second])
+    }
+
+    /// The same with arguments of its own for each of them.
+    pub(crate) fn each(self, folder: &Path, [first, second]: [&[&str]; 2]) -> Command {
         let mut command = Command::new(self.program());
         if self == Self::OpenMpi {
             // Launchers refuse to be root's, and to start more processes than there are cores.
@@ -59,9 +65,8 @@ impl Launcher {
             command.args(["--oversubscribe", "--bind-to", "none"]);
         }
         let stormlp = env!("CARGO_BIN_EXE_stormlp");
-        command.args(["-n", "1", stormlp]).args(arguments);
-        command.args([":", "-n", "1", stormlp]);
-        command.args(arguments).args(more);
+        command.args(["-n", "1", stormlp]).args(first);
+        command.args([":", "-n", "1", stormlp]).args(second);
         command.current_dir(folder);
         for name in ["STORMLP_LIBMPI", "STORMLP_LIBPMIX", "STORMLP_RESULTS_DIR"] {
             command.env_remove(name);

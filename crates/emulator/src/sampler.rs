@@ -254,7 +254,10 @@ impl<'a> Sampler<'a> {
                 .then_some(self.cost_seconds),
             load: None,
             tracks: tracks
-                .filter_map(|(index, (measure, of))| track(&ends, index, *measure, of, &seconds))
+                .filter_map(|(index, (measure, of))| {
+                    let most = |interval| self.instruments.most(*measure, seconds(interval));
+                    track(&ends, index, (*measure, of), &seconds, &most)
+                })
                 .collect(),
         }
     }
@@ -282,13 +285,14 @@ impl<'a> Sampler<'a> {
     }
 }
 
-/// One number over time; `None` where it did not answer at the start or the end, or a level never.
+/// One number over time, in no interval more than `most`; `None` where it did not answer at the start or
+/// the end, or a level never.
 fn track(
     ends: &[Look],
     index: usize,
-    measure: Measure,
-    of: &str,
+    (measure, of): (Measure, &str),
     seconds: &dyn Fn(usize) -> f64,
+    most: &dyn Fn(usize) -> f64,
 ) -> Option<Track> {
     let seen = ends.iter().map(|end| end.around.get(index).copied());
     let seen = seen.collect::<Option<Vec<f64>>>()?;
@@ -300,8 +304,8 @@ fn track(
     let values = read.windows(2).enumerate().map(|(interval, ends)| {
         let counted = (ends[1] - ends[0]).max(0.0);
         match measure.reading() {
-            Reading::Count => counted,
-            Reading::Seconds => (counted / seconds(interval)).min(measure.most()),
+            Reading::Count => counted.min(most(interval)),
+            Reading::Seconds => (counted / seconds(interval)).min(most(interval)),
             Reading::Level => ends[1],
         }
     });

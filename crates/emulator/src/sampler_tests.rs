@@ -97,7 +97,12 @@ fn a_device_is_busy_all_of_the_time_at_most() {
     let mut sampler = Sampler::new(Telemetry::default(), &instruments);
     for look in [0.0, 100.0] {
         // Seconds of a fifth of a second, in half that time.
-        let around = vec![look / 500.0; instruments.tracks().len()];
+        let tracks = instruments.tracks().iter();
+        let around = tracks.map(|(measure, _)| match measure {
+            Measure::HostCpuSeconds => look,
+            _ => look / 500.0,
+        });
+        let around = around.collect();
         let counters = Counters::default();
         sampler.see(look as u64 * 1_000_000, Look { counters, around });
     }
@@ -105,6 +110,10 @@ fn a_device_is_busy_all_of_the_time_at_most() {
         match track.measure {
             Measure::DeviceBusyShare => assert_eq!(track.values, [1.0]),
             Measure::DeviceInFlight => assert_eq!(track.values, [2.0]),
+            // No more than all CPUs for a tenth of a second.
+            Measure::HostCpuSeconds => {
+                assert_eq!(track.values, [instruments.most(track.measure, 0.1)]);
+            }
             _ => {}
         }
     }

@@ -21,6 +21,9 @@ pub struct Member {
     pub version: String,
     /// Version of what processes tell each other.
     pub protocol: u32,
+    /// What it runs: `gds`, `doctor`.
+    #[serde(default)]
+    pub command: String,
     /// CPUs that it may run on.
     pub cpus: u32,
     /// What its CPUs call themselves.
@@ -234,9 +237,10 @@ type Told = fn(&Member) -> String;
 /// Why processes cannot work together, in one line that names two of them; `None` where they can.
 pub fn disagreement(members: &[Member]) -> Option<String> {
     let first = members.first()?;
-    let compare: [(&str, Told); 2] = [
+    let compare: [(&str, Told); 3] = [
         ("version of stormlp", |member| member.version.clone()),
         ("protocol", |member| member.protocol.to_string()),
+        ("command", |member| member.command.clone()),
     ];
     members.iter().find_map(|other| {
         let (what, get) = compare.iter().find(|(_, get)| get(first) != get(other))?;
@@ -287,6 +291,7 @@ impl Member {
             boot_id: format!("boot of {hostname}"),
             version: "1.0".to_string(),
             protocol: PROTOCOL,
+            command: "gds".to_string(),
             cpus: 4,
             cpu_model: "a CPU".to_string(),
             memory_bytes: 64 << 30,
@@ -336,6 +341,13 @@ mod tests {
         assert_eq!(
             told,
             "the hosts differ in the version of stormlp: h1 (rank 0) has 1.0, h2 has 1.1"
+        );
+        let mut members = two_hosts();
+        members[1].command = "doctor".to_string();
+        let told = disagreement(&members).unwrap();
+        assert!(
+            told.contains("differ in the command: h1 (rank 0) has gds"),
+            "{told}"
         );
     }
 

@@ -124,6 +124,15 @@ pub fn missing<'h>(parts: impl Iterator<Item = &'h Head> + Clone) -> Vec<u32> {
     (0..size.unwrap_or(0)).filter(|rank| !has(rank)).collect()
 }
 
+/// The run and the hosts of parts that no launcher started, which do not know how many they are; `None`
+/// for others.
+pub fn detached<'h>(parts: impl Iterator<Item = &'h Head>) -> Option<(String, Vec<String>)> {
+    let known: Option<Vec<&PartOf>> = parts.map(|head| head.part.as_ref()).collect();
+    let known = known?;
+    let first = known.first().filter(|part| part.size.is_none())?;
+    Some((first.run_id.clone(), names(&known)))
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -152,6 +161,10 @@ mod tests {
         let parts = in_order(parts, |head| head).unwrap();
         assert_eq!(parts[0].part.as_ref().unwrap().host, "c");
         assert_eq!(missing(parts.iter()), [1]);
+        assert_eq!(detached(parts.iter()), None);
+        let alone = [head("night", "h", None)];
+        let told = detached(alone.iter()).unwrap();
+        assert_eq!(told, ("night".to_string(), vec!["h".to_string()]));
     }
 
     #[test]

@@ -89,6 +89,30 @@ impl Warning {
     }
 }
 
+impl Warning {
+    /// What it has in common with warnings that say the same with other numbers.
+    pub fn shape(&self) -> (WarningKind, String, &str) {
+        (self.kind, without_numbers(&self.fact), &self.advice)
+    }
+}
+
+/// A text in which every number and every unit of size is the same.
+fn without_numbers(text: &str) -> String {
+    let mut shape = String::new();
+    for c in text.chars() {
+        let is_number = c.is_ascii_digit() || (c == '.' && shape.ends_with('0'));
+        match is_number {
+            true if shape.ends_with('0') => {}
+            true => shape.push('0'),
+            false => shape.push(c),
+        }
+    }
+    for unit in ["KiB", "MiB", "GiB", "TiB"] {
+        shape = shape.replace(unit, "B");
+    }
+    shape
+}
+
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.fact)?;

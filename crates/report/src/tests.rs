@@ -313,6 +313,61 @@ fn contradictions_of_runs() -> Vec<(usize, &'static str, Value, &'static str)> {
 }
 
 #[test]
+fn shares_of_hosts_that_do_not_come_to_the_whole_are_told() {
+    let told = |report: &Value| -> String {
+        let report = AnyReport::from_json(&report.to_string()).unwrap();
+        report.contradictions().join("\n")
+    };
+    let share =
+        |bytes: u64| json!({"name": "h1", "bytes": bytes, "cpu_seconds": 0.0, "slowest": 0});
+    let mut gds = serde_json::to_value(AnyReport::from(matrix::tests::run_of(20.0))).unwrap();
+    let cell = gds["cells"][0].clone();
+    let bytes = cell["bytes"].as_u64().unwrap();
+    let mut row = json!({"name": "h1"});
+    for key in [
+        "bytes",
+        "operations",
+        "duration_seconds",
+        "throughput_bytes_per_second",
+        "latency_us",
+    ] {
+        row[key] = cell[key].clone();
+    }
+    row["cpu_seconds"] = json!(0.0);
+    gds["cells"][0]["hosts"] = json!([row]);
+    gds["hosts"] = json!([share(bytes)]);
+    assert_eq!(told(&gds), "");
+    gds["hosts"] = json!([share(1)]);
+    assert!(
+        told(&gds).contains("hosts.0.bytes is 1, but those of the cells"),
+        "{}",
+        told(&gds)
+    );
+    gds["cells"][0]["hosts"][0]["bytes"] = json!(5);
+    assert!(
+        told(&gds).contains("but those of its hosts come to 5"),
+        "{}",
+        told(&gds)
+    );
+    let checkpoint = AnyReport::from(checkpoint::tests::report(1.0));
+    let mut checkpoint = serde_json::to_value(checkpoint).unwrap();
+    checkpoint["hosts"] = json!([share(1)]);
+    let told_of = told(&checkpoint);
+    assert!(
+        told_of.contains("those of its hosts come to 1"),
+        "{told_of}"
+    );
+    let mut train = serde_json::to_value(AnyReport::from(training::fixtures::report())).unwrap();
+    train["hosts"] = json!([{"name": "h1", "accelerators": 1, "au_percent": 0.0, "bytes_read": 1,
+        "slowest_steps": 0}]);
+    assert!(
+        told(&train).contains("those of its hosts come to 1"),
+        "{}",
+        told(&train)
+    );
+}
+
+#[test]
 fn what_figures_contradict_is_told_by_its_place() {
     let reports = [
         matrix::tests::run_of(20.0).into(),

@@ -135,18 +135,39 @@ impl Command {
             Self::Doctor(args) => args.needs(),
             Self::Train(args) => args.needs(),
             Self::Gds(_) => Needs::Group,
-            Self::Gdsio(_) => Needs::OneProcess("gdsio"),
             Self::Checkpoint(args) => args.needs(),
             Self::Datagen(args) => args.needs(),
-            Self::Submission(_) => Needs::OneProcess("submission"),
-            Self::Clean(_) => Needs::OneProcess("clean"),
-            Self::Plan(_)
+            Self::Gdsio(_)
+            | Self::Submission(_)
+            | Self::Clean(_)
+            | Self::Plan(_)
             | Self::Datasize(_)
             | Self::Workloads(_)
             | Self::Report(_)
             | Self::Compare(_)
             | Self::Completions(_)
-            | Self::Man(_) => Needs::Nobody,
+            | Self::Man(_) => Needs::OneProcess(self.name()),
+        }
+    }
+
+    /// What is typed for it.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Gds(_) => "gds",
+            Self::Gdsio(_) => "gdsio",
+            Self::Train(_) => "train",
+            Self::Checkpoint(_) => "checkpoint",
+            Self::Plan(_) => "plan",
+            Self::Datasize(_) => "datasize",
+            Self::Datagen(_) => "datagen",
+            Self::Workloads(_) => "workloads",
+            Self::Doctor(_) => "doctor",
+            Self::Report(_) => "report",
+            Self::Compare(_) => "compare",
+            Self::Submission(_) => "submission",
+            Self::Clean(_) => "clean",
+            Self::Completions(_) => "completions",
+            Self::Man(_) => "man",
         }
     }
 

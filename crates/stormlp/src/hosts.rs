@@ -15,10 +15,11 @@ use stormlp_model::units::parse_duration;
 
 use crate::exit::{Code, Failure};
 use crate::output;
+use crate::session::Session;
 
 /// How long the others may take unless an option says otherwise.
 const PATIENCE: Patience = Patience {
-    step: Duration::from_secs(10),
+    step: Duration::from_secs(8),
     edge: Duration::from_secs(120),
 };
 /// Empty barriers that are timed.
@@ -43,8 +44,8 @@ pub(crate) struct GroupArgs {
     )]
     group: Choice,
 
-    /// How long a step may wait for the other hosts before the run ends, as in 30s [default: 10s in
-    /// steps, 2 min elsewhere]
+    /// How long another host may say nothing before the run ends, as in 30s [default: 8s, 2 min
+    /// before the first byte]
     #[arg(long, global = true, value_name = "TIME", value_parser = parse_duration)]
     barrier_timeout: Option<Duration>,
 }
@@ -128,7 +129,8 @@ pub(crate) fn part(group: &Group, outcome: Result<(), Failure>) -> ExitCode {
 ///
 /// # Errors
 /// When they cannot work together: all of them fail alike then.
-pub(crate) fn introduce(group: &Group, host: &HostFacts) -> Result<Vec<Member>, Failure> {
+pub(crate) fn introduce(session: &Session, host: &HostFacts) -> Result<Vec<Member>, Failure> {
+    let group = &session.group;
     // All read their clocks at about the same time.
     group.barrier()?;
     let own = Member {
@@ -137,6 +139,7 @@ pub(crate) fn introduce(group: &Group, host: &HostFacts) -> Result<Vec<Member>, 
         boot_id: boot_id(),
         version: host.stormlp_version.clone(),
         protocol: PROTOCOL,
+        command: session.command.to_string(),
         cpus: host.cpus,
         cpu_model: host.cpu_model.clone(),
         host_memory_bytes: host.memory_bytes,
@@ -149,7 +152,7 @@ pub(crate) fn introduce(group: &Group, host: &HostFacts) -> Result<Vec<Member>, 
     match group::disagreement(&members) {
         None => Ok(members),
         Some(difference) => Err(Failure::no_plan(anyhow::anyhow!("{difference}"))
-            .with_help("run the same stormlp on every host")
+            .with_help("run the same stormlp and the same command on every host")
             .of_all()),
     }
 }

@@ -95,7 +95,7 @@ fn main() -> ExitCode {
         cli.quiet,
         cli.throttle,
         &cli.inject_fault,
-        Arc::new(group),
+        (cli.command.name(), Arc::new(group)),
     );
     let outcome = commands::run(cli.command, &session);
     hosts::part(&session.group, outcome)

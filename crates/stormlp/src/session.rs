@@ -34,19 +34,21 @@ pub(crate) struct Session {
     pub(crate) storage: Arc<dyn Storage>,
     /// The same without injected faults, which are the run's: for what is tried before it.
     pub(crate) trial_storage: Arc<dyn Storage>,
+    /// What is run: `gds`, `train`.
+    pub(crate) command: &'static str,
     /// The processes of this run, on this host and on others.
     pub(crate) group: Arc<Group>,
     started_at: DateTime<Utc>,
 }
 
 impl Session {
-    /// The surroundings of a program that started now.
+    /// The surroundings of a program that started now, to run a command with others.
     pub(crate) fn new(
         stop: StopToken,
         quiet: bool,
         throttle: Option<Throttle>,
         faults: &[Fault],
-        group: Arc<Group>,
+        (command, group): (&'static str, Arc<Group>),
     ) -> Self {
         Self {
             stop,
@@ -54,6 +56,7 @@ impl Session {
             quiet: quiet || !group.leads(),
             storage: storage::impaired(throttle, faults),
             trial_storage: storage::impaired(throttle, &[]),
+            command,
             group,
             started_at: Utc::now(),
         }

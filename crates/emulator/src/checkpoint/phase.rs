@@ -303,7 +303,9 @@ impl<'a> Stage<'a> {
         // Before the first transfer, so that no byte is missing.
         sampler.look(0, Counters::now(drivers, self.devices));
         let start = watch.open();
-        let mut pulse = self.hosts.map(|hosts| Pulse::new(hosts, self.stop));
+        let mut pulse = self
+            .hosts
+            .map(|hosts| Pulse::new(hosts, self.stop).during("in a checkpoint"));
         let mut is_over = false;
         while !is_over {
             watch.sleep(match pulse {

@@ -29,7 +29,6 @@ use super::overlap;
 use super::phase::{PhaseMeasurement, Purpose, Stage};
 use super::together;
 use crate::fallback::{self, hold_cufile, settings};
-use crate::hosts::Pulse;
 use crate::surroundings::now;
 use crate::{Hosts, Surroundings};
 
@@ -128,6 +127,8 @@ pub(super) fn run_over(
     let ended = run
         .save_all(&mut region)
         .and_then(|()| run.restore_all(&mut region));
+    // All come to the end alike; with an error the run ends, whatever the others say.
+    let ended = ended.and(run.edge());
     run.sum_up();
     let mut report = run.report;
     report.ending = match ended {
@@ -283,6 +284,7 @@ impl Run<'_> {
             if self.is_stopped() {
                 return Ok(());
             }
+            self.works()?;
             if self.leads {
                 folders::begin(self.stage.storage, &self.here, step)?;
             }
@@ -318,6 +320,7 @@ impl Run<'_> {
         region: &mut Region,
     ) -> Result<bool, CheckpointError> {
         let plan = self.stage.plan;
+        self.works()?;
         self.announce("saving", step, plan.writes);
         let started_at_seconds = self.started.elapsed().as_secs_f64();
         self.free(region)?;
@@ -337,6 +340,7 @@ impl Run<'_> {
         if !measured.complete {
             return Ok(false);
         }
+        self.works()?;
         if self.leads {
             folders::complete(self.stage.storage, &self.here, step)?;
         }
@@ -372,6 +376,7 @@ impl Run<'_> {
         region: &mut Region,
     ) -> Result<bool, CheckpointError> {
         let plan = self.stage.plan;
+        self.works()?;
         let cache = self.prepare_cache(restore.step)?;
         let content = CheckpointContent::new(restore.content);
         self.announce("restoring", restore.step, plan.restores.len() as u32);
@@ -387,6 +392,7 @@ impl Run<'_> {
         if !measured.complete {
             return Ok(false);
         }
+        self.works()?;
         let shares = std::mem::take(&mut measured.shares);
         let result = self.result(restore.step, started_at_seconds, measured, cache);
         together::add(&mut self.report.results.hosts, shares, &result);
@@ -536,19 +542,33 @@ impl Run<'_> {
     fn pause(&self) -> Result<bool, CheckpointError> {
         let stop = self.stage.stop;
         let end = Instant::now() + Duration::from_secs_f64(self.stage.plan.pause_seconds);
-        let mut pulse = self.stage.hosts.map(|hosts| Pulse::new(hosts, stop));
+        self.works()?;
         while !stop.is_stopped() {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
-            pulse.as_mut().map_or(Ok(()), Pulse::beat)?;
             std::thread::sleep(left.min(TICK));
         }
-        match pulse {
-            Some(pulse) => Ok(!pulse.finish()?),
+        match self.stage.hosts {
+            Some(hosts) => Ok(!hosts.edge()?),
             None => Ok(!stop.is_stopped()),
         }
+    }
+
+    /// Tells the other hosts that this one works, until all meet again.
+    fn works(&self) -> Result<(), CheckpointError> {
+        let works = self
+            .stage
+            .hosts
+            .map_or(Ok(()), |hosts| hosts.works(self.stage.stop));
+        works.map_err(CheckpointError::from)
+    }
+
+    /// Waits until all hosts are as far as this one.
+    fn edge(&self) -> Result<(), CheckpointError> {
+        let edge = self.stage.hosts.map_or(Ok(false), Hosts::edge);
+        edge.map(drop).map_err(CheckpointError::from)
     }
 
     fn result(

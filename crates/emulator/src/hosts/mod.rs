@@ -55,9 +55,9 @@ impl Company<'_> {
         }
     }
 
-    /// Whether somebody else may have a share in the run.
-    pub(crate) fn is_company(self) -> bool {
-        !matches!(self, Self::Alone)
+    /// Whether nobody else has a share in the run.
+    pub fn is_alone(self) -> bool {
+        matches!(self, Self::Alone)
     }
 
     /// Waits for the time at which all begin, where there is one: by how many seconds it had passed
@@ -92,6 +92,8 @@ pub struct Hosts {
     pub facts: GroupFacts,
     /// Set once this host goes on without the others.
     apart: Arc<AtomicBool>,
+    /// Set once all have told each other that the run is to end.
+    told: Arc<AtomicBool>,
     /// What tells the others that this host works, from [`Self::works`] to [`Self::edge`].
     alive: Arc<Mutex<Option<Alive>>>,
     /// Whether all were at an edge just now.
@@ -107,6 +109,7 @@ impl Hosts {
             members,
             facts,
             apart: Arc::default(),
+            told: Arc::default(),
             alive: Arc::default(),
             at_edge: Arc::default(),
             roll_call: None,
@@ -140,6 +143,11 @@ impl Hosts {
     /// Whether this host lost the others, or left them: they may not have ended alike.
     pub fn are_apart(&self) -> bool {
         self.apart.load(Ordering::Relaxed)
+    }
+
+    /// Whether one was told to end, and all heard of it from each other: nobody has failed.
+    pub fn were_told_to_end(&self) -> bool {
+        self.told.load(Ordering::Relaxed)
     }
 
     /// Goes on without the others.

@@ -3,6 +3,7 @@
 //! Who does not say anything for as long as a step may take has died or hangs. One that was told to
 //! end has all of them end. The last word is the one at which all are done: all hear it alike.
 
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -122,6 +123,7 @@ impl<'a> Pulse<'a> {
         let is = |state: State| move |said: &Vec<u8>| said.first() == Some(&(state as u8));
         if all.iter().any(is(State::Stopped)) {
             self.stop.stop();
+            self.hosts.told.store(true, Ordering::Relaxed);
             (self.over, self.stopped) = (true, true);
         }
         self.over |= all.iter().all(is(State::Done));

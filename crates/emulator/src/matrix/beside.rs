@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use stormlp_group::GroupError;
-use stormlp_model::matrix::CellReport;
+use stormlp_model::matrix::{CellReport, MatrixPlan};
 use stormlp_model::parts::count_hosts_once;
 use stormlp_model::stop::StopToken;
 
@@ -144,6 +144,7 @@ impl<'a> Side<'a> {
     /// cannot be heard any more, since the run was told to end.
     pub(crate) fn whole(
         &self,
+        plan: &MatrixPlan,
         own: &CellReport,
         stop: &'a StopToken,
     ) -> Result<Option<CellReport>, MatrixError> {
@@ -170,7 +171,7 @@ impl<'a> Side<'a> {
                 cell,
             })
             .collect();
-        let whole = merge::cell(&parts);
+        let whole = merge::cell(plan, &parts);
         let whole = whole.ok_or_else(|| garbled(&"nobody has measured anything"))?;
         Ok(Some(whole))
     }

@@ -301,7 +301,7 @@ impl Bench<'_> {
         watch.open();
         let start = Instant::now();
         let company = self.side.company;
-        let started_unix_seconds = company.is_company().then(unix_seconds);
+        let started_unix_seconds = (!company.is_alone()).then(unix_seconds);
         let (mut pulse, mut lost) = (self.side.pulse(self.stop), None);
         let measured_from = start + Duration::from_secs_f64(self.plan.warmup_seconds);
         let interval = self.plan.telemetry.tick();

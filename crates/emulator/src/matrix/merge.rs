@@ -4,8 +4,8 @@
 use stormlp_model::evidence::Evidence;
 use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::matrix::{
-    CellReport, CellStatus, HostCell, JobReport, MatrixReport, MatrixResults, Measurement,
-    Verification, find_knees, result_warnings,
+    CellReport, CellStatus, HostCell, JobReport, MatrixPlan, MatrixReport, MatrixResults,
+    Measurement, Verification, find_knees, result_warnings,
 };
 use stormlp_model::parts::{HostShare, PartOf, count_hosts_once, names};
 use stormlp_model::path::PathKind;
@@ -13,6 +13,7 @@ use stormlp_model::report::Ending;
 use stormlp_model::warning::{Warning, WarningKind};
 
 use super::numbers::per_gib;
+use super::warnings;
 use crate::hosts::sum_of_series;
 
 /// Hosts without a launcher that measured together for a smaller share of a cell are told of.
@@ -26,8 +27,40 @@ pub(crate) struct CellPart<'a> {
     pub(crate) cell: &'a CellReport,
 }
 
-/// The cell of all hosts; `None` without any.
-pub(crate) fn cell(parts: &[CellPart<'_>]) -> Option<CellReport> {
+/// The cell of `plan` on all hosts; `None` without any.
+pub(crate) fn cell(plan: &MatrixPlan, parts: &[CellPart<'_>]) -> Option<CellReport> {
+    let mut whole = together(parts)?;
+    whole.warnings = warnings_of(plan, parts, &whole);
+    Some(whole)
+}
+
+/// What the hosts have to say of a cell: like warnings once, and what came from storage of all of them
+/// together, since the devices of one host are the same for all processes there.
+fn warnings_of(plan: &MatrixPlan, parts: &[CellPart<'_>], whole: &CellReport) -> Vec<Warning> {
+    let planned = plan.cells.get(whole.cell);
+    let of_storage = |cell: &CellReport, hosts: usize| {
+        let measured = planned.zip(cell.measurement.as_ref());
+        measured.map_or(Vec::new(), |(planned, numbers)| {
+            warnings::of_storage(plan, planned, numbers, hosts)
+        })
+    };
+    let mut warnings: Vec<Warning> = Vec::new();
+    for part in parts {
+        let own = of_storage(part.cell, 1);
+        for warning in part.cell.warnings.iter().filter(|one| !own.contains(one)) {
+            if warnings
+                .iter()
+                .all(|known| known.shape() != warning.shape())
+            {
+                warnings.push(warning.clone());
+            }
+        }
+    }
+    warnings.extend(of_storage(whole, parts.len()));
+    warnings
+}
+
+fn together(parts: &[CellPart<'_>]) -> Option<CellReport> {
     let first = parts.first()?.cell;
     let mut whole = CellReport {
         hosts: parts.iter().filter_map(host_cell).collect(),
@@ -36,11 +69,6 @@ pub(crate) fn cell(parts: &[CellPart<'_>]) -> Option<CellReport> {
         evidence: evidence(first.requested_path, parts),
         ..first.clone()
     };
-    for warning in parts.iter().flat_map(|part| &part.cell.warnings) {
-        if !whole.warnings.contains(warning) {
-            whole.warnings.push(warning.clone());
-        }
-    }
     let shown = whole.evidence.as_ref();
     whole.effective_path = shown.and_then(|evidence| evidence.effective_path);
     if let Some(bad) = parts.iter().find(|part| part.cell.status != CellStatus::Ok) {
@@ -108,7 +136,7 @@ pub fn merged(parts: &[MatrixReport]) -> Option<MatrixReport> {
                 })
             })
             .collect();
-        match all.and_then(|all| cell(&all)) {
+        match all.and_then(|all| cell(&first.plan, &all)) {
             Some(whole) => cells.push(whole),
             None => torn += usize::from(places.iter().any(Option::is_some)),
         }
@@ -169,51 +197,49 @@ fn apart(parts: &[MatrixReport], whole: &MatrixReport) -> Vec<Warning> {
         let of = part.head.part.as_ref();
         of.is_some_and(|part| part.rank.is_none())
     };
-    if !parts.iter().any(detached) {
+    let cells = &whole.results.cells;
+    let shares = cells.iter().filter_map(|cell| together_for(parts, cell));
+    let least = shares.min_by(|(one, _), (other, _)| one.total_cmp(other));
+    let Some((least, cell)) = least.filter(|_| parts.iter().any(detached)) else {
         return Vec::new();
+    };
+    let mut fact = "these hosts began by their own clocks (--start-at), whose offsets nobody \
+                    measured: by these they measured each cell at the same time "
+        .to_string();
+    let mut advice = "keep the clocks by one time server, or start the hosts by a launcher";
+    fact.push_str(&match least < TOGETHER {
+        false => format!("for {:.1} % of its time or more", least * 100.0),
+        true => format!(
+            "for {:.0} % of its time or more, the least in cell {} ({} {}): the sum of their rates \
+             there is of different times",
+            least * 100.0,
+            cell.cell,
+            cell.requested_path,
+            cell.op
+        ),
+    });
+    if least < TOGETHER {
+        advice = "have fewer cells in a run, or begin once the test files are there";
     }
-    let mut warnings = vec![Warning::new(
-        WarningKind::Hosts,
-        "these hosts began by their own clocks (--start-at), whose offsets nobody measured: how \
-         much of their time was the same is known as far as the clocks agree",
-        "keep the clocks by one time server, or start the hosts by a launcher",
-    )];
-    for cell in &whole.results.cells {
-        let own = |part: &MatrixReport| {
-            let mut cells = part.results.cells.iter();
-            let found = cells.find(|one| one.cell == cell.cell)?;
-            let numbers = found.measurement.as_ref()?;
-            let began = numbers.started_unix_seconds?;
-            Some((began, began + numbers.duration_seconds))
-        };
-        let times: Option<Vec<(f64, f64)>> = parts.iter().map(own).collect();
-        let Some(times) = times else {
-            continue;
-        };
-        let began = times.iter().map(|time| time.0);
-        let ended = times.iter().map(|time| time.1);
-        let together = ended.fold(f64::MAX, f64::min) - began.fold(f64::MIN, f64::max);
-        let seconds = times.iter().map(|time| time.1 - time.0);
-        let longest = seconds.fold(0.0, f64::max);
-        let share = (together / longest).clamp(0.0, 1.0);
-        if share < TOGETHER {
-            warnings.push(Warning::new(
-                WarningKind::Hosts,
-                format!(
-                    "cell {} ({} {}): the hosts measured at the same time for {:.0} % of its {:.2} \
-                     s, by their clocks",
-                    cell.cell,
-                    cell.requested_path,
-                    cell.op,
-                    share * 100.0,
-                    longest
-                ),
-                "the sum of their rates is of different times; have fewer cells in a run, or begin \
-                 once the test files are there",
-            ));
-        }
-    }
-    warnings
+    vec![Warning::new(WarningKind::Hosts, fact, advice)]
+}
+
+/// For which share of the longest of their times all hosts measured `cell` at once, by their clocks.
+fn together_for<'c>(parts: &[MatrixReport], cell: &'c CellReport) -> Option<(f64, &'c CellReport)> {
+    let own = |part: &MatrixReport| {
+        let mut cells = part.results.cells.iter();
+        let found = cells.find(|one| one.cell == cell.cell)?;
+        let numbers = found.measurement.as_ref()?;
+        let began = numbers.started_unix_seconds?;
+        Some((began, began + numbers.duration_seconds))
+    };
+    let times: Option<Vec<(f64, f64)>> = parts.iter().map(own).collect();
+    let times = times?;
+    let began = times.iter().map(|time| time.0).fold(f64::MIN, f64::max);
+    let ended = times.iter().map(|time| time.1).fold(f64::MAX, f64::min);
+    let longest = times.iter().map(|time| time.1 - time.0).fold(0.0, f64::max);
+    let share = ((ended - began) / longest).clamp(0.0, 1.0);
+    share.is_finite().then_some((share, cell))
 }
 
 fn host_cell(part: &CellPart<'_>) -> Option<HostCell> {
@@ -226,8 +252,8 @@ fn host_cell(part: &CellPart<'_>) -> Option<HostCell> {
         throughput_bytes_per_second: numbers.throughput_bytes_per_second,
         latency_us: numbers.latency_us,
         cpu_seconds: numbers.cpu_user_seconds + numbers.cpu_system_seconds,
-        device_read_bytes: numbers.device_read_bytes,
-        device_written_bytes: numbers.device_written_bytes,
+        device_read_bytes: numbers.device_read_bytes.filter(|_| part.counts_devices),
+        device_written_bytes: numbers.device_written_bytes.filter(|_| part.counts_devices),
     })
 }
 
@@ -406,7 +432,7 @@ mod tests {
                 cell,
             })
             .collect();
-        cell(&parts).unwrap()
+        together(&parts).unwrap()
     }
 
     #[test]
@@ -417,6 +443,8 @@ mod tests {
         assert_eq!(numbers.iops, 200.0);
         // The second process is on the first one's host.
         assert_eq!(numbers.device_read_bytes, Some(1 << 30));
+        let of_devices = whole.hosts.iter().map(|host| host.device_read_bytes);
+        assert_eq!(of_devices.collect::<Vec<_>>(), [Some(1 << 30), None]);
         let shares = shares(std::slice::from_ref(&whole));
         assert_eq!((shares[0].slowest, shares[1].slowest), (0, 1));
         assert_eq!(shares[1].bytes, 300 << 20);

@@ -108,10 +108,12 @@ pub fn run_in_company(
     // Where nothing is left that can run, files would be written for nobody.
     let needs_files = likely_left(&plan, &report.results, &[]).0 > 0;
     let side = Side::new(company);
+    if side.has_hosts() {
+        report.results.hosts = merge::shares(&report.results.cells);
+    }
     side.works(stop)?;
     let made = !needs_files || make_files(&plan, &mut folders, observer, stop)?;
-    let ended = side.edge()?;
-    if !made || ended {
+    if side.edge()? || !made {
         end(&mut report, Ending::Stopped);
         return Ok(report);
     }
@@ -256,7 +258,7 @@ impl Matrix<'_> {
         let whole = match self.fault.is_some() && side.has_hosts() {
             // The others hear of it by the end of the run.
             true => Ok(None),
-            false => side.whole(&own, self.bench.stop),
+            false => side.whole(self.bench.plan, &own, self.bench.stop),
         };
         let heard = match &whole {
             Ok(Some(whole)) => whole,

@@ -1,7 +1,9 @@
 //! What the reader of a cell should know: each warning a measured fact and what to do.
 
 use stormlp_model::evidence::{DirectIo, Evidence};
-use stormlp_model::matrix::{BufferBacking, CacheState, CellPlan, MatrixPlan, Measurement, Span};
+use stormlp_model::matrix::{
+    BufferBacking, CacheState, CellPlan, MatrixPlan, Measurement, Reach, Span,
+};
 use stormlp_model::operation::Direction;
 use stormlp_model::path::PathKind;
 use stormlp_model::stats::{mean, sample_deviation};
@@ -40,15 +42,32 @@ pub(crate) fn of_cell(
         path(cell, evidence),
         engine(evidence),
         cache(plan, cell, measured),
-        again(plan, cell, measured),
-        stayed(plan, cell, measured),
+    ];
+    let others = [
         length(plan, measured),
         tail(measured),
         drift(measured),
         cpu(&cell.transport, evidence, measured),
         buffers(cell, measured),
     ];
-    checks.into_iter().flatten().collect()
+    let checks = checks.into_iter().flatten();
+    checks
+        .chain(of_storage(plan, cell, measured, 1))
+        .chain(others.into_iter().flatten())
+        .collect()
+}
+
+/// What of the bytes that so many hosts moved in a cell was memory's, by their devices.
+pub(crate) fn of_storage(
+    plan: &MatrixPlan,
+    cell: &CellPlan,
+    measured: &Measurement,
+    hosts: usize,
+) -> Vec<Warning> {
+    let reach = plan.reach(cell, measured, hosts);
+    let reach = reach.filter(|_| !in_memory(plan));
+    let checks = reach.map(|reach| [again(plan, reach, measured), stayed(reach, measured)]);
+    checks.into_iter().flatten().flatten().collect()
 }
 
 /// Another path than the one asked for or none that is proven, or no `O_DIRECT`.
@@ -105,10 +124,9 @@ fn cache(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<W
 }
 
 /// Reads that came more than once over the same bytes, which a cache may have held by then.
-fn again(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
-    let reach = plan.reach(cell, measured)?;
+fn again(plan: &MatrixPlan, reach: Reach, measured: &Measurement) -> Option<Warning> {
     let meant = plan.cache == CacheState::Warm && reach.through_cache;
-    if reach.is_write || !reach.is_again() || meant || in_memory(plan) {
+    if reach.is_write || !reach.is_again() || meant {
         return None;
     }
     let devices = measured.device_names.join(", ");
@@ -134,9 +152,8 @@ fn again(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<W
 }
 
 /// Writes that storage had not got when the time was over.
-fn stayed(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
-    let reach = plan.reach(cell, measured)?;
-    if !reach.is_write || !reach.through_cache || in_memory(plan) {
+fn stayed(reach: Reach, measured: &Measurement) -> Option<Warning> {
+    if !reach.is_write || !reach.through_cache {
         return None;
     }
     let wrote = ByteSize(measured.bytes);

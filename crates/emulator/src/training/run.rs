@@ -216,7 +216,14 @@ fn report(
     let mean = metrics::mean(&measures);
     let last = runs.last();
     let shown = of_scored.last();
-    let seconds: f64 = of_scored.iter().map(|run| run.duration_seconds).sum();
+    // One that was cut short says nothing of how long a run takes, while there are whole ones.
+    let whole: Vec<&RunReport> = of_scored.iter().filter(|run| run.complete).collect();
+    let timed = if whole.is_empty() {
+        of_scored.iter().collect()
+    } else {
+        whole
+    };
+    let seconds: f64 = timed.iter().map(|run| run.duration_seconds).sum();
     let ending = last.map_or(Ending::Stopped, |run| run.ending.clone());
     let results = TrainResults {
         workload: plan.workload.clone(),
@@ -230,9 +237,9 @@ fn report(
         meets_threshold: ending == Ending::Complete
             && !measures.is_empty()
             && mean.au_percent.profile >= plan.metric.threshold_percent,
-        cost: Cost::total(of_scored.iter().map(|run| &run.cost)).shared_by(of_scored.len()),
+        cost: Cost::total(timed.iter().map(|run| &run.cost)).shared_by(timed.len()),
         peak_rss_bytes: peak_rss_bytes(),
-        duration_seconds: seconds / of_scored.len().max(1) as f64,
+        duration_seconds: seconds / timed.len().max(1) as f64,
         latency: StepLatency {
             read_us: reads.summary(),
             ..measure::step_latency(steps)

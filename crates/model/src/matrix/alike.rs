@@ -49,7 +49,12 @@ pub fn asked(request: &MatrixRequest, same_places: bool) -> Vec<Promise> {
     if same_places {
         let place = |place: &PathBuf| std::path::absolute(place).unwrap_or_else(|_| place.clone());
         let places = places.iter().map(place);
-        promises.extend(places.map(|place| ("place of the files".to_string(), place.display().to_string())));
+        promises.extend(places.map(|place| {
+            (
+                "place of the files".to_string(),
+                place.display().to_string(),
+            )
+        }));
     }
     promises
 }
@@ -106,7 +111,9 @@ fn settings<T: Serialize>(value: &T, apart: &[&str]) -> Vec<Promise> {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
     };
-    let fields = fields.into_iter().filter(|(key, _)| !apart.contains(&&**key));
+    let fields = fields
+        .into_iter()
+        .filter(|(key, _)| !apart.contains(&&**key));
     let in_words = |value: Value| match value {
         Value::Null => "none".to_string(),
         Value::String(text) => text,

@@ -31,8 +31,9 @@ pub struct Reach {
 }
 
 impl MatrixPlan {
-    /// What is known of storage in a cell of this plan; `None` for one that touches none.
-    pub fn reach(&self, cell: &CellPlan, numbers: &Measurement) -> Option<Reach> {
+    /// What is known of storage in a cell of this plan that so many hosts measured, each on files of its
+    /// own; `None` for one that touches none.
+    pub fn reach(&self, cell: &CellPlan, numbers: &Measurement, hosts: usize) -> Option<Reach> {
         if cell.transport.path == PathKind::Null {
             return None;
         }
@@ -44,10 +45,11 @@ impl MatrixPlan {
             (None, false) => read,
         };
         let bytes = numbers.bytes.max(1) as f64;
+        let covered = self.covered_bytes(cell).max(1) as f64 * hosts.max(1) as f64;
         Some(Reach {
             device_bytes,
             device_share: device_bytes.map(|moved| moved as f64 / bytes),
-            rounds: numbers.bytes as f64 / self.covered_bytes(cell).max(1) as f64,
+            rounds: numbers.bytes as f64 / covered,
             through_cache: !cell.direct,
             is_write,
             synced: numbers.fsync_seconds.is_some(),

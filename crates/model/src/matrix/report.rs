@@ -158,9 +158,9 @@ pub struct HostCell {
     pub latency_us: LatencyUs,
     /// CPU time of its process, user and system.
     pub cpu_seconds: f64,
-    /// Bytes its devices read over that time.
+    /// Bytes its devices read over that time; of several processes of one host told of the first.
     pub device_read_bytes: Option<u64>,
-    /// Bytes its devices wrote over that time.
+    /// Bytes its devices wrote over that time; of several processes of one host told of the first.
     pub device_written_bytes: Option<u64>,
 }
 

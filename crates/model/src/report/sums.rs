@@ -143,6 +143,15 @@ impl Found {
         }
     }
 
+    /// That what the hosts had a share in comes to the whole, where any are told.
+    fn hosts(&mut self, place: &str, what: &str, whole: u64, shares: impl Iterator<Item = u64>) {
+        let shares: Vec<u64> = shares.collect();
+        if !shares.is_empty() {
+            let sum = shares.into_iter().fold(0, u64::saturating_add);
+            self.hold_count(place, what, whole, sum, "those of its hosts");
+        }
+    }
+
     fn histograms(&mut self, histograms: &[NamedHistogram]) {
         for (index, one) in histograms.iter().enumerate() {
             let place = format!("histograms.{index}");

@@ -199,7 +199,7 @@ pub(super) fn reaches<'a>(
 ) -> impl Iterator<Item = (&'a CellReport, &'a Measurement, Reach)> {
     group.cells.iter().filter_map(|cell| {
         let numbers = cell.result()?;
-        let reach = plan.reach(plan.cells.get(cell.cell)?, numbers)?;
+        let reach = plan.reach(plan.cells.get(cell.cell)?, numbers, cell.hosts.len())?;
         Some((*cell, numbers, reach))
     })
 }

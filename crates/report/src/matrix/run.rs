@@ -164,7 +164,11 @@ fn facts(report: &MatrixReport, groups: &[Group<'_>], document: &mut Document) {
             head.host.hostname, head.host.kernel, head.started_at
         ),
     );
-    facts.add("files", files_words(plan));
+    let of_each = match report.results.hosts.len() {
+        0 | 1 => String::new(),
+        hosts => format!(", and as many on each of the {hosts} hosts"),
+    };
+    facts.add("files", format!("{}{of_each}", files_words(plan)));
     storage::describe(&head.host, facts);
     let span = match plan.span {
         Span::Seconds(seconds) => format!("{} a cell", format_duration(seconds)),

@@ -20,11 +20,7 @@ pub fn of_cells(report: &MatrixReport) -> Vec<String> {
     let mut alike: Vec<Alike<'_>> = Vec::new();
     for cell in &report.results.cells {
         for warning in &cell.warnings {
-            let shape = (
-                warning.kind,
-                without_numbers(&warning.fact),
-                &*warning.advice,
-            );
+            let shape = warning.shape();
             match alike.iter_mut().find(|other| other.shape == shape) {
                 Some(other) if other.found.contains(&(cell, warning)) => {}
                 Some(other) => other.found.push((cell, warning)),
@@ -86,21 +82,4 @@ fn name(report: &MatrixReport, cell: &CellReport) -> String {
         _ => format!(", repetition {}", cell.repeat),
     };
     format!("{} {}{depth}{repeat}", key.path, key.combination.words())
-}
-
-/// A text in which every number and every unit of size is the same.
-fn without_numbers(text: &str) -> String {
-    let mut shape = String::new();
-    for c in text.chars() {
-        let is_number = c.is_ascii_digit() || (c == '.' && shape.ends_with('0'));
-        match is_number {
-            true if shape.ends_with('0') => {}
-            true => shape.push('0'),
-            false => shape.push(c),
-        }
-    }
-    for unit in ["KiB", "MiB", "GiB", "TiB"] {
-        shape = shape.replace(unit, "B");
-    }
-    shape
 }

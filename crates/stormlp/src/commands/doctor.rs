@@ -73,7 +73,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let group = match session.group.is_alone() {
         true => None,
         false => Some(GroupView {
-            members: hosts::introduce(&session.group, &machine.host)?,
+            members: hosts::introduce(session, &machine.host)?,
             facts: hosts::facts(&session.group)?,
         }),
     };

@@ -52,7 +52,7 @@ impl Party {
         let group = &*session.group;
         let members = match group.is_alone() {
             true => Vec::new(),
-            false => hosts::introduce(group, &probe::host_facts())?,
+            false => hosts::introduce(session, &probe::host_facts())?,
         };
         if local_data && members.is_empty() {
             return Err(Failure::usage(
@@ -69,6 +69,12 @@ impl Party {
     /// All of them, by rank; nobody where this process is the only one.
     pub(crate) fn members(&self) -> &[Member] {
         &self.members
+    }
+
+    /// What each is called, by rank.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let names = self.members.iter().map(|member| member.name(&self.members));
+        names.collect()
     }
 
     /// Whether every host has its data in a folder of its own.
@@ -287,16 +293,17 @@ impl Party {
     }
 }
 
-/// A run that SIGTERM ended, ended because its launcher did, and that because another host failed or
-/// somebody cancelled the job.
-pub(crate) fn blame_launcher(ending: &mut Ending) {
-    if *ending == Ending::Stopped && signals::was_terminated() {
+/// A run on several `hosts` that SIGTERM ended, ended because its launcher did: since somebody told it
+/// to, which is known where all hosts were there to the end, or since another host failed.
+pub(crate) fn blame_launcher(ending: &mut Ending, hosts: Option<&Hosts>) {
+    let unsure = hosts.is_some_and(|hosts| !hosts.were_told_to_end());
+    if unsure && *ending == Ending::Stopped && signals::was_terminated() {
         *ending = Ending::Failed {
             cause: FailureCause::Hosts,
-            message: "the launcher ended this process: another host failed, or the job was \
-                      cancelled"
+            message: "the launcher ended this process: somebody told it to (Ctrl-C, a cancelled \
+                      job), or another host failed"
                 .to_string(),
-            remedy: "look on the other hosts for the first error".to_string(),
+            remedy: "where nobody did, look on the other hosts for the first error".to_string(),
         };
     }
 }

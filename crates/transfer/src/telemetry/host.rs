@@ -11,6 +11,8 @@ pub(super) struct Host {
     stat: File,
     memory: File,
     ticks_per_second: f64,
+    /// How many CPUs there are to be busy.
+    pub(super) cpus: usize,
 }
 
 /// What the host spent and has.
@@ -23,8 +25,10 @@ pub(super) struct HostNow {
 
 impl Host {
     pub(super) fn open(root: &Root) -> Option<Self> {
+        let stat = root.path("/proc/stat");
         Some(Self {
-            stat: File::open(root.path("/proc/stat")).ok()?,
+            cpus: cpus(&std::fs::read_to_string(&stat).ok()?),
+            stat: File::open(stat).ok()?,
             memory: File::open(root.path("/proc/meminfo")).ok()?,
             ticks_per_second: rustix::param::clock_ticks_per_second() as f64,
         })
@@ -58,6 +62,15 @@ fn busy_ticks(stat: &str) -> Option<u64> {
     Some(user + nice + system + irq + softirq + steal)
 }
 
+/// The CPUs that have a line of their own.
+fn cpus(stat: &str) -> usize {
+    let own = |line: &&str| {
+        line.strip_prefix("cpu")
+            .is_some_and(|rest| !rest.starts_with(' '))
+    };
+    stat.lines().filter(own).count()
+}
+
 /// A line of `/proc/meminfo`, which counts in KiB.
 fn bytes_of(memory: &str, name: &str) -> Option<f64> {
     let line = memory.lines().find_map(|line| line.strip_prefix(name))?;
@@ -74,6 +87,7 @@ mod tests {
     fn idle_and_waiting_time_is_nobodys_work() {
         let line = "cpu  10 20 30 1000 2000 1 2 3 4 5\ncpu0 9 9 9 9\n";
         assert_eq!(busy_ticks(line), Some(66));
+        assert_eq!(cpus(line), 1);
         assert_eq!(busy_ticks("cpu  1 2 3\n"), None);
         assert_eq!(busy_ticks("intr 5"), None);
     }

@@ -121,6 +121,15 @@ impl Instruments {
         self
     }
 
+    /// The most that a value of an interval of so many seconds can be: all CPUs, where time of the host
+    /// is counted in the kernel's ticks.
+    pub fn most(&self, measure: Measure, seconds: f64) -> f64 {
+        match (measure, &self.host) {
+            (Measure::HostCpuSeconds, Some(host)) => host.cpus as f64 * seconds,
+            _ => measure.most(),
+        }
+    }
+
     /// What is read, and of what.
     pub fn tracks(&self) -> &[(Measure, String)] {
         &self.tracks

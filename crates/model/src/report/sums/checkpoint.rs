@@ -104,6 +104,9 @@ impl Found {
         self.hold("", "cpu_user_seconds", results.cpu_user_seconds, user, from);
         let told = results.cpu_system_seconds;
         self.hold("", "cpu_system_seconds", told, system, from);
+        let bytes = all().map(|one| one.bytes).fold(0, u64::saturating_add);
+        let hosts = results.hosts.iter().map(|host| host.bytes);
+        self.hosts("saves and restores", "bytes", bytes, hosts);
     }
 
     fn summary(&mut self, place: &str, told: Option<PhaseSummary>, comes_to: Option<PhaseSummary>) {

@@ -3,6 +3,7 @@
 use super::{Covers, Found};
 use crate::matrix::{CellReport, FindKnee, Knee, MatrixReport, Measurement, find_knees};
 use crate::path::PathKind;
+use crate::report::Ending;
 use crate::units::GIB;
 
 impl Found {
@@ -17,6 +18,21 @@ impl Found {
             }
         }
         self.knees(report);
+        self.shares(report);
+    }
+
+    /// That each host's share is what it moved in the cells. An unfinished report has cells that came
+    /// after its shares.
+    fn shares(&mut self, report: &MatrixReport) {
+        let cells = &report.results.cells;
+        let hosts = report.results.hosts.iter().enumerate();
+        for (index, host) in hosts.filter(|_| report.ending != Ending::Unfinished) {
+            let rows = cells.iter().flat_map(|cell| &cell.hosts);
+            let own = rows.filter(|row| row.name == host.name);
+            let sum = own.map(|row| row.bytes).fold(0, u64::saturating_add);
+            let place = format!("hosts.{index}");
+            self.hold_count(&place, "bytes", host.bytes, sum, "those of the cells");
+        }
     }
 
     /// That the knees are those of the cells.
@@ -104,6 +120,14 @@ impl Found {
             let of = "operations of io_size_bytes";
             self.hold_count(place, "bytes", bytes, comes_to, of);
         }
+        let hosts = || cell.hosts.iter();
+        self.hosts(place, "bytes", bytes, hosts().map(|host| host.bytes));
+        self.hosts(
+            place,
+            "operations",
+            operations,
+            hosts().map(|host| host.operations),
+        );
         self.costs(place, numbers);
         let untimed = report.plan.warmup_seconds > 0.0;
         self.ends(place, numbers, untimed);

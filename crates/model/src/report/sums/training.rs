@@ -24,7 +24,15 @@ impl Found {
             self.epochs(plan, "", &results.epochs);
             self.bytes_of_epochs("", results.cost.bytes_read, &results.epochs);
         }
-        let of_scored = scored(plan, results.scored_epochs());
+        let epochs = results.scored_epochs();
+        // Of an epoch in which the others were lost, this host's share alone is known.
+        if report.ending == Ending::Complete {
+            let bytes = epochs.iter().map(|epoch| epoch.cost.bytes_read);
+            let bytes = bytes.fold(0, u64::saturating_add);
+            let hosts = results.hosts.iter().map(|host| host.bytes_read);
+            self.hosts("epochs", "bytes_read", bytes, hosts);
+        }
+        let of_scored = scored(plan, epochs);
         self.means("", &results.mean, &of_scored);
         self.threshold(report, !of_scored.is_empty());
         self.histograms(&report.histograms);

@@ -205,9 +205,7 @@ impl Hunt<'_> {
             let remedy = error.remedy(false);
             Failure::machine(error).with_help(remedy)
         })?;
-        if others.is_some() {
-            blame_launcher(&mut report.ending);
-        }
+        blame_launcher(&mut report.ending, others);
         Ok(report)
     }
 

@@ -145,9 +145,7 @@ fn carry_out(
     }
     let head = delivery.head(host, session);
     let mut report = emulate(head, plan, &mut savers, others, session)?;
-    if others.is_some() {
-        blame_launcher(&mut report.ending);
-    }
+    blame_launcher(&mut report.ending, others);
     Ok((report, savers))
 }
 

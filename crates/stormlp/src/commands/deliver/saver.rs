@@ -56,10 +56,16 @@ impl Saver {
     /// Makes a folder for the part that one of several processes has in a run.
     pub(super) fn of_part(results: Option<&Path>, part: &PartOf) -> Result<Self, Failure> {
         let results = results.map_or_else(results_folder, Path::to_path_buf);
+        let place = Self::place_of_part(&results.join(&part.run_id), part);
+        let stem = place.file_name().unwrap_or_default().to_string_lossy();
+        Self::below(place.parent().unwrap_or(&results), &stem)
+    }
+
+    /// Where a part lies in the folder of its run.
+    pub(super) fn place_of_part(run: &Path, part: &PartOf) -> PathBuf {
         let rank = part.rank.unwrap_or_default();
         let host = part.host.split(' ').next().unwrap_or_default();
-        let stem = format!("{rank}-{}", safe(host));
-        Self::below(&results.join(&part.run_id).join(PARTS), &stem)
+        run.join(PARTS).join(format!("{rank}-{}", safe(host)))
     }
 
     /// Makes a new folder in `results`, called `stem` or with a number after it.

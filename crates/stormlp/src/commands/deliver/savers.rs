@@ -13,6 +13,7 @@ use stormlp_model::report::{AnyReport, Report};
 
 use super::{Delivery, Saver};
 use crate::commands::party::Party;
+use crate::commands::saved;
 use crate::exit::Failure;
 use crate::hosts;
 use crate::session::Session;
@@ -71,6 +72,42 @@ impl Savers {
             whole: Some(whole),
             part: None,
         }
+    }
+
+    /// Of a run that goes on with the report at `path`, and the part that this process had in it, where
+    /// it is one of several.
+    ///
+    /// # Errors
+    /// With exit code 4 when a part has no place; all processes fail alike then.
+    pub(crate) fn resume(
+        path: &Path,
+        party: &Party,
+        session: &Session,
+    ) -> Result<(Self, Option<MatrixReport>), Failure> {
+        let whole = session.group.leads().then(|| Saver::resume(path));
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        let run = path.parent().unwrap_or(Path::new(""));
+        let run_id = run.file_name().unwrap_or_default().to_string_lossy();
+        let Some(of) = party.part_of(&run_id) else {
+            return Ok((Self { whole, part: None }, None));
+        };
+        let found = Saver::place_of_part(run, &of).join("report.json");
+        let own = match saved::any(&found) {
+            Ok(AnyReport::Gds(report)) => Some(report),
+            _ => None,
+        };
+        let is_own = |report: &MatrixReport| {
+            let part = report.head.part.as_ref();
+            part.is_some_and(|part| (part.rank, &part.host) == (of.rank, &of.host))
+        };
+        let own = own.filter(is_own);
+        let saver = match own {
+            Some(_) => Ok(Saver::resume(&found)),
+            None => Saver::of_part(run.parent(), &of),
+        };
+        let saver = party.agree(saver, |_| Vec::new(), session)?;
+        let part = Some(Part { saver, of });
+        Ok((Self { whole, part }, own))
     }
 
     fn each(&self) -> impl Iterator<Item = &Saver> {

@@ -23,17 +23,29 @@ use crate::session::Session;
 pub(crate) struct Run {
     pub(crate) report: MatrixReport,
     pub(crate) savers: Savers,
+    /// The cells that this host measured before, where it is one of several.
+    pub(crate) own: Vec<CellReport>,
     /// The command that goes on with it when it is stopped, where there is one.
     pub(crate) resume_with: Option<String>,
 }
 
 impl Run {
-    /// The same of the options that were typed, which go on with it.
-    pub(crate) fn resumable(mut self, session: &Session) -> Self {
-        let report = shell_word(&self.savers.path().to_string_lossy());
-        // The report has its place by now.
-        let command = session.command_line_without("--results-dir");
-        self.resume_with = Some(format!("{command} --resume {report}"));
+    /// The same of the options that were typed, which go on with it; with it they may have gone on
+    /// already.
+    pub(crate) fn resumable(mut self, resumes: bool, session: &Session) -> Self {
+        let command = match resumes {
+            true => session.command_line(),
+            false => {
+                let report = shell_word(&self.savers.path().to_string_lossy());
+                // The report has its place by now.
+                let command = session.command_line_without("--results-dir");
+                format!("{command} --resume {report}")
+            }
+        };
+        self.resume_with = Some(match session.group.is_alone() {
+            true => command,
+            false => format!("go on with it under the launcher as before: {command}"),
+        });
         self
     }
 }
@@ -52,7 +64,8 @@ pub(crate) fn execute(
     let locked = matrix::lock(&session.storage, run.report).map_err(matrix_failure)?;
     let report = locked.report();
     announce(report, session);
-    savers.begin(report, |of| own_part(report, &report.results.cells, of))?;
+    let mut own = run.own;
+    savers.begin(report, |of| own_part(report, &own, of))?;
     if (report.plan.cells.iter()).any(|cell| cell.transport.path.needs_cufile()) {
         savers.prepare_cufile(report.plan.require_gds);
     }
@@ -62,9 +75,10 @@ pub(crate) fn execute(
         observer: &progress,
         stop: &session.stop,
     };
-    let mut own: Vec<CellReport> = Vec::new();
     let mut on_cell = |measured: Measured<'_>| {
         savers.cell(measured.own, measured.whole);
+        // One that was cut short before is measured anew.
+        own.retain(|one| one.cell != measured.own.cell);
         own.push(measured.own.clone());
     };
     let report = matrix::run_in_company(locked, company, &surroundings, &mut on_cell);
@@ -73,9 +87,7 @@ pub(crate) fn execute(
         Company::Hosts(hosts) => Some(hosts),
         Company::Alone | Company::From(_) => None,
     };
-    if hosts.is_some() {
-        blame_launcher(&mut report.ending);
-    }
+    blame_launcher(&mut report.ending, hosts);
     let resume_with = run.resume_with.as_deref();
     let own = |of| own_part(&report, &own, of);
     let went = savers.finish((&report, own), delivery, session, |_| {

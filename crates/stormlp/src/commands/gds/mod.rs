@@ -76,7 +76,7 @@ pub(crate) struct Args {
     dry_run: bool,
 
     /// Continue the matrix of a saved report: what is measured already is not measured again.
-    /// Give the options that it was begun with
+    /// Give the options that it was begun with; on several hosts, under the launcher as then
     #[arg(long, value_name = "REPORT", conflicts_with_all = ["results_dir", "start_at"])]
     resume: Option<PathBuf>,
 }
@@ -101,42 +101,39 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let columns = args.columns.columns;
     args.detached.check(session)?;
     let party = Party::introduce(args.local_data, session)?;
-    if args.resume.is_some() && !party.is_alone() {
-        return Err(Failure::usage(
-            "--resume continues the matrix of one host: run it without the launcher",
-        )
-        .of_all());
-    }
-    let saved = args.resume.as_deref().map(Saved::read).transpose()?;
     let request = args::request(args.matrix, args.files, args.devices, &args.threads);
-    let resumes = saved.is_some();
+    let resume = args.resume.as_deref();
+    let saved = resume.filter(|_| session.group.leads());
+    let saved = saved.map(|path| Saved::read(path, &party)).transpose();
+    let (saved, request) = match saved {
+        Ok(saved) => (saved, request),
+        Err(failure) => (None, Err(failure)),
+    };
     let telemetry = args.output.telemetry();
     let request = request.map(|request| MatrixRequest {
-        resumes,
+        resumes: resume.is_some(),
         telemetry,
         ..request
     });
     let prepared = hosts::prepare(request, args.dry_run, &party, session)?;
-    let Prepared { plan, facts } = prepared;
     if args.dry_run {
         return match session.group.leads() {
-            true => args.output.print_plan(&plan, false, matrix::plan),
+            true => (args.output).print_plan(&prepared.plan, false, matrix::plan),
             false => Ok(()),
         };
     }
     let delivery = args.output.open(ReportKind::Gds, columns);
     let delivery = party.agree(delivery, |_| Vec::new(), session)?;
-    let mut run = match saved {
-        Some(saved) => saved.resume(plan, facts, &delivery, session)?,
+    let mut run = match resume {
+        Some(path) => resume::go_on(path, saved, prepared, &party, &delivery, session)?,
         None => {
-            let savers = delivery.savers(&plan.name, &party, session)?;
-            let run = start(plan, facts, savers, &delivery, session);
-            match party.is_alone() {
-                true => run.resumable(session),
-                false => run,
-            }
+            let savers = delivery.savers(&prepared.plan.name, &party, session)?;
+            start(prepared.plan, prepared.facts, savers, &delivery, session)
         }
     };
+    if args.detached.company().is_alone() {
+        run = run.resumable(resume.is_some(), session);
+    }
     args.detached.mark(&mut run.report.head);
     args.detached.announce(session);
     let others = party.hosts(run.savers.parts_folder(), session)?;
@@ -190,6 +187,7 @@ pub(crate) fn start(
     Run {
         report,
         savers,
+        own: Vec::new(),
         resume_with: None,
     }
 }

@@ -1,17 +1,27 @@
 //! Continuing a matrix: the plan is made anew from the options, and of the saved report only what
 //! was measured is taken. Cells that are done are not run again.
+//!
+//! On several hosts the one that speaks for all has the report; it tells the others what is done, and
+//! each goes on with its own part.
 
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use stormlp_model::facts::HostFacts;
-use stormlp_model::matrix::{MatrixPlan, MatrixReport, NotTaken, take_measured};
+use stormlp_model::matrix::{
+    CellReport, MatrixPlan, MatrixReport, MatrixResults, NotTaken, take_measured,
+};
 use stormlp_model::report::{AnyReport, ReportKind};
+use stormlp_model::tag::Tags;
 use stormlp_model::warning::{Warning, WarningKind};
 
+use super::Prepared;
 use super::finish::Run;
-use crate::commands::deliver::{Delivery, Saver, Savers};
+use crate::commands::deliver::{Delivery, Savers};
+use crate::commands::party::Party;
 use crate::commands::saved;
 use crate::exit::Failure;
+use crate::hosts;
 use crate::output;
 use crate::session::Session;
 
@@ -21,32 +31,36 @@ pub(crate) struct Saved {
     report: MatrixReport,
 }
 
+/// What of a saved report is gone on with.
+#[derive(Serialize, Deserialize)]
+struct Taken {
+    started_at: String,
+    tags: Tags,
+    warnings: Vec<Warning>,
+    cells: Vec<CellReport>,
+}
+
 impl Saved {
-    /// Reads a saved report.
+    /// Reads a saved report, which is to be of as many hosts as there are now.
     ///
     /// # Errors
-    /// When it cannot be read, or is another command's.
-    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+    /// When it cannot be read, is another command's, or of other hosts.
+    pub(crate) fn read(path: &Path, party: &Party) -> Result<Self, Failure> {
         let path = saved::file(path);
-        match saved::of_kind(&path, ReportKind::Gds)? {
-            AnyReport::Gds(report) => Ok(Self { path, report }),
-            _ => Err(Failure::usage(
+        let AnyReport::Gds(report) = saved::of_kind(&path, ReportKind::Gds)? else {
+            return Err(Failure::usage(
                 "--resume goes on with a report of `stormlp gds`",
-            )),
-        }
+            ));
+        };
+        check_hosts(&path, &report, party)?;
+        Ok(Self { path, report })
     }
 
-    /// A run of `plan` that has already what was measured of it, and is saved in the same file.
+    /// What of it is of `plan`.
     ///
     /// # Errors
     /// With exit code 3 when another machine measured it, or another matrix.
-    pub(crate) fn resume(
-        self,
-        plan: MatrixPlan,
-        facts: HostFacts,
-        delivery: &Delivery,
-        session: &Session,
-    ) -> Result<Run, Failure> {
+    fn take(self, plan: &MatrixPlan, facts: &HostFacts, quiet: bool) -> Result<Taken, Failure> {
         let Self { path, report } = self;
         let there = &report.head.host;
         if facts.hostname != there.hostname {
@@ -58,16 +72,11 @@ impl Saved {
             ))
             .with_help("start a new matrix, and compare the two with --baseline"));
         }
-        let changed = changed_since(there, &facts);
-        let mut head = delivery.head(facts, session);
-        head.started_at.clone_from(&report.head.started_at);
-        for (key, value) in &report.head.tags {
-            head.tags
-                .entry(key.clone())
-                .or_insert_with(|| value.clone());
-        }
-        let (command, warnings) = (report.head.command.clone(), report.warnings.clone());
-        let results = take_measured(&plan, report).map_err(|why| {
+        let changed = changed_since(there, facts);
+        let head = &report.head;
+        let (started_at, tags) = (head.started_at.clone(), head.tags.clone());
+        let (command, mut warnings) = (head.command.clone(), report.warnings.clone());
+        let results = take_measured(plan, report).map_err(|why| {
             let (what, help) = match why {
                 NotTaken::Another(difference) => (
                     format!("is of another matrix: {difference}"),
@@ -83,23 +92,115 @@ impl Saved {
             };
             Failure::no_plan(anyhow::anyhow!("{} {what}", path.display())).with_help(help)
         })?;
-        let mut resumed = MatrixReport::new(head, plan, results);
-        resumed.warnings.clone_from(&resumed.plan.warnings);
-        for warning in warnings {
-            resumed.warn(warning);
-        }
-        for warning in changed {
-            if !session.quiet {
+        for warning in &changed {
+            if !quiet {
                 output::say(format!("warning: {warning}"));
             }
-            resumed.warn(warning);
         }
-        Ok(Run {
-            report: resumed,
-            savers: Savers::alone(Saver::resume(&path)),
-            resume_with: Some(session.command_line()),
+        warnings.extend(changed);
+        Ok(Taken {
+            started_at,
+            tags,
+            warnings,
+            cells: results.cells,
         })
     }
+}
+
+/// A run that has already what was measured of it, and is saved as `path`, where it was; `saved` is what
+/// lies there, on the process that speaks for all.
+///
+/// # Errors
+/// With exit code 3 when other machines measured it, or another matrix; all processes fail alike.
+pub(super) fn go_on(
+    path: &Path,
+    saved: Option<Saved>,
+    Prepared { plan, facts }: Prepared,
+    party: &Party,
+    delivery: &Delivery,
+    session: &Session,
+) -> Result<Run, Failure> {
+    let taken = saved.map(|saved| saved.take(&plan, &facts, session.quiet));
+    let taken = party.agree(taken.transpose(), |_| Vec::new(), session)?;
+    let told = hosts::exchange(&session.group, &taken)?;
+    let taken = told.into_iter().next().flatten();
+    let taken = taken.ok_or_else(|| Failure::bug(anyhow::anyhow!("nobody has the report")))?;
+    let mut head = delivery.head(facts, session);
+    head.started_at = taken.started_at;
+    for (key, value) in taken.tags {
+        head.tags.entry(key).or_insert(value);
+    }
+    let (savers, part) = Savers::resume(&saved::file(path), party, session)?;
+    let own = part.and_then(|part| take_measured(&plan, part).ok());
+    let mut own = own.map_or_else(Vec::new, |own| own.cells);
+    // The others are measured again.
+    own.retain(|one| taken.cells.iter().any(|cell| cell.cell == one.cell));
+    let mut results = MatrixResults::default();
+    taken.cells.into_iter().for_each(|cell| results.push(cell));
+    let mut report = MatrixReport::new(head, plan, results);
+    report.warnings.clone_from(&report.plan.warnings);
+    for warning in taken.warnings {
+        report.warn(warning);
+    }
+    Ok(Run {
+        report,
+        savers,
+        own,
+        resume_with: None,
+    })
+}
+
+/// Refuses to go on with a report of other hosts than these.
+fn check_hosts(path: &Path, report: &MatrixReport, party: &Party) -> Result<(), Failure> {
+    let shown = path.display();
+    let refused = |what: String, help: &str| {
+        Err(Failure::no_plan(anyhow::anyhow!("{shown} {what}")).with_help(help))
+    };
+    if let Some(part) = &report.head.part {
+        return refused(
+            format!(
+                "is the part that {} had in a run of several hosts",
+                part.host
+            ),
+            match part.rank {
+                Some(_) => "resume the report of the run, two folders above, under the launcher",
+                None => {
+                    "`stormlp report merge` shows what these hosts have; start all of them anew"
+                }
+            },
+        );
+    }
+    let results = &report.results;
+    let then: Vec<&str> = results.hosts.iter().map(|host| &*host.name).collect();
+    let of = results
+        .group
+        .as_ref()
+        .map_or(then.len(), |group| group.size as usize);
+    let (of, now) = (of.max(1), party.members().len().max(1));
+    if of != now {
+        let processes = |count: usize| match count {
+            1 => "one process".to_string(),
+            count => format!("{count} processes"),
+        };
+        return refused(
+            format!(
+                "was measured by {}, and this run has {}: their cells make no matrix",
+                processes(of),
+                processes(now)
+            ),
+            "resume it as it was begun, under the same launcher where there was one; or start a new \
+             matrix",
+        );
+    }
+    let names = party.names();
+    let differ = then.iter().zip(&names).find(|(then, now)| *then != *now);
+    if let (Some((then, now)), 2..) = (differ, of) {
+        return refused(
+            format!("was measured on {then}, in the place of which this run has {now}"),
+            "name the hosts to the launcher in the order of then, or start a new matrix",
+        );
+    }
+    Ok(())
 }
 
 /// What differs between the machine that began a matrix and the one that goes on with it: the

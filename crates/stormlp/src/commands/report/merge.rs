@@ -6,6 +6,7 @@ use stormlp_emulator::matrix;
 use stormlp_model::matrix::MatrixReport;
 use stormlp_model::parts;
 use stormlp_model::report::AnyReport;
+use stormlp_model::units::counted;
 use stormlp_model::warning::{Warning, WarningKind};
 
 use crate::commands::deliver::{ColumnsArg, PARTS, ShowArgs};
@@ -52,7 +53,23 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
             .with_help("name the parts of one run: the folder `parts` of its results, or the reports of hosts that were given the same --run-id")
     })?;
     let missing = parts::missing(reports.iter().map(AnyReport::head));
+    let detached = parts::detached(reports.iter().map(AnyReport::head));
     let mut whole = merged(reports)?;
+    if let Some((run_id, hosts)) = detached {
+        let made = counted(hosts.len() as u64, "part");
+        warn(
+            &mut whole,
+            Warning::new(
+                WarningKind::Hosts,
+                format!(
+                    "this is made of {made} of the run `{run_id}`, of {}: whoever else was given \
+                     that --run-id is missing here",
+                    hosts.join(", ")
+                ),
+                "name the reports of all",
+            ),
+        );
+    }
     if !missing.is_empty() {
         let ranks: Vec<String> = missing.iter().map(ToString::to_string).collect();
         warn(

@@ -290,9 +290,7 @@ fn run_course(
         let help = error.remedy(&course.plan);
         Failure::machine(error).with_help(help)
     })?;
-    if !party.is_alone() {
-        blame_launcher(&mut report.ending);
-    }
+    blame_launcher(&mut report.ending, others);
     Ok(report)
 }
 
