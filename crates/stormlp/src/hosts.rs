@@ -44,8 +44,8 @@ pub(crate) struct GroupArgs {
     )]
     group: Choice,
 
-    /// How long another host may say nothing before the run ends, as in 30s [default: 8s, 2 min
-    /// before the first byte]
+    /// How long another host may say nothing before the run ends, as in 30s [default: 8s; 2 min
+    /// before the first byte and in the first step of an epoch]
     #[arg(long, global = true, value_name = "TIME", value_parser = parse_duration)]
     barrier_timeout: Option<Duration>,
 }

@@ -96,8 +96,6 @@ pub struct Hosts {
     told: Arc<AtomicBool>,
     /// What tells the others that this host works, from [`Self::works`] to [`Self::edge`].
     alive: Arc<Mutex<Option<Alive>>>,
-    /// Whether all were at an edge just now.
-    at_edge: Arc<AtomicBool>,
     roll_call: Option<RollCall>,
 }
 
@@ -111,7 +109,6 @@ impl Hosts {
             apart: Arc::default(),
             told: Arc::default(),
             alive: Arc::default(),
-            at_edge: Arc::default(),
             roll_call: None,
         }
     }
@@ -180,21 +177,13 @@ impl Hosts {
     /// When another host has not been heard of for too long.
     pub(crate) fn edge(&self) -> Result<bool, GroupError> {
         let mut alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(alive) = alive.take() else {
-            return Ok(false);
-        };
-        self.at_edge.store(true, Ordering::Relaxed);
-        alive.finish()
+        alive.take().map_or(Ok(false), Alive::finish)
     }
 
-    /// How long the others may take to come where this host goes: those who were at an edge just now
-    /// have nothing to do before.
-    fn limit(&self) -> Duration {
-        let patience = self.group.patience();
-        match self.at_edge.swap(false, Ordering::Relaxed) {
-            true => patience.step,
-            false => patience.edge,
-        }
+    /// Says no more that this host works: the run ends.
+    fn fall_silent(&self) {
+        let mut alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
+        *alive = None;
     }
 
     /// Waits for all at an [edge](Self::edge), while `goes_on` says so; whether they came, and nobody was
@@ -203,22 +192,9 @@ impl Hosts {
         if self.edge()? {
             return Ok(false);
         }
-        let limit = self.limit();
         let (told, came) = mpsc::channel();
         self.group.barrier_then(move |went| drop(told.send(went)));
-        Ok(self.await_others(&came, limit, goes_on)?.is_some())
-    }
-
-    /// Does `work` while all hosts tell each other that they do theirs; `stop` ends it on all of them,
-    /// on whichever it is pulled.
-    ///
-    /// # Errors
-    /// When another host has not been heard of for too long: `stop` is pulled then.
-    pub fn work<T>(&self, stop: &StopToken, work: impl FnOnce() -> T) -> Result<T, GroupError> {
-        self.works(stop)?;
-        let done = work();
-        self.edge()?;
-        Ok(done)
+        Ok(self.await_others(&came, goes_on)?.is_some())
     }
 
     /// Gives `value` to all, and returns what each of them gave, by rank; `None` where this host is
@@ -232,14 +208,13 @@ impl Hosts {
         if self.are_apart() {
             return Ok(None);
         }
-        let limit = self.limit();
         let own = serde_json::to_vec(value).map_err(|error| garbled(&error))?;
         let (told, came) = mpsc::channel();
         let then = move |all| drop(told.send(all));
         self.group.all_gather_then(own, then);
         let farewell = Farewell::default();
         let goes_on = || !farewell.is_over(stop);
-        let Some(all) = self.await_others(&came, limit, &goes_on)? else {
+        let Some(all) = self.await_others(&came, &goes_on)? else {
             self.leave();
             return Ok(None);
         };
@@ -248,11 +223,10 @@ impl Hosts {
         all.map(Some).map_err(|error| garbled(&error))
     }
 
-    /// What the thread that talks to the others says; `None` when the run is to end before it does.
+    /// What the thread that talks to the others says, where all go at the same time; `None` when the run is to end before it does.
     fn await_others<T>(
         &self,
         came: &Receiver<Result<T, GroupError>>,
-        limit: Duration,
         goes_on: &dyn Fn() -> bool,
     ) -> Result<Option<T>, GroupError> {
         loop {
@@ -261,7 +235,7 @@ impl Hosts {
                 Ok(Err(error)) => error,
                 Err(RecvTimeoutError::Disconnected) => unheard(),
                 Err(RecvTimeoutError::Timeout) if !goes_on() => return Ok(None),
-                Err(RecvTimeoutError::Timeout) => match self.silent(limit) {
+                Err(RecvTimeoutError::Timeout) => match self.overdue(true) {
                     Some(error) => error,
                     None => continue,
                 },

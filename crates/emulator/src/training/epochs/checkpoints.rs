@@ -36,7 +36,7 @@ impl Runner<'_> {
         let all = all.ok_or(Cut::Stopped)?;
         let all = all.into_iter().flatten();
         self.measured.report.checkpoints.extend(all);
-        Ok(())
+        self.works()
     }
 
     /// Writes a checkpoint, where that is for this host.

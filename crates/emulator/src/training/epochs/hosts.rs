@@ -17,9 +17,16 @@ const LOOK_AT_HOSTS: Duration = Duration::from_millis(500);
 impl Runner<'_> {
     /// All epochs. Hosts that are on their own meet before the first and after the last of them.
     pub(super) fn all_epochs(&mut self, orders: &Orders) -> Result<(), Cut> {
-        let Some(hosts) = self.hosts.filter(|_| self.is_on_its_own()) else {
+        let Some(hosts) = self.hosts else {
             return self.epochs(orders);
         };
+        self.works()?;
+        if !self.is_on_its_own() {
+            let went = self.epochs(orders);
+            // The last that was saved may take one host longer than the others.
+            let edge = hosts.edge().map_err(TrainError::from);
+            return went.and(edge.map(drop).map_err(Cut::from));
+        }
         self.meet()?;
         let stop = self.surroundings.stop;
         let (went, heard) = hosts.alongside(stop, || self.epochs(orders), has_failed);
@@ -61,9 +68,18 @@ impl Runner<'_> {
         };
         let stop = self.surroundings.stop;
         match hosts.put_together(self.plan, measured, tally, stop)? {
-            true => Ok(()),
+            true => self.works(),
             false => Err(self.abort()),
         }
+    }
+
+    /// Tells the other hosts that this one works until all meet again: caches are dropped and reports
+    /// saved meanwhile.
+    pub(super) fn works(&self) -> Result<(), Cut> {
+        let works = self
+            .hosts
+            .map_or(Ok(()), |hosts| hosts.works(self.surroundings.stop));
+        Ok(works.map_err(TrainError::from)?)
     }
 
     /// The same of all phases of the run.
