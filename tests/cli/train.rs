@@ -38,28 +38,6 @@ pub(crate) fn report(folder: &Path, words: &str) -> Value {
 }
 
 #[test]
-fn a_run_without_the_barrier_of_steps_says_so_and_passes_for_nothing_else() {
-    let folder = folder();
-    let null = "unet3d --storage null --steps 8 --epochs 1 --compute-time 2ms -n 2";
-    let words = format!("{null} --params metric.au=0.001 --barrier epoch");
-    let run = stdout(train(folder.path(), &words).assert().success());
-    assert!(
-        run.contains("(no barrier after steps, --barrier epoch)"),
-        "{run}"
-    );
-    for (more, code, told) in [
-        ("--barrier none", 3, "is for several hosts"),
-        ("--barrier epoch --mlperf-output m", 2, "official run"),
-        ("--barrier step", 2, "every-step, epoch or none"),
-    ] {
-        let said = train(folder.path(), &format!("{null} {more}"));
-        let said = stderr({ said }.assert().code(code));
-        assert!(said.contains(told), "{said}");
-    }
-    assert!(!folder.path().join("m").exists());
-}
-
-#[test]
 fn a_starter_set_is_made_once_and_read_every_epoch() {
     let folder = folder();
     let words = format!("unet3d --files 28 --epochs 2 --compute-time 2ms {SMALL}");

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use crate::train::{SMALL, folder, train};
-use crate::{stderr, stormlp};
+use crate::{stderr, stdout, stormlp};
 
 /// Runs `words` in `folder`, expects `code` and all of `said` on stderr.
 pub(crate) fn check(folder: &Path, words: &str, code: i32, said: &[&str]) {
@@ -48,6 +48,28 @@ fn saved(folder: &Path) -> Value {
     assert_eq!(folders.len(), 1);
     let text = fs::read_to_string(folders[0].join("report.json")).unwrap();
     serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn a_run_without_the_barrier_of_steps_says_so_and_passes_for_nothing_else() {
+    let folder = folder();
+    let null = "unet3d --storage null --steps 8 --epochs 1 --compute-time 2ms -n 2";
+    let words = format!("{null} --params metric.au=0.001 --barrier epoch");
+    let run = stdout(train(folder.path(), &words).assert().success());
+    assert!(
+        run.contains("(no barrier after steps, --barrier epoch)"),
+        "{run}"
+    );
+    for (more, code, told) in [
+        ("--barrier none", 3, "is for several hosts"),
+        ("--barrier epoch --mlperf-output m", 2, "official run"),
+        ("--barrier step", 2, "every-step, epoch or none"),
+    ] {
+        let said = train(folder.path(), &format!("{null} {more}"));
+        let said = stderr({ said }.assert().code(code));
+        assert!(said.contains(told), "{said}");
+    }
+    assert!(!folder.path().join("m").exists());
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub(crate) struct Seen {
     pub(crate) library: String,
 }
 
-type Then = Box<dyn FnOnce(Result<(), GroupError>) + Send>;
+type Then = Box<dyn FnOnce(Result<Duration, GroupError>) + Send>;
 type ThenGathered = Box<dyn FnOnce(Result<Vec<Vec<u8>>, GroupError>) + Send>;
 
 enum Ask {
@@ -149,7 +149,7 @@ impl Engine {
 
     pub(crate) fn barrier(&self) -> Result<(), GroupError> {
         let (told, answer) = mpsc::channel();
-        let then: Then = Box::new(move |went| drop(told.send(went)));
+        let then: Then = Box::new(move |went| drop(told.send(went.map(drop))));
         self.await_answer(Ask::Barrier(then), &answer, AT_BARRIER)
     }
 
@@ -238,8 +238,11 @@ fn serve(mut backend: impl Backend, asked: &Receiver<Ask>, busy: &Busy) {
         busy.begin();
         match ask {
             Ask::Barrier(then) => {
+                let came = Instant::now();
                 let went = backend.barrier();
+                let waited = came.elapsed();
                 busy.end();
+                let went = went.map(|()| waited);
                 then(went.map_err(|why| lost(AT_BARRIER, &why)));
             }
             Ask::Gather(bytes, then) => {

@@ -77,11 +77,11 @@ impl Group {
         self.engine.as_ref().map_or(Ok(()), Engine::barrier)
     }
 
-    /// Begins to wait for all, and calls `then` on a thread of the group's own once they have come.
-    /// Whether that has been going on for too long [`Self::overdue`] tells; nothing else ends it.
-    pub fn barrier_then(&self, then: impl FnOnce(Result<(), GroupError>) + Send + 'static) {
+    /// Begins to wait for all, and calls `then` on a thread of the group's own once they have come,
+    /// with how long that took from when the library was told that this process has. Whether that has been going on for too long [`Self::overdue`] tells; nothing else ends it.
+    pub fn barrier_then(&self, then: impl FnOnce(Result<Duration, GroupError>) + Send + 'static) {
         match &self.engine {
-            None => then(Ok(())),
+            None => then(Ok(Duration::ZERO)),
             Some(engine) => engine.barrier_then(Box::new(then)),
         }
     }

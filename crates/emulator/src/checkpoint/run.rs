@@ -499,6 +499,13 @@ impl Run<'_> {
             for file in written.iter().flat_map(|task| &task.files).chain(files()) {
                 storage.drop_cached(&file.path)?;
             }
+            if let Some(hosts) = self.stage.hosts {
+                // Processes of one host share a cache, and what one of them still writes back stays.
+                hosts.meet(&|| true)?;
+                for file in files() {
+                    storage.drop_cached(&file.path)?;
+                }
+            }
         }
         let mut paths = files().map(|file| file.path.as_path());
         let Some(residency) = storage.cached(&mut paths)? else {

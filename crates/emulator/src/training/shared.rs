@@ -301,13 +301,16 @@ impl Shared {
         let Some((group, this)) = &self.others else {
             return;
         };
-        let (this, came) = (Weak::clone(this), self.now());
+        let this = Weak::clone(this);
         group.barrier_then(move |went| {
             let Some(shared) = this.upgrade() else {
                 return;
             };
             match went {
-                Ok(()) => shared.with(|machine, now| machine.others_came(came, now)),
+                Ok(waited) => {
+                    let waited = waited.as_nanos() as Nanos;
+                    shared.with(|machine, now| machine.others_came(waited, now));
+                }
                 Err(error) => shared.fail(error.into()),
             }
         });

@@ -1,7 +1,11 @@
 //! The barrier of a step over several hosts, as the machine of one of them sees it.
 //!
 //! Once all accelerators of this host have come, whoever drives the machine is to wait for the
-//! other hosts ([`Joint::take_wish`]) and to say when they have come (`Machine::others_came`).
+//! other hosts ([`Joint::take_wish`]) and to say how long that took (`Machine::others_came`).
+//!
+//! The wait counts from when the last accelerator came by its deadline. That this host was late to
+//! see it, and to tell the others, is in what they wait, but in nobody's time here: it is as on one
+//! host, where a barrier opens at the deadline of the last one, whenever that was seen.
 
 use super::{Machine, Nanos};
 
@@ -18,9 +22,9 @@ enum State {
     #[default]
     Apart,
     /// All of them have come, which nobody has been told yet.
-    Came { for_the_last: bool },
+    Came { for_the_last: bool, at: Nanos },
     /// The others are being waited for.
-    Waiting { for_the_last: bool },
+    Waiting { for_the_last: bool, at: Nanos },
 }
 
 impl Joint {
@@ -29,28 +33,28 @@ impl Joint {
         self.waits_us.clear();
     }
 
-    fn come(&mut self, for_the_last: bool) {
-        self.state = State::Came { for_the_last };
+    fn come(&mut self, for_the_last: bool, at: Nanos) {
+        self.state = State::Came { for_the_last, at };
     }
 
-    /// The wait is over; whether it was for the accelerator that came last.
-    fn pass(&mut self, came: Nanos, now: Nanos) -> Option<bool> {
-        let State::Waiting { for_the_last } = self.state else {
+    /// The wait is over, of which the others took `waited`; whether it was for the accelerator that
+    /// came last, and when that was.
+    fn pass(&mut self, waited: Nanos) -> Option<(bool, Nanos)> {
+        let State::Waiting { for_the_last, at } = self.state else {
             return None;
         };
         self.state = State::Apart;
-        let wait_us = now.saturating_sub(came) / 1000;
         self.waits_us
-            .push(u32::try_from(wait_us).unwrap_or(u32::MAX));
-        Some(for_the_last)
+            .push(u32::try_from(waited / 1000).unwrap_or(u32::MAX));
+        Some((for_the_last, at))
     }
 
     /// Whether the other hosts are to be waited for now; says so once for each barrier.
     pub fn take_wish(&mut self) -> bool {
-        let State::Came { for_the_last } = self.state else {
+        let State::Came { for_the_last, at } = self.state else {
             return false;
         };
-        self.state = State::Waiting { for_the_last };
+        self.state = State::Waiting { for_the_last, at };
         true
     }
 
@@ -76,20 +80,22 @@ impl Machine {
     /// All accelerators of this host have come to the barrier, or all but one that has nothing left
     /// to compute. Where there are other hosts, they are waited for.
     pub(super) fn all_came(&mut self, for_the_last: bool, now: Nanos) {
+        let at = now.max(self.last_arrival.0);
         match &mut self.joint {
             None => self.release(for_the_last, now),
-            Some(joint) => joint.come(for_the_last),
+            Some(joint) => joint.come(for_the_last, at),
         }
     }
 
-    /// All other hosts have come to the barrier to which this one came at `came`.
-    pub fn others_came(&mut self, came: Nanos, now: Nanos) {
-        let passed = self.joint.as_mut().and_then(|joint| joint.pass(came, now));
-        if let Some(for_the_last) = passed
+    /// All other hosts have come to the barrier, which this one waited for from its call to the end.
+    pub fn others_came(&mut self, waited: Nanos, now: Nanos) {
+        let passed = self.joint.as_mut().and_then(|joint| joint.pass(waited));
+        if let Some((for_the_last, at)) = passed
             && !self.aborted
         {
-            self.release(for_the_last, now);
-            self.settle(now);
+            let opens = (at + waited).min(now);
+            self.release(for_the_last, opens);
+            self.settle(opens);
         }
     }
 }
@@ -98,7 +104,7 @@ impl Machine {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::drive_tests::workers;
-    use super::super::{Landed, PhaseSpec, Share};
+    use super::super::{Landed, Pace, PhaseSpec, Share};
     use super::*;
 
     #[test]
@@ -114,7 +120,7 @@ mod tests {
             ..PhaseSpec::nothing()
         };
         assert!(machine.begin(spec, 0));
-        for (came, passed) in [(10_000, 90_000), (200_000, 5_200_000)] {
+        for (came, waited) in [(10_000, 80_000), (200_000, 5_000_000)] {
             let read = machine.next_read(came).unwrap();
             let landed = Landed {
                 samples: 1,
@@ -124,10 +130,45 @@ mod tests {
             assert!(machine.joint().unwrap().take_wish());
             assert!(!machine.joint().unwrap().take_wish(), "it is told once");
             assert_eq!(machine.halt(), None);
-            machine.others_came(came, passed);
+            machine.others_came(waited, came + waited);
         }
         assert!(machine.halt().is_some());
         assert_eq!(machine.joint().unwrap().waits_us(), [80, 5_000]);
         assert_eq!(machine.blocks()[0][0].barrier_ns, 80_000 + 5_000_000);
+    }
+
+    #[test]
+    fn a_host_that_is_late_to_tell_the_others_takes_no_time_of_its_own() {
+        const MS: Nanos = 1_000_000;
+        let mut machine = Machine::new(vec![workers(1, 1, 1)], false).with_other_hosts();
+        let spec = PhaseSpec {
+            steps: 2,
+            barrier: true,
+            compute: Pace::Constant(10 * MS),
+            shares: vec![Share {
+                batches: 2,
+                ..Share::default()
+            }],
+            ..PhaseSpec::nothing()
+        };
+        assert!(machine.begin(spec, 0));
+        let read = |machine: &mut Machine, now| {
+            let read = machine.next_read(now).unwrap();
+            let landed = Landed {
+                samples: 1,
+                ..Landed::default()
+            };
+            machine.on_read_complete(read, landed, now);
+        };
+        read(&mut machine, 0);
+        // The deadline at 10 ms is seen at 13, and the others take a millisecond.
+        machine.on_deadline(13 * MS, || 13 * MS);
+        assert!(machine.joint().unwrap().take_wish());
+        machine.others_came(MS, 15 * MS);
+        assert_eq!(machine.joint().unwrap().waits_us(), [1000]);
+        // The next batch was asked for at 11 ms, and came when this host saw it.
+        read(&mut machine, 15 * MS);
+        assert_eq!(machine.next_deadline(), Some(25 * MS));
+        assert_eq!(machine.accelerators[0].block.barrier_ns, MS);
     }
 }
