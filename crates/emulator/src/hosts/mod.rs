@@ -127,16 +127,6 @@ impl Hosts {
         names.collect()
     }
 
-    /// Whether more processes are on this host than there are CPUs for.
-    pub(crate) fn are_crowded(&self) -> bool {
-        let Some(own) = self.members.get(self.group.rank() as usize) else {
-            return false;
-        };
-        let here = self.members.iter();
-        let here = here.filter(|other| other.shares_host_with(own)).count();
-        here > own.cpus as usize
-    }
-
     /// Whether this host lost the others, or left them: they may not have ended alike.
     pub fn are_apart(&self) -> bool {
         self.apart.load(Ordering::Relaxed)

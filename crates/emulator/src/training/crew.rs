@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use stormlp_group::Group;
 use stormlp_model::evidence::Evidence;
 use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::path::PathKind;
@@ -18,7 +19,7 @@ use super::io::{self, IoRules, IoTally};
 use super::machine::{Loader, Machine};
 use super::pacer;
 use super::shared::Shared;
-use crate::{Hosts, evidence};
+use crate::evidence;
 
 /// What the threads are to be set up for.
 pub struct CrewSpec {
@@ -52,12 +53,12 @@ pub(super) struct CrewTally {
 
 impl Crew {
     /// Starts everything around a machine with these loaders, whose barriers wait for the other
-    /// `hosts` too.
+    /// hosts of `group` too.
     pub(super) fn start(
         spec: &CrewSpec,
         loaders: Vec<Loader>,
         keep_times: bool,
-        hosts: Option<&Hosts>,
+        group: Option<Arc<Group>>,
     ) -> Result<Self, TrainError> {
         let transport = &spec.transport;
         let (region, buffers) = allocate(spec).map_err(TrainError::Path)?;
@@ -68,7 +69,6 @@ impl Crew {
             PathKind::Null => DriverSet::new(transport.threads),
             _ => DriverSet::counting_loads(transport.threads),
         };
-        let group = hosts.map(|hosts| Arc::clone(&hosts.group));
         let shared = Shared::new(machine, drivers, group);
         let handles = Arc::new(Handles::on(Arc::clone(&spec.storage)));
         let rules = IoRules {
@@ -97,9 +97,7 @@ impl Crew {
                 .map_err(|source| TrainError::Thread { source })?;
             io.push(thread);
         }
-        // Where processes share too few CPUs, each that spins keeps another one from its deadline.
-        let may_spin = hosts.is_none_or(|hosts| !hosts.are_crowded());
-        let pacer = pacer::spawn(&shared, may_spin)?;
+        let pacer = pacer::spawn(&shared)?;
         Ok(Self {
             shared,
             threads: transport.threads,

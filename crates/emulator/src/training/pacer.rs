@@ -24,27 +24,24 @@ const LEAD: Nanos = 80_000;
 /// punctuality when deadlines are many and far from each other.
 const SPIN_SHARE: Nanos = 40;
 
-/// Starts the thread; whether it `may_spin` at all.
-pub(super) fn spawn(shared: &Arc<Shared>, may_spin: bool) -> Result<JoinHandle<()>, TrainError> {
+/// Starts the thread.
+pub(super) fn spawn(shared: &Arc<Shared>) -> Result<JoinHandle<()>, TrainError> {
     let shared = Arc::clone(shared);
     thread::Builder::new()
         .name("pacer".to_string())
         .spawn(move || {
-            if let Err(panic) = guarded("pacer", || run(&shared, may_spin)) {
+            if let Err(panic) = guarded("pacer", || run(&shared)) {
                 shared.fail(panic.into());
             }
         })
         .map_err(|source| TrainError::Thread { source })
 }
 
-fn run(shared: &Shared, may_spin: bool) {
+fn run(shared: &Shared) {
     // Without it deadlines are kept to 50 µs more or less; the overshoot that is recorded shows.
     let _ = timer::use_finest_slack();
     shared.register_pacer(thread::current());
-    let mut doze = Doze {
-        never_spins: !may_spin,
-        ..Doze::default()
-    };
+    let mut doze = Doze::default();
     while let Some(until) = shared.pace() {
         if until == Nanos::MAX {
             thread::park();
@@ -57,7 +54,6 @@ fn run(shared: &Shared, may_spin: bool) {
 /// How the thread slept until now.
 #[derive(Default)]
 struct Doze {
-    never_spins: bool,
     /// Time spun away.
     spun: Nanos,
     /// When the last sleep ended that was longer than [`LEAD`].
@@ -72,7 +68,7 @@ impl Doze {
         let far = until > now + LEAD;
         // Deadlines that are always near are of computations too short to be told from none.
         let worth_it = far || now < self.woke + LEAD;
-        let may_spin = worth_it && !self.never_spins && self.spun <= now / SPIN_SHARE;
+        let may_spin = worth_it && self.spun <= now / SPIN_SHARE;
         let lead = if may_spin { LEAD } else { 0 };
         if let Some(nanos) = until.checked_sub(now + lead) {
             thread::park_timeout(Duration::from_nanos(nanos));

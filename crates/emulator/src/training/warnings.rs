@@ -194,7 +194,13 @@ fn upper_bound(report: &TrainReport) -> Option<Warning> {
     }
     let au = report.results.mean.au_percent.profile;
     let threshold = plan.metric.threshold_percent;
-    let dlio = ClientCost::DLIO.on(report.head.host.cpus);
+    // A process has its share of its host's CPUs.
+    let group = report.results.group.as_ref();
+    let machine = group.and_then(|group| group.machine_of(0));
+    let cpus = machine.map_or(report.head.host.cpus, |machine| {
+        (machine.cpus / machine.ranks.len().max(1) as u32).max(1)
+    });
+    let dlio = ClientCost::DLIO.on(cpus);
     let official = dlio.bound_percent(plan, au);
     (au >= threshold && official < threshold).then(|| {
         Warning::new(

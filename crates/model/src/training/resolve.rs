@@ -207,7 +207,7 @@ impl Resolver<'_> {
             reads,
             compute,
             preprocess: self.time("reader.preprocess_time", workload.reader.preprocess_time),
-            client: request.client.map(|client| client.on(self.host.cpus)),
+            client: request.client.map(|client| client.on(self.own_cpus())),
             barrier: self.barrier(),
             block_end: profile.block_end(),
             prewarm: profile == Profile::V3 && data.format != DataFormat::Tfrecord,
@@ -245,6 +245,15 @@ impl Resolver<'_> {
         };
         let own = hosts.accelerators.get(hosts.rank as usize);
         (hosts.accelerators.clone(), own.copied().unwrap_or(all))
+    }
+
+    /// CPUs for the accelerators of this process: those of one host share its CPUs.
+    fn own_cpus(&self) -> u32 {
+        let all = self.host.cpus;
+        self.request.hosts.as_ref().map_or(all, |hosts| {
+            let processes = hosts.accelerators.len().max(1) as u32;
+            (all * hosts.hosts.min(processes) / processes).max(1)
+        })
     }
 
     /// The name of the emulated accelerator.

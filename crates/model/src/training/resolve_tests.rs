@@ -7,7 +7,9 @@ use crate::facts::FoundFile;
 use crate::problem::ProblemKind;
 use crate::training::barrier::StepBarrier;
 use crate::training::catalog;
+use crate::training::client::ClientCost;
 use crate::training::profile::BlockEnd;
+use crate::training::request::RequestedHosts;
 use crate::units::GIB;
 
 fn host(memory_bytes: u64) -> HostFacts {
@@ -406,6 +408,27 @@ fn checkpoints_may_not_cut_an_epoch_into_blocks_without_au() {
         short.contains("after its last checkpoint, has 2 steps"),
         "{short}"
     );
+}
+
+#[test]
+fn processes_of_one_host_share_its_cpus() {
+    let unet3d = workload("unet3d", "h100");
+    let cpus = |hosts| {
+        let request = TrainRequest {
+            client: Some(ClientCost::DLIO),
+            accelerators: Some(4),
+            hosts: Some(RequestedHosts {
+                accelerators: vec![1; 4],
+                hosts,
+                ..RequestedHosts::default()
+            }),
+            ..TrainRequest::default()
+        };
+        let resolved = resolve(&unet3d, &request, &folder(168, 146_600_628));
+        resolved.unwrap().plan.client.unwrap().cpus
+    };
+    let all = host(64 * GIB).cpus as usize;
+    assert_eq!((cpus(4), cpus(2)), (all, all / 2));
 }
 
 #[test]

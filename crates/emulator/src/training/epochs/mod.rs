@@ -142,7 +142,8 @@ pub(super) fn run(
         transport: plan.transport.clone(),
         accelerator: Arc::clone(accelerator),
     };
-    let crew = Crew::start(&spec, loaders, plan.keep_step_times, hosts)?;
+    let group = hosts.map(|hosts| Arc::clone(&hosts.group));
+    let crew = Crew::start(&spec, loaders, plan.keep_step_times, group)?;
     if judge.is_some() {
         crew.shared.with(|machine, _| machine.mark_steps());
     }
