@@ -52,8 +52,7 @@ fn main() {
         hosts,
         barrier_seconds: if hosts > 1 { 100e-6 } else { 0.0 },
         sample_stdev_bytes: 68_341_808.0,
-        direct: false,
-        storage,
+        ..Scenario::of(storage)
     };
     let began = Instant::now();
     let told = simulate(&plan, &scenario, &StopToken::new()).unwrap();

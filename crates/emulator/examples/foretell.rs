@@ -15,11 +15,8 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let storage: StorageModel = arguments.next().unwrap().parse().unwrap();
     let scenario = Scenario {
-        hosts: 1,
-        barrier_seconds: 0.0,
         sample_stdev_bytes: arguments.next().unwrap().parse().unwrap(),
-        direct: false,
-        storage,
+        ..Scenario::of(storage)
     };
     for path in arguments {
         let text = fs::read_to_string(&path).unwrap();

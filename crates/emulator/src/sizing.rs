@@ -13,13 +13,15 @@ use stormlp_model::sizing::{
     SizingRequest, StorageModel, StoragePart, search,
 };
 use stormlp_model::stop::StopToken;
+use stormlp_model::training::plan::TrainPlan;
+use stormlp_model::units::MIB;
 
 use crate::training::{SimulateError, simulate};
 
 /// What is simulated of a run to judge it.
 const TRIAL: Extent = Extent::Reads(500_000);
 /// What is simulated of a run to tell of it: all of a usual one.
-const FULL: Extent = Extent::Reads(5_000_000);
+const FULL: Extent = Extent::Reads(2_000_000);
 /// Numbers of devices that the table shows, as multiples of what there is.
 const MULTIPLES: [u32; 4] = [1, 2, 4, 8];
 
@@ -58,6 +60,22 @@ pub struct Simulating {
     pub devices: u32,
     /// Simulations that are over.
     pub done: u64,
+    /// What it is for.
+    pub stage: Stage,
+}
+
+/// What a simulation is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stage {
+    /// The largest number of accelerators.
+    #[default]
+    Largest,
+    /// Hosts and devices that a number of accelerators needs.
+    Needs,
+    /// A row of the table over accelerators, from 1, of so many.
+    Accelerators(usize, usize),
+    /// A row of the table over devices, from 1, of so many.
+    Devices(usize, usize),
 }
 
 /// Who is told before each simulation.
@@ -78,20 +96,17 @@ pub fn answer(
         stop,
         look,
         done: Cell::new(0),
+        stage: Cell::default(),
         known: BTreeMap::new(),
     };
     let devices = request.storage.devices;
     let largest = study.largest_confirmed(devices)?;
     let accelerators = request.accelerators.unwrap_or(largest.max(1));
-    let whole = Whole::of(&study, accelerators)?;
-    let hosts = request.hosts_of(accelerators);
-    study
-        .known
-        .insert((accelerators, hosts, devices), whole.foretold.clone());
+    let whole = study.whole(accelerators, devices)?;
     let (search_limited_by, search_part) = study.limit_above(largest, devices)?;
-    let (needed_hosts, needed_devices) = match (depth, request.accelerators) {
+    let need = match (depth, request.accelerators) {
         (Depth::Tables, Some(asked)) => study.needed(asked)?,
-        _ => (None, None),
+        _ => Need::default(),
     };
     let (over_accelerators, over_devices) = match depth {
         Depth::Brief => (Vec::new(), Vec::new()),
@@ -112,13 +127,28 @@ pub fn answer(
             Some(_) => whole.foretold.storage_part(),
             None => search_part,
         },
-        model_error: assumptions::model_error(request, &whole.case.plan, search_part),
+        model_error: assumptions::model_error(request, &whole.case.whole, search_part),
         search_limited_by,
-        needed_devices,
-        needed_hosts,
+        needed_devices: need.devices,
+        needed_hosts: need.hosts,
+        tried_devices: need.tried_devices,
         over_accelerators,
         over_devices,
         ..whole.told(request)
+    })
+}
+
+/// Why more is read in the steps that count than storage gives meanwhile, where that is so.
+fn above_storage(request: &SizingRequest, foretold: &Foretold) -> Option<String> {
+    let storage = &request.storage;
+    let gives = storage.read_bytes_per_second() / MIB as f64;
+    let more = 100.0 * (foretold.read_mib_per_second / gives - 1.0);
+    let is_all = storage.cache_bytes.is_none() && storage.surface.is_none();
+    (is_all && more > 0.0).then(|| {
+        format!(
+            "throughput is of the steps that count: what loaders had read before the first of them makes \
+             it {more:.2} % more than storage gives"
+        )
     })
 }
 
@@ -138,6 +168,11 @@ fn checkpoint(request: &SizingRequest, hosts: u32) -> Option<CheckpointTimes> {
     ))
 }
 
+/// Bytes per second that storage has to give for all to compute all the time.
+fn demand(plan: &TrainPlan) -> f64 {
+    plan.demand_bytes_per_second() * plan.passes()
+}
+
 /// What is known so far.
 struct Study<'a> {
     request: &'a SizingRequest,
@@ -145,8 +180,34 @@ struct Study<'a> {
     look: Look<'a>,
     /// Simulations that are over.
     done: Cell<u64>,
+    stage: Cell<Stage>,
     /// By accelerators, hosts and devices.
-    known: BTreeMap<(u32, u32, u32), Foretold>,
+    known: BTreeMap<(u32, u32, u32), Known>,
+}
+
+/// What a number of accelerators needs, as far as it was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Need {
+    hosts: Option<u32>,
+    devices: Option<u32>,
+    /// Devices that were tried at the most, where none of them were enough.
+    tried_devices: Option<u32>,
+}
+
+impl Need {
+    fn more_than(devices: u32) -> Self {
+        Self {
+            tried_devices: Some(devices),
+            ..Self::default()
+        }
+    }
+}
+
+/// What a number of accelerators comes to.
+struct Known {
+    foretold: Foretold,
+    /// Whether that is by all that is simulated of a run at the most.
+    is_full: bool,
 }
 
 /// A run as it would be made, and what it comes to.
@@ -156,31 +217,26 @@ struct Whole {
 }
 
 impl Whole {
-    fn of(study: &Study<'_>, accelerators: u32) -> Result<Self, SizingError> {
-        let request = study.request;
-        let hosts = request.hosts_of(accelerators);
-        let case = request.case(accelerators, hosts, &request.storage, FULL)?;
-        let foretold = study.simulate(&case)?;
-        Ok(Self { case, foretold })
-    }
-
     fn meets(&self) -> bool {
-        self.foretold.au_percent >= self.case.plan.metric.threshold_percent
+        self.foretold.au_percent >= self.case.whole.metric.threshold_percent
     }
 
     /// What it says by itself: nothing that was searched for.
     fn told(self, request: &SizingRequest) -> SizingAnswer {
         let meets_threshold = self.meets();
         let Self { case, foretold } = self;
-        let plan = case.plan;
-        let mut told = assumptions::of(request, &plan);
+        let mut told = assumptions::of(request, &case.whole);
         told.extend(foretold.assumptions.iter().cloned());
+        told.extend(case.assumptions());
+        told.extend(above_storage(request, &foretold));
+        let run_seconds = case.run_seconds(&foretold);
+        let plan = case.whole;
         SizingAnswer {
             measured: false,
             profile: plan.profile,
             accelerators: plan.accelerators,
             asked: request.accelerators.is_some(),
-            hosts: case.scenario.hosts,
+            hosts: case.hosts,
             au_percent: foretold.au_percent,
             threshold_percent: plan.metric.threshold_percent,
             meets_threshold,
@@ -194,13 +250,14 @@ impl Whole {
             search_limited_by: foretold.limited_by,
             needed_devices: None,
             needed_hosts: None,
+            tried_devices: None,
             storage: request.storage.to_string(),
             storage_source: request.storage_source.clone(),
             storage_model: request.storage.clone(),
             dataset: case.size,
             host_memory_bytes: request.host_memory_bytes,
-            run_seconds: foretold.run_seconds * case.stretch,
-            checkpoint: checkpoint(request, case.scenario.hosts),
+            run_seconds,
+            checkpoint: checkpoint(request, case.hosts),
             over_accelerators: Vec::new(),
             over_devices: Vec::new(),
             assumptions: told,
@@ -215,29 +272,58 @@ impl Whole {
 impl Study<'_> {
     fn simulate(&self, case: &Case) -> Result<Foretold, SimulateError> {
         (self.look)(Simulating {
-            accelerators: case.plan.accelerators,
+            accelerators: case.whole.accelerators,
             devices: case.scenario.storage.devices,
             done: self.done.get(),
+            stage: self.stage.get(),
         });
         let foretold = simulate(&case.plan, &case.scenario, self.stop)?;
         self.done.set(self.done.get() + 1);
-        Ok(foretold)
+        Ok(case.of_all(foretold))
     }
 
     /// What so many accelerators come to, judged by a part of the run.
     fn at(&mut self, accelerators: u32, hosts: u32, devices: u32) -> Result<Foretold, SizingError> {
         let key = (accelerators, hosts, devices);
         if let Some(known) = self.known.get(&key) {
-            return Ok(known.clone());
+            return Ok(known.foretold.clone());
         }
+        let case = self.case(key, TRIAL)?;
+        let foretold = self.simulate(&case)?;
+        let known = Known {
+            foretold: foretold.clone(),
+            is_full: false,
+        };
+        self.known.insert(key, known);
+        Ok(foretold)
+    }
+
+    fn case(
+        &self,
+        (accelerators, hosts, devices): (u32, u32, u32),
+        extent: Extent,
+    ) -> Result<Case, Problems> {
         let storage = StorageModel {
             devices,
             ..self.request.storage.clone()
         };
-        let case = self.request.case(accelerators, hosts, &storage, TRIAL)?;
-        let foretold = self.simulate(&case)?;
-        self.known.insert(key, foretold.clone());
-        Ok(foretold)
+        self.request.case(accelerators, hosts, &storage, extent)
+    }
+
+    /// The run of so many accelerators, and what all of it comes to.
+    fn whole(&mut self, accelerators: u32, devices: u32) -> Result<Whole, SizingError> {
+        let key = (accelerators, self.request.hosts_of(accelerators), devices);
+        let case = self.case(key, FULL)?;
+        let foretold = match self.known.get(&key) {
+            Some(known) if known.is_full => known.foretold.clone(),
+            _ => self.simulate(&case)?,
+        };
+        let known = Known {
+            foretold: foretold.clone(),
+            is_full: true,
+        };
+        self.known.insert(key, known);
+        Ok(Whole { case, foretold })
     }
 
     fn meets(&mut self, accelerators: u32, hosts: u32, devices: u32) -> Result<bool, SizingError> {
@@ -257,25 +343,19 @@ impl Study<'_> {
     /// The same, held against whole runs: a part of a run may lie on the other side of the
     /// threshold.
     fn largest_confirmed(&mut self, devices: u32) -> Result<u32, SizingError> {
-        let mut largest = self.largest(devices)?;
+        let judged = self.largest(devices)?;
         let most = self.request.most_accelerators();
-        while largest > 0 && !self.confirm(largest, devices)? {
-            largest -= 1;
+        let mut meets = |count| Ok::<_, SizingError>(self.whole(count, devices)?.meets());
+        if judged > 0 && !meets(judged)? {
+            return match judged {
+                1 => Ok(0),
+                _ => search::last(judged - 1, judged - 1, meets),
+            };
         }
-        while largest < most && self.confirm(largest + 1, devices)? {
-            largest += 1;
+        match judged < most && meets(judged + 1)? {
+            true => search::last(judged + 1, most, meets),
+            false => Ok(judged),
         }
-        Ok(largest)
-    }
-
-    /// Whether the whole run of so many meets the threshold; it is known from then on.
-    fn confirm(&mut self, accelerators: u32, devices: u32) -> Result<bool, SizingError> {
-        let whole = Whole::of(self, accelerators)?;
-        let hosts = self.request.hosts_of(accelerators);
-        let meets = whole.meets();
-        self.known
-            .insert((accelerators, hosts, devices), whole.foretold);
-        Ok(meets)
     }
 
     /// As many as bandwidth alone would feed.
@@ -284,7 +364,7 @@ impl Study<'_> {
         let one = self
             .request
             .case(1, self.request.hosts_of(1), storage, TRIAL)?
-            .plan;
+            .whole;
         let demand = one.demand_bytes_per_second() * one.metric.threshold_percent / 100.0;
         let rate = storage.device.read_bytes_per_second * f64::from(devices);
         Ok((rate / demand).clamp(1.0, f64::from(MAX_ACCELERATORS)) as u32)
@@ -307,11 +387,12 @@ impl Study<'_> {
 
     /// Hosts and devices that so many accelerators need at least: hosts as if there were devices
     /// enough, then devices for those.
-    fn needed(&mut self, accelerators: u32) -> Result<(Option<u32>, Option<u32>), SizingError> {
+    fn needed(&mut self, accelerators: u32) -> Result<Need, SizingError> {
+        self.stage.set(Stage::Needs);
         let request = self.request;
         if request.storage.surface.is_some() {
             // What was measured is the whole storage; nobody knows what more of it would give.
-            return Ok((None, None));
+            return Ok(Need::default());
         }
         let (enough, fewest) = self.devices_of_bandwidth(accelerators)?;
         let fixed = request.hosts_of(accelerators);
@@ -321,13 +402,13 @@ impl Study<'_> {
             (None, None) if request.storage.link.is_some() || request.client.is_some() => {
                 match self.fewest_hosts(accelerators, enough)? {
                     Some(hosts) => hosts,
-                    None => return Ok((None, None)),
+                    None => return Ok(Need::more_than(enough)),
                 }
             }
             (None, None) => fixed,
         };
         if !self.meets(accelerators, hosts, enough)? {
-            return Ok((None, None));
+            return Ok(Need::more_than(enough));
         }
         let misses = search::last(fewest, enough, |devices| {
             Ok::<_, SizingError>(!self.meets(accelerators, hosts, devices)?)
@@ -341,32 +422,33 @@ impl Study<'_> {
         accelerators: u32,
         hosts: u32,
         devices: u32,
-    ) -> Result<(Option<u32>, Option<u32>), SizingError> {
-        let case = self
-            .request
-            .case(accelerators, hosts, &self.request.storage, TRIAL)?;
-        let demand = case.plan.demand_bytes_per_second() * case.plan.metric.threshold_percent;
+    ) -> Result<Need, SizingError> {
+        let one = self.request.storage.devices;
+        let whole = self.case((accelerators, hosts, one), TRIAL)?.whole;
+        let demand = demand(&whole) * whole.metric.threshold_percent;
         let of_one = 100.0 * self.request.storage.device.read_bytes_per_second;
         // What no page cache serves takes bandwidth, whatever a part of a run has read ahead.
         let mut devices = match self.request.storage.cache_bytes {
             None => devices.max((demand / of_one).ceil() as u32),
             Some(_) => devices,
         };
+        let mut tried = devices;
         for _ in 0..MOST_CONFIRMATIONS {
-            let storage = StorageModel {
-                devices,
-                ..self.request.storage.clone()
-            };
-            let case = self.request.case(accelerators, hosts, &storage, FULL)?;
+            let case = self.case((accelerators, hosts, devices), FULL)?;
             let au = self.simulate(&case)?.au_percent;
-            let threshold = case.plan.metric.threshold_percent;
+            let threshold = case.whole.metric.threshold_percent;
             if au >= threshold {
-                return Ok((Some(hosts), Some(devices)));
+                return Ok(Need {
+                    hosts: Some(hosts),
+                    devices: Some(devices),
+                    tried_devices: None,
+                });
             }
+            tried = devices;
             let scaled = f64::from(devices) * threshold / au.max(1.0);
             devices = (scaled.ceil() as u32).clamp(devices + 1, MAX_DEVICES.max(devices + 1));
         }
-        Ok((None, None))
+        Ok(Need::more_than(tried))
     }
 
     /// Devices that surely have bandwidth enough, and about as many as it takes.
@@ -375,9 +457,9 @@ impl Study<'_> {
         let hosts = request.hosts_of(accelerators);
         let plan = request
             .case(accelerators, hosts, &request.storage, TRIAL)?
-            .plan;
+            .whole;
         let of_one = request.storage.device.read_bytes_per_second;
-        let devices = (plan.demand_bytes_per_second() / of_one).ceil();
+        let devices = (demand(&plan) / of_one).ceil();
         let most = |count: f64| count.clamp(1.0, f64::from(MAX_DEVICES)) as u32;
         let fewest = devices * plan.metric.threshold_percent / 100.0 - 1.0;
         Ok((most(devices * 4.0 + 4.0), most(fewest)))
@@ -408,11 +490,13 @@ impl Study<'_> {
         counts.sort_unstable();
         counts.dedup();
         let devices = self.request.storage.devices;
-        let row = |count: u32| {
+        let rows = counts.len();
+        let row = |(nth, count): (usize, u32)| {
+            self.stage.set(Stage::Accelerators(nth + 1, rows));
             let foretold = self.at(count, self.request.hosts_of(count), devices)?;
             Ok(AtCount::of(count, &foretold, threshold_percent))
         };
-        counts.into_iter().map(row).collect()
+        counts.into_iter().enumerate().map(row).collect()
     }
 
     /// The most accelerators of several numbers of devices.
@@ -427,10 +511,12 @@ impl Study<'_> {
         while devices.len() > 1 && !self.is_worth_a_row(devices[devices.len() - 1])? {
             devices.pop();
         }
-        devices
-            .into_iter()
-            .map(|count| self.row_of_devices(count))
-            .collect()
+        let rows = devices.len();
+        let row = |(nth, count)| {
+            self.stage.set(Stage::Devices(nth + 1, rows));
+            self.row_of_devices(count)
+        };
+        devices.into_iter().enumerate().map(row).collect()
     }
 
     fn is_worth_a_row(&self, devices: u32) -> Result<bool, SizingError> {

@@ -47,6 +47,8 @@ fn list(text: &mut String, lines: &[String]) {
         text.push('\n');
     }
     for line in lines {
+        // Some have a bullet of their own, for a text without lists.
+        let line = line.strip_prefix("- ").unwrap_or(line);
         text.push_str(&format!("- {}\n", escaped(line)));
     }
 }

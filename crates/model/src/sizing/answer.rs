@@ -50,10 +50,12 @@ pub struct SizingAnswer {
     /// What ended the search.
     pub search_limited_by: LimitedBy,
     /// Devices that the number that was asked about needs at least; `None` where none was asked
-    /// about, or no number of devices is enough.
+    /// about, or no number of devices that was tried is enough.
     pub needed_devices: Option<u32>,
     /// Hosts that it needs at least, as far as anything tells.
     pub needed_hosts: Option<u32>,
+    /// Devices that were tried at the most, where none of them were enough.
+    pub tried_devices: Option<u32>,
     /// Storage, as figures that can be typed again.
     pub storage: String,
     /// Where they are from.

@@ -55,6 +55,13 @@ pub fn of(request: &SizingRequest, plan: &TrainPlan) -> Vec<String> {
     ];
     told.extend(of_storage(request));
     told.extend(of_hosts(request, plan));
+    if request.checkpoint.is_some() {
+        told.push(
+            "a checkpoint takes its bytes over the bandwidth: what its files, latency and syncs take \
+             comes on top"
+                .to_string(),
+        );
+    }
     told.push(format!(
         "read order, read pattern and AU are those of profile {} ({})",
         plan.profile,

@@ -1,5 +1,7 @@
 //! What is asked of a plan: a workload, storage, hosts, and how many accelerators.
 
+use super::foretold::Foretold;
+use super::part::{self, Part};
 use super::scenario::Scenario;
 use super::storage::StorageModel;
 use crate::facts::HostFacts;
@@ -54,13 +56,61 @@ pub struct SizingRequest {
 #[derive(Debug, Clone)]
 pub struct Case {
     /// The run.
+    pub whole: TrainPlan,
+    /// What is simulated of it.
     pub plan: TrainPlan,
-    /// What it is run on.
+    /// What that is run on.
     pub scenario: Scenario,
+    /// Hosts of the run.
+    pub hosts: u32,
     /// The dataset that the rules ask for.
     pub size: DataSize,
-    /// How much longer the whole run is than what is simulated of it.
-    pub stretch: f64,
+}
+
+impl Case {
+    /// What all accelerators come to by what those that are simulated do.
+    pub fn of_all(&self, simulated: Foretold) -> Foretold {
+        let times = f64::from(self.whole.accelerators) / f64::from(self.plan.accelerators);
+        Foretold {
+            samples_per_second: simulated.samples_per_second * times,
+            mib_per_second: simulated.mib_per_second * times,
+            read_mib_per_second: simulated.read_mib_per_second * times,
+            ..simulated
+        }
+    }
+
+    /// How long the run takes: of a part, as long as all of its steps at the pace of that.
+    pub fn run_seconds(&self, of_all: &Foretold) -> f64 {
+        let whole = &self.whole;
+        let steps = whole.steps_per_epoch * u64::from(whole.epochs);
+        if steps == self.plan.steps_per_epoch * u64::from(self.plan.epochs)
+            || of_all.samples_per_second <= 0.0
+        {
+            return of_all.run_seconds;
+        }
+        steps as f64 * whole.global_batch() as f64 / of_all.samples_per_second
+    }
+
+    /// In words, what of it stands for all.
+    pub fn assumptions(&self) -> Vec<String> {
+        let mut told = Vec::new();
+        let (some, all) = (self.plan.accelerators, self.whole.accelerators);
+        if some < all {
+            told.push(format!(
+                "{some} accelerators on their share of storage and hosts stand for all {all}: they do \
+                 all the same"
+            ));
+        }
+        if part::rests_on_read_ahead(&self.whole) {
+            told.push(format!(
+                "loaders read up to {} batches ahead, and an epoch has {} steps: much of what AU counts may \
+                 have been read before its first step, so storage feeds fewer in a longer epoch (--steps)",
+                part::filling(&self.whole),
+                self.whole.steps_per_epoch
+            ));
+        }
+        told
+    }
 }
 
 /// The part of a run that is simulated.
@@ -71,9 +121,6 @@ pub enum Extent {
     /// All of it.
     Whole,
 }
-
-/// An epoch that is simulated has so many steps at least, beside those in which loaders fill up.
-const FEWEST_STEPS: u64 = 64;
 
 impl SizingRequest {
     /// Hosts that so many accelerators are on.
@@ -117,68 +164,55 @@ impl SizingRequest {
             );
             return Err(problems);
         }
-        let scenario = Scenario {
+        let mut scenario = Scenario {
             hosts,
             barrier_seconds: self.barrier_seconds,
             sample_stdev_bytes: self.workload.dataset.record_length_bytes_stdev,
             direct: self.path.wants_direct(),
-            storage: storage.clone(),
+            ..Scenario::of(storage.clone())
         };
+        if let Extent::Reads(room) = extent {
+            scenario.events = scenario.events.min(room);
+        }
         let in_all = whole.reads_of_epoch() * f64::from(whole.epochs);
-        let room = match extent {
-            Extent::Reads(room) if (room as f64) < in_all => room as f64,
-            Extent::Reads(_) | Extent::Whole => {
-                return Ok(Case {
-                    plan: whole,
-                    scenario,
-                    size,
-                    stretch: 1.0,
-                });
+        match extent {
+            Extent::Reads(room) if (room as f64) < in_all => {
+                self.part(whole, scenario, size, room as f64)
             }
-        };
-        self.part(&whole, scenario, size, room)
+            Extent::Reads(_) | Extent::Whole => Ok(Case {
+                plan: whole.clone(),
+                whole,
+                scenario,
+                hosts,
+                size,
+            }),
+        }
     }
 
-    /// A part of the run: fewer epochs, since all of them are alike once a page cache is warm, and
-    /// fewer steps of each, over as much less data. What loaders read before the first step counts
-    /// for little in a whole epoch, so AU leaves out the steps that it lasts for.
+    /// A part of the run. What loaders read before the first step counts for little in a whole
+    /// epoch, so AU leaves out the steps that it lasts for.
     fn part(
         &self,
-        whole: &TrainPlan,
+        whole: TrainPlan,
         mut scenario: Scenario,
         size: DataSize,
         room: f64,
     ) -> Result<Case, Problems> {
-        let epochs = match scenario.storage.cache_bytes {
-            Some(_) => whole.epochs,
-            None => 1,
-        };
-        let most = whole.steps_per_epoch;
-        let of_step = whole.reads_of_epoch() / most as f64;
-        let ahead = whole.batches_ahead() + whole.metric.exclude_start_steps;
-        let steps = (room / of_step / f64::from(epochs)) as u64;
-        let steps = steps.clamp((ahead + FEWEST_STEPS).min(most), most);
-        let share = steps as f64 / most as f64;
-        // Files for one step more: loaders that deal whole files lose some.
-        let files = (size.files as f64 * (steps + 1) as f64 / most as f64).ceil();
-        let files = (files as u64)
-            .next_multiple_of(u64::from(whole.accelerators))
-            .clamp(1, size.files.max(1));
-        let mut plan = self
-            .plan(whole.accelerators, scenario.hosts, files, Some(steps))
-            // Where so few files make no such epoch, all of them do.
-            .or_else(|_| self.plan(whole.accelerators, scenario.hosts, size.files, Some(steps)))?;
-        plan.epochs = epochs;
-        if steps < most {
-            plan.metric.exclude_start_steps = ahead.min(steps / 2);
-        }
+        let part = Part::of(&whole, &scenario, size.files, room);
+        let made = |files| self.plan(part.accelerators, part.hosts, files, Some(part.steps));
+        // Where so few files make no such epoch, all of them do.
+        let mut plan = made(part.files).or_else(|_| made(size.files))?;
+        part.cut(&mut plan, &whole);
         let of_data = plan.data.files as f64 / size.files.max(1) as f64;
         let cache = scenario.storage.cache_bytes;
         scenario.storage.cache_bytes = cache.map(|bytes| (bytes as f64 * of_data).ceil() as u64);
+        scenario.shares = part.shares(&whole, &scenario);
+        let hosts = std::mem::replace(&mut scenario.hosts, part.hosts);
         Ok(Case {
-            stretch: f64::from(whole.epochs) / f64::from(epochs) / share,
+            whole,
             plan,
             scenario,
+            hosts,
             size,
         })
     }

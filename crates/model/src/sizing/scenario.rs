@@ -19,9 +19,42 @@ pub struct Scenario {
     pub direct: bool,
     /// What they read from.
     pub storage: StorageModel,
+    /// What of it the accelerators have, where they stand for more of them.
+    pub shares: Shares,
+    /// So many events are worth the time: reads are cut into parts until there are about as many.
+    pub events: u64,
 }
 
+/// What some accelerators have of what all have; 1 where they are all.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Shares {
+    /// Of bandwidth, operations and queue of all devices.
+    pub storage: f64,
+    /// Of the network of each host.
+    pub link: f64,
+}
+
+/// Where reads can be cut into parts, the requests of many readers take turns at storage as they do
+/// in reality.
+const EVENTS: u64 = 2_000_000;
+
 impl Scenario {
+    /// One host with this storage, and nothing that takes time but reads.
+    pub fn of(storage: StorageModel) -> Self {
+        Self {
+            hosts: 1,
+            barrier_seconds: 0.0,
+            sample_stdev_bytes: 0.0,
+            direct: false,
+            storage,
+            shares: Shares {
+                storage: 1.0,
+                link: 1.0,
+            },
+            events: EVENTS,
+        }
+    }
+
     /// Accelerators of each host, where `accelerators` are dealt as evenly as can be; the last
     /// hosts may have fewer.
     pub fn accelerators_per_host(&self, accelerators: u32) -> u32 {
@@ -42,10 +75,7 @@ mod tests {
     fn accelerators_are_dealt_in_blocks() {
         let scenario = Scenario {
             hosts: 3,
-            barrier_seconds: 0.0,
-            sample_stdev_bytes: 0.0,
-            direct: false,
-            storage: StorageModel::of_bandwidth(1e9),
+            ..Scenario::of(StorageModel::of_bandwidth(1e9))
         };
         let hosts: Vec<u32> = (0..8).map(|rank| scenario.host_of(rank, 8)).collect();
         assert_eq!(hosts, [0, 0, 0, 1, 1, 1, 2, 2]);

@@ -128,14 +128,24 @@ impl TrainPlan {
     /// Reads that the steps of one epoch take, of all accelerators.
     pub fn reads_of_epoch(&self) -> f64 {
         let samples = self.steps_per_epoch as f64 * self.global_batch() as f64;
+        let samples = samples * self.passes();
         let data = &self.data;
         match &self.reads {
             ReadPattern::Records { transfer_size } => {
                 let record = data.mean_file_bytes() / data.samples_per_file.max(1) as f64;
                 samples * record.min(*transfer_size as f64) / *transfer_size as f64
             }
-            ReadPattern::RowGroups => samples / data.row_group_rows.max(1) as f64,
+            ReadPattern::RowGroups => samples / data.rows_of_group() as f64,
             _ => samples,
+        }
+    }
+
+    /// How often the accelerators together read each sample: once, or each of them once where files
+    /// are fewer than they are.
+    pub fn passes(&self) -> f64 {
+        match self.loader {
+            LoaderPlan::Interleave { keep_every, .. } => f64::from(keep_every.max(1)),
+            LoaderPlan::Workers { .. } => 1.0,
         }
     }
 
@@ -205,6 +215,11 @@ impl DataPlan {
             self.bytes = inventory.train_bytes(self.files);
             self.eval_bytes = inventory.valid_bytes(self.eval_files);
         }
+    }
+
+    /// Rows of a row group, at most as many as a file has.
+    pub fn rows_of_group(&self) -> u64 {
+        self.row_group_rows.clamp(1, self.samples_per_file.max(1))
     }
 
     /// Mean bytes of a training file.

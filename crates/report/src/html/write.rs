@@ -44,7 +44,10 @@ impl Text {
         }
         let blank = if attributes.is_empty() { "" } else { " " };
         self.push(&format!("<ul{blank}{attributes}>\n"));
-        lines.iter().for_each(|line| self.element("li", "", line));
+        for line in lines {
+            // Some have a bullet of their own, for a text without lists.
+            self.element("li", "", line.strip_prefix("- ").unwrap_or(line));
+        }
         self.push("</ul>\n");
     }
 

@@ -3,6 +3,8 @@
 mod charts;
 mod presets;
 
+use serde::Serialize;
+use serde_json::Value;
 use stormlp_model::sizing::checkpoint::AFFORDABLE_PERCENT;
 use stormlp_model::sizing::{
     AtCount, AtDevices, CheckpointTimes, LimitedBy, SizingAnswer, StoragePart,
@@ -16,8 +18,11 @@ use crate::records::Records;
 
 pub use presets::presets;
 
+/// With less of the time for training, no interval between checkpoints is worth naming.
+const LEAST_USEFUL_PERCENT: f64 = 25.0;
+
 /// Columns of the records, and where their values are: in a row, or in the answer.
-const RECORDS: [(&str, &str); 9] = [
+const RECORDS: [(&str, &str); 13] = [
     ("workload", "workload"),
     ("accelerator", "accelerator"),
     ("storage", "storage"),
@@ -27,6 +32,10 @@ const RECORDS: [(&str, &str); 9] = [
     ("mib_per_second", "/mib_per_second"),
     ("limited_by", "/limited_by"),
     ("meets", "/meets"),
+    ("drives", "/devices"),
+    ("row", "/row"),
+    ("needed_drives", "needed_devices"),
+    ("needed_hosts", "needed_hosts"),
 ];
 
 /// The columns of the records of an answer.
@@ -64,10 +73,38 @@ pub fn document(answer: &SizingAnswer) -> Document {
         .section("How far off it may be", None)
         .lines
         .push(answer.model_error.clone());
-    let rows = answer.over_accelerators.iter();
-    let rows = rows.map(|row| serde_json::to_value(row).unwrap_or_default());
+    let rows = rows_of_records(answer);
     document.records = Records::new(answer, rows, &RECORDS);
     document
+}
+
+/// A row for each count of accelerators and for each number of drives, or one where neither was gone
+/// through. A number of drives is told with the most accelerators that it feeds.
+fn rows_of_records(answer: &SizingAnswer) -> Vec<Value> {
+    let drives = answer.storage_model.devices;
+    let of_count = |at: &AtCount| marked(at, "accelerators", ("devices", drives));
+    let of_drives =
+        |at: &AtDevices| marked(at, "drives", ("accelerators", at.largest_accelerators));
+    let mut rows: Vec<Value> = answer.over_accelerators.iter().map(of_count).collect();
+    rows.extend(answer.over_devices.iter().map(of_drives));
+    if rows.is_empty() {
+        let at = AtCount {
+            meets: answer.meets_threshold,
+            limited_by: answer.limited_by,
+            storage_part: answer.storage_part,
+            ..AtCount::of(answer.accelerators, &answer.foretold, answer.threshold_percent)
+        };
+        rows.push(of_count(&at));
+    }
+    rows
+}
+
+/// `row` as JSON, with what it is a row of and one number more.
+fn marked(row: &impl Serialize, of: &str, (name, number): (&str, u32)) -> Value {
+    let mut value = serde_json::to_value(row).unwrap_or_default();
+    value["row"] = of.into();
+    value[name] = number.into();
+    value
 }
 
 /// The answer as a part of a page.
@@ -133,7 +170,10 @@ fn facts(answer: &SizingAnswer) -> Facts {
         link if link > 0.0 => format!("; the links of the hosts {}", percent(link)),
         _ => String::new(),
     };
-    facts.add("", format!("busy {busy} of the time{link}{cached}"));
+    facts.add(
+        "in use",
+        format!("storage {busy} of the time{link}{cached}"),
+    );
     facts.add("dataset", dataset(answer));
     facts.add(
         "run",
@@ -207,11 +247,15 @@ fn needs(answer: &SizingAnswer) -> String {
             counted(u64::from(answer.accelerators), "accelerator"),
             percent(answer.threshold_percent)
         ),
-        _ => format!(
-            "no number of drives brings {} to {}: something else limits",
-            counted(u64::from(answer.accelerators), "accelerator"),
-            percent(answer.threshold_percent)
-        ),
+        _ => match answer.tried_devices {
+            Some(most) => format!(
+                "none up to {} brings {} to {}",
+                counted(u64::from(most), "drive"),
+                counted(u64::from(answer.accelerators), "accelerator"),
+                percent(answer.threshold_percent)
+            ),
+            None => "unknown: more of this storage was not simulated".to_string(),
+        },
     }
 }
 
@@ -313,6 +357,16 @@ fn of_checkpoint(checkpoint: &CheckpointTimes) -> Facts {
             format!(
                 "none: with a failure every {} the job fails before a checkpoint is saved",
                 format_duration(optimum.mtbf_seconds)
+            ),
+        ),
+        Some(optimum) if optimum.useful_percent < LEAST_USEFUL_PERCENT => facts.add(
+            "optimum",
+            format!(
+                "none that is of use: with a failure every {} and {} to save, training has {} of the \
+                 time at best",
+                format_duration(optimum.mtbf_seconds),
+                format_duration(save),
+                percent(optimum.useful_percent)
             ),
         ),
         None => facts.add("optimum", "give --mtbf, the time between failures of the job"),

@@ -6,7 +6,7 @@ use stormlp_model::training::profile::Profile;
 use stormlp_model::training::report::WaitingSeconds;
 
 use super::*;
-use crate::{csv, html, text};
+use crate::{csv, html, markdown, text};
 
 fn foretold() -> Foretold {
     Foretold {
@@ -60,6 +60,7 @@ fn answer() -> SizingAnswer {
         search_limited_by: LimitedBy::Storage,
         needed_devices: None,
         needed_hosts: None,
+        tried_devices: None,
         storage: "read=14.5GB/s".to_string(),
         storage_source: "as given".to_string(),
         storage_model: StorageModel::of_bandwidth(14.5e9),
@@ -137,11 +138,12 @@ fn a_number_that_was_asked_about_is_told_with_what_it_needs() {
     );
     let none = SizingAnswer {
         needed_devices: None,
+        tried_devices: Some(24),
         ..asked
     };
     let page = text::render(&document(&none), Some(120));
     assert!(
-        page.contains("no number of drives brings 16 accelerators to 90 %"),
+        page.contains("none up to 24 drives brings 16 accelerators to 90 %"),
         "{page}"
     );
 }
@@ -164,11 +166,53 @@ fn a_limit_before_storages_is_called_a_lower_bound() {
 #[test]
 fn programs_get_a_row_for_each_count_and_pages_get_charts() {
     let rows = csv::render(&document(&answer()), true).unwrap();
-    assert_eq!(rows.lines().count(), 4);
+    assert_eq!(rows.lines().count(), 5);
+    let drives = rows.lines().last().unwrap();
+    assert!(drives.starts_with("unet3d,h100,read=14.5GB/s,5,,,13849,storage,,1,drives,,"), "{rows}");
+    let brief = SizingAnswer {
+        over_accelerators: Vec::new(),
+        over_devices: Vec::new(),
+        ..answer()
+    };
+    let rows = csv::render(&document(&brief), true).unwrap();
+    assert_eq!(rows.lines().count(), 2, "{rows}");
+    assert!(rows.contains(",5,91.5,99.1,13849,storage,true,1,accelerators,,"), "{rows}");
     assert!(rows.starts_with("workload,accelerator,storage,accelerators,au_percent"));
     let page = html::page(vec![sheet(&answer())]);
     assert!(page.contains("AU over accelerators"));
     assert!(page.contains("<svg"));
+}
+
+#[test]
+fn lists_have_one_bullet_and_times_in_use_a_name() {
+    let page = markdown::render(&document(&answer()));
+    assert!(page.contains("\n- everything here is simulated\n"), "{page}");
+    assert!(page.contains("- in use: storage 99.8 % of the time"), "{page}");
+    let page = html::page(vec![sheet(&answer())]);
+    assert!(page.contains("<li>everything here is simulated</li>"), "{page}");
+}
+
+#[test]
+fn an_interval_that_leaves_no_time_to_train_is_none() {
+    // A save takes 0.5 s.
+    let of = |mtbf_seconds| {
+        let times = CheckpointTimes::new(
+            "a model".to_string(),
+            499_153_191,
+            Some(1e9),
+            2e9,
+            Some(mtbf_seconds),
+        );
+        let answer = SizingAnswer {
+            checkpoint: Some(times),
+            ..answer()
+        };
+        text::render(&document(&answer), Some(160))
+    };
+    assert!(of(0.4).contains("fails before a checkpoint is saved"));
+    let page = of(0.6);
+    assert!(page.contains("none that is of use: with a failure every 600 ms and 499 ms to save"), "{page}");
+    assert!(of(60.0).contains("one after every"));
 }
 
 #[test]

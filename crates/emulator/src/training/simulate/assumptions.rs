@@ -35,7 +35,7 @@ pub(super) fn of(plan: &TrainPlan, scenario: &Scenario, calls: &Calls) -> Vec<St
         told.push(format!(
             "files lie over all devices in stripes of {}{}",
             ByteSize(storage.stripe_bytes_or_default()),
-            match storage.devices > GROUPS_AT_MOST {
+            match storage.devices > GROUPS_AT_MOST && scenario.shares.storage >= 1.0 {
                 true => format!(
                     "; {} devices are simulated in {GROUPS_AT_MOST} groups",
                     storage.devices

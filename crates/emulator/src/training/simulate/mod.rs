@@ -18,7 +18,6 @@ use stormlp_model::sizing::{Foretold, LimitedBy, Scenario};
 use stormlp_model::stop::StopToken;
 use stormlp_model::training::metrics;
 use stormlp_model::training::plan::{EvaluationPlan, TrainPlan};
-use stormlp_model::training::profile::Profile;
 use stormlp_model::training::report::{Bound, EpochReport, Measures, WaitingSeconds, scored};
 use stormlp_model::training::request::StorageKind;
 use stormlp_transfer::telemetry::CpuTimes;
@@ -31,10 +30,6 @@ use super::{prepare, verdict};
 use cache::Cache;
 use reads::{Calls, Reads, Sizes};
 use storage::{Grain, SimulatedStorage};
-
-/// So many events are simulated at least where reads can be cut into parts: then the requests of
-/// many readers take turns at storage as they do in reality.
-const EVENTS_WORTH_THE_TIME: f64 = 2e6;
 
 /// Where more than this of the bytes comes from the page cache, what is missing is memory: storage
 /// alone would feed far fewer.
@@ -140,7 +135,7 @@ impl<'a> Simulation<'a> {
         );
         let reads = plan.reads_of_epoch() * f64::from(plan.epochs);
         let grain = Grain {
-            parts: (EVENTS_WORTH_THE_TIME / reads.max(1.0)) as u64,
+            parts: (scenario.events as f64 / reads.max(1.0)) as u64,
             checkpoint: checkpoint_ns(plan, scenario),
             request_bytes: phase.reads.0.usual_request_bytes(),
         };
@@ -285,12 +280,7 @@ impl<'a> Simulation<'a> {
         let verdict = verdict::verdict(plan, &all, &mean, None);
         let served = self.storage.served();
         let elapsed_ns = self.clock.now.max(1) as f64;
-        let devices = f64::from(
-            self.scenario
-                .storage
-                .devices
-                .clamp(1, storage::GROUPS_AT_MOST),
-        );
+        let devices = f64::from(storage::groups(self.scenario));
         let links = f64::from(self.scenario.hosts.max(1));
         let bytes = (served.bytes + served.cached_bytes).max(1) as f64;
         let samples_per_second = samples_per_second(plan, &mean);
@@ -341,10 +331,10 @@ fn checkpoint_ns(plan: &TrainPlan, scenario: &Scenario) -> Nanos {
     rate.map_or(0, |rate| (1e9 * bytes as f64 / rate) as Nanos)
 }
 
-/// Throughput of a run. v2's formula counts all steps but two over a window that leaves the first out:
-/// where a part of a run leaves out more, it would tell more than storage gives.
+/// Throughput of a run. Formulas of whole runs count the first steps, too, or all but two over a window
+/// that leaves only the first out: where a part of a run leaves out more, its window tells.
 fn samples_per_second(plan: &TrainPlan, mean: &Measures) -> f64 {
-    match plan.profile == Profile::V2 && plan.metric.exclude_start_steps > 1 {
+    match plan.metric.exclude_start_steps > 1 {
         true => mean.window_samples_per_second,
         false => mean.samples_per_second,
     }

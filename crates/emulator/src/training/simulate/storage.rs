@@ -16,6 +16,16 @@ use crate::training::machine::{Landed, Nanos, ReadRequest};
 
 /// More devices than this are simulated in groups, each as fast as all of its devices.
 pub(super) const GROUPS_AT_MOST: u32 = 64;
+
+/// Devices that are simulated, or groups of them. Of a share of storage it is one: where accelerators
+/// are many, each device has as much to do as any other in the long run, which a part is too short for.
+pub(super) fn groups(scenario: &Scenario) -> u32 {
+    match scenario.shares.storage < 1.0 {
+        true => 1,
+        false => scenario.storage.devices.clamp(1, GROUPS_AT_MOST),
+    }
+}
+
 /// From this depth on a measured surface is taken as flat.
 const DEEPEST: usize = 4096;
 
@@ -43,6 +53,8 @@ struct Lines {
 /// The rate of storage that was measured as a whole, by requests in flight.
 struct Measured {
     surface: Surface,
+    /// What of it there is.
+    share: f64,
     request_bytes: u64,
     /// Nanoseconds of a byte; 0 where nobody asked yet.
     by_depth: Vec<f64>,
@@ -78,7 +90,9 @@ pub(super) struct SimulatedStorage {
     stripe_bytes: u64,
     devices: Vec<Lines>,
     measured: Option<Measured>,
+    /// What a byte takes, and what it takes of the share that there is.
     link_byte_ns: f64,
+    link_work_ns: f64,
     round_trip_ns: f64,
     links: Vec<f64>,
     per_host: u32,
@@ -112,23 +126,27 @@ impl SimulatedStorage {
         (reads, cache): (Reads, Cache),
     ) -> Self {
         let storage = &scenario.storage;
-        let groups = storage.devices.clamp(1, GROUPS_AT_MOST);
-        let in_group = f64::from(storage.devices.max(1)) / f64::from(groups);
+        let share = scenario.shares.storage;
+        let groups = groups(scenario);
+        let in_group = f64::from(storage.devices.max(1)) * share / f64::from(groups);
         let link = storage.link;
+        let link_byte_ns = link.map_or(0.0, |link| 1e9 / link.bytes_per_second);
         Self {
             reads,
             cache,
             calls,
             figures: Figures::of(storage, in_group),
             of_one: OfOne::of(storage),
-            stripe_bytes: (storage.stripe_bytes_or_default() as f64 * in_group) as u64,
+            stripe_bytes: (storage.stripe_bytes_or_default() as f64 * in_group.max(1.0)) as u64,
             devices: vec![Lines::default(); groups as usize],
             measured: storage.surface.clone().map(|surface| Measured {
                 surface,
+                share,
                 request_bytes: grain.request_bytes,
                 by_depth: vec![0.0; DEEPEST + 1],
             }),
-            link_byte_ns: link.map_or(0.0, |link| 1e9 / link.bytes_per_second),
+            link_byte_ns,
+            link_work_ns: link_byte_ns / scenario.shares.link,
             round_trip_ns: link.map_or(0.0, |link| 1e9 * link.round_trip_seconds),
             links: vec![0.0; scenario.hosts.max(1) as usize],
             per_host: scenario.accelerators_per_host(accelerators),
@@ -283,7 +301,7 @@ impl SimulatedStorage {
         if self.link_byte_ns == 0.0 {
             return at;
         }
-        let work = self.link_byte_ns * bytes;
+        let work = self.link_work_ns * bytes;
         self.served.link_ns += work;
         let line = &mut self.links[host];
         *line = line.max(at) + work;
@@ -335,11 +353,11 @@ impl Figures {
 
 impl Measured {
     fn byte_ns(&mut self, depth: u64) -> f64 {
-        let depth = (depth.max(1) as usize).min(DEEPEST);
+        let depth = ((depth.max(1) as f64 / self.share) as usize).min(DEEPEST);
         let known = &mut self.by_depth[depth];
         if *known == 0.0 {
             let point = self.surface.at(self.request_bytes, depth as u32);
-            *known = 1e9 / point.bytes_per_second;
+            *known = 1e9 / point.bytes_per_second / self.share;
         }
         *known
     }

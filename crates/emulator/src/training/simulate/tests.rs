@@ -33,13 +33,7 @@ fn unet3d(accelerators: u32, steps: u64) -> TrainPlan {
 }
 
 fn on(storage: StorageModel) -> Scenario {
-    Scenario {
-        hosts: 1,
-        barrier_seconds: 0.0,
-        sample_stdev_bytes: 0.0,
-        direct: false,
-        storage,
-    }
+    Scenario::of(storage)
 }
 
 fn bandwidth(bytes_per_second: f64) -> Scenario {

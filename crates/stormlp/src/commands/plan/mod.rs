@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use stormlp_emulator::sizing::{self, Depth, Look, Simulating, SizingError};
+use stormlp_emulator::sizing::{self, Depth, Look, Simulating, SizingError, Stage};
 use stormlp_emulator::training::SimulateError;
 use stormlp_model::sizing::presets::{self, Preset};
 use stormlp_model::sizing::{SizingAnswer, SizingRequest};
@@ -134,17 +134,28 @@ fn told_meanwhile<T>(session: &Session, work: impl FnOnce(Look<'_>) -> T) -> T {
             while is_over.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 pause = LINE_EVERY;
                 let at = *now.lock().unwrap_or_else(PoisonError::into_inner);
-                output::say(format!(
-                    "simulating {} on {}; {} over after {}",
-                    counted(u64::from(at.accelerators), "accelerator"),
-                    counted(u64::from(at.devices), "drive"),
-                    counted(at.done, "simulation"),
-                    format_duration(begun.elapsed().as_secs_f64())
-                ));
+                output::say(line(at, begun.elapsed()));
             }
         });
         work(&look)
     })
+}
+
+/// What is being simulated, what for, and how far that is.
+fn line(at: Simulating, elapsed: Duration) -> String {
+    let stage = match at.stage {
+        Stage::Largest => "looking for the most accelerators".to_string(),
+        Stage::Needs => "looking for the drives and hosts they need".to_string(),
+        Stage::Accelerators(nth, of) => format!("row {nth} of {of} over accelerators"),
+        Stage::Devices(nth, of) => format!("row {nth} of {of} over drives"),
+    };
+    format!(
+        "{stage}: simulating {} on {}; {} over after {}",
+        counted(u64::from(at.accelerators), "accelerator"),
+        counted(u64::from(at.devices), "drive"),
+        counted(at.done, "simulation"),
+        format_duration(elapsed.as_secs_f64())
+    )
 }
 
 fn list() -> Result<(), Failure> {
@@ -152,4 +163,31 @@ fn list() -> Result<(), Failure> {
         .map(presets::find)
         .collect::<Result<_, _>>()?;
     output::show(&stormlp_report::sizing::presets(&found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_is_simulated_and_how_far_that_is() {
+        let at = Simulating {
+            accelerators: 4096,
+            devices: 1,
+            done: 4,
+            stage: Stage::Largest,
+        };
+        let elapsed = Duration::from_secs(6);
+        assert_eq!(
+            line(at, elapsed),
+            "looking for the most accelerators: simulating 4096 accelerators on 1 drive; 4 simulations \
+             over after 6.0 s"
+        );
+        let row = Simulating {
+            stage: Stage::Devices(2, 4),
+            devices: 8,
+            ..at
+        };
+        assert!(line(row, elapsed).starts_with("row 2 of 4 over drives: simulating"));
+    }
 }
