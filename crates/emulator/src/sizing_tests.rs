@@ -80,7 +80,10 @@ fn a_part_of_a_run_is_judged_as_all_of_it() {
     let simulated = |extent| {
         let case = request.case(5, 1, &request.storage, extent).unwrap();
         let foretold = simulate(&case.plan, &case.scenario, &stop).unwrap();
-        (foretold.au_percent, case.run_seconds(&case.of_all(foretold.clone())))
+        (
+            foretold.au_percent,
+            case.run_seconds(&case.of_all(foretold.clone())),
+        )
     };
     let part = simulated(Extent::Reads(10_000));
     let whole = simulated(Extent::Reads(200_000));
@@ -273,9 +276,16 @@ fn whoever_looks_is_told_what_each_simulation_is_for() {
     answer(&request, Depth::Tables, &StopToken::new(), &look).unwrap();
     let seen: Vec<Simulating> = seen.into_inner();
     assert_eq!(seen[0].stage, Stage::Largest);
-    assert!(seen.iter().any(|at| at.stage == Stage::Needs && at.accelerators == 3));
+    assert!(
+        seen.iter()
+            .any(|at| at.stage == Stage::Needs && at.accelerators == 3)
+    );
     let last = seen.last().unwrap();
     assert_eq!(last.stage, Stage::Devices(4, 4), "{last:?}");
     assert_eq!(last.devices, 8);
-    assert!(seen.iter().enumerate().all(|(nth, at)| at.done == nth as u64));
+    assert!(
+        seen.iter()
+            .enumerate()
+            .all(|(nth, at)| at.done == nth as u64)
+    );
 }

@@ -58,7 +58,8 @@ impl Part {
             // Each goes through all files, so that each gets as many of its own.
             _ => f64::from(accelerators),
         };
-        let taken = ((files as f64 * share).ceil() + opened_ahead(whole)).min(files as f64) * of_all;
+        let taken =
+            ((files as f64 * share).ceil() + opened_ahead(whole)).min(files as f64) * of_all;
         let taken = (taken.ceil() as u64).next_multiple_of(u64::from(accelerators));
         Self {
             accelerators,
@@ -91,9 +92,7 @@ impl Part {
             storage: f64::from(self.accelerators) / f64::from(whole.accelerators),
             link: match self.accelerators == whole.accelerators {
                 true => 1.0,
-                false => {
-                    f64::from(self.accelerators) / f64::from(self.hosts) / f64::from(of_host)
-                }
+                false => f64::from(self.accelerators) / f64::from(self.hosts) / f64::from(of_host),
             },
         }
     }

@@ -92,7 +92,11 @@ fn rows_of_records(answer: &SizingAnswer) -> Vec<Value> {
             meets: answer.meets_threshold,
             limited_by: answer.limited_by,
             storage_part: answer.storage_part,
-            ..AtCount::of(answer.accelerators, &answer.foretold, answer.threshold_percent)
+            ..AtCount::of(
+                answer.accelerators,
+                &answer.foretold,
+                answer.threshold_percent,
+            )
         };
         rows.push(of_count(&at));
     }

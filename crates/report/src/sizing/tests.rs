@@ -168,7 +168,10 @@ fn programs_get_a_row_for_each_count_and_pages_get_charts() {
     let rows = csv::render(&document(&answer()), true).unwrap();
     assert_eq!(rows.lines().count(), 5);
     let drives = rows.lines().last().unwrap();
-    assert!(drives.starts_with("unet3d,h100,read=14.5GB/s,5,,,13849,storage,,1,drives,,"), "{rows}");
+    assert!(
+        drives.starts_with("unet3d,h100,read=14.5GB/s,5,,,13849,storage,,1,drives,,"),
+        "{rows}"
+    );
     let brief = SizingAnswer {
         over_accelerators: Vec::new(),
         over_devices: Vec::new(),
@@ -176,7 +179,10 @@ fn programs_get_a_row_for_each_count_and_pages_get_charts() {
     };
     let rows = csv::render(&document(&brief), true).unwrap();
     assert_eq!(rows.lines().count(), 2, "{rows}");
-    assert!(rows.contains(",5,91.5,99.1,13849,storage,true,1,accelerators,,"), "{rows}");
+    assert!(
+        rows.contains(",5,91.5,99.1,13849,storage,true,1,accelerators,,"),
+        "{rows}"
+    );
     assert!(rows.starts_with("workload,accelerator,storage,accelerators,au_percent"));
     let page = html::page(vec![sheet(&answer())]);
     assert!(page.contains("AU over accelerators"));
@@ -186,10 +192,19 @@ fn programs_get_a_row_for_each_count_and_pages_get_charts() {
 #[test]
 fn lists_have_one_bullet_and_times_in_use_a_name() {
     let page = markdown::render(&document(&answer()));
-    assert!(page.contains("\n- everything here is simulated\n"), "{page}");
-    assert!(page.contains("- in use: storage 99.8 % of the time"), "{page}");
+    assert!(
+        page.contains("\n- everything here is simulated\n"),
+        "{page}"
+    );
+    assert!(
+        page.contains("- in use: storage 99.8 % of the time"),
+        "{page}"
+    );
     let page = html::page(vec![sheet(&answer())]);
-    assert!(page.contains("<li>everything here is simulated</li>"), "{page}");
+    assert!(
+        page.contains("<li>everything here is simulated</li>"),
+        "{page}"
+    );
 }
 
 #[test]
@@ -211,7 +226,10 @@ fn an_interval_that_leaves_no_time_to_train_is_none() {
     };
     assert!(of(0.4).contains("fails before a checkpoint is saved"));
     let page = of(0.6);
-    assert!(page.contains("none that is of use: with a failure every 600 ms and 499 ms to save"), "{page}");
+    assert!(
+        page.contains("none that is of use: with a failure every 600 ms and 499 ms to save"),
+        "{page}"
+    );
     assert!(of(60.0).contains("one after every"));
 }
 
