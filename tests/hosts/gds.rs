@@ -248,6 +248,24 @@ fn one_that_is_told_to_end_ends_all() {
 }
 
 #[test]
+fn a_launcher_that_is_told_to_end_does_not_look_like_a_failure() {
+    for launcher in Launcher::found() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = begun(launcher, folder.path());
+        signal("INT", run.id());
+        assert!(!end_of(&mut run).success());
+        let whole = json(&runs(folder.path())[0].join("report.json"));
+        // Launchers kill what does not end soon.
+        let status = whole["ending"]["status"].as_str().unwrap();
+        assert!(
+            matches!(status, "stopped" | "unfinished"),
+            "{}",
+            whole["ending"]
+        );
+    }
+}
+
+#[test]
 fn a_run_that_was_stopped_is_gone_on_with() {
     let Some(launcher) = Launcher::found().pop() else {
         return;

@@ -198,12 +198,14 @@ fn tracks_are_differences_shares_and_levels() {
     for (look, number) in [(0, 1.0), (100, 4.0), (200, 6.0), (250, 6.5)] {
         let mut around = vec![number; instruments.tracks().len()];
         around[memory] = 1000.0 - number;
+        // Less than one CPU's time.
+        around[cpu] = number / 128.0;
         let counters = Counters::default();
         sampler.see(look * 1_000_000, Look { counters, around });
     }
     let series = sampler.series();
     let values = |index: usize| &series.tracks[index].values;
-    assert_eq!(values(cpu), &[3.0, 2.0, 0.5]);
+    assert_eq!(values(cpu), &[3.0, 2.0, 0.5].map(|number| number / 128.0));
     assert_eq!(values(memory), &[996.0, 994.0, 993.5]);
     if let Some(depth) = of(Measure::DeviceInFlight) {
         // The last interval is half as long as the others.

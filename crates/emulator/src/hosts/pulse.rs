@@ -44,7 +44,7 @@ impl<'a> Pulse<'a> {
         Self {
             hosts,
             stop,
-            during: "while they worked",
+            during: "while all were at work",
             asked: None,
             next: Instant::now() + INTERVAL,
             over: false,

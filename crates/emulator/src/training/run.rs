@@ -189,6 +189,15 @@ pub fn probe(
     Ok(report(course, &[&measured], &distributions))
 }
 
+/// Those of `runs` that say what a run takes: one that was cut short does not, while there are whole ones.
+fn timed(runs: &[RunReport]) -> Vec<&RunReport> {
+    let whole: Vec<&RunReport> = runs.iter().filter(|run| run.complete).collect();
+    match whole.is_empty() {
+        true => runs.iter().collect(),
+        false => whole,
+    }
+}
+
 /// What `runs` come to; the distributions are those of the runs that are scored.
 fn report(
     course: &Course<'_>,
@@ -216,13 +225,7 @@ fn report(
     let mean = metrics::mean(&measures);
     let last = runs.last();
     let shown = of_scored.last();
-    // One that was cut short says nothing of how long a run takes, while there are whole ones.
-    let whole: Vec<&RunReport> = of_scored.iter().filter(|run| run.complete).collect();
-    let timed = if whole.is_empty() {
-        of_scored.iter().collect()
-    } else {
-        whole
-    };
+    let timed = timed(of_scored);
     let seconds: f64 = timed.iter().map(|run| run.duration_seconds).sum();
     let ending = last.map_or(Ending::Stopped, |run| run.ending.clone());
     let results = TrainResults {
@@ -343,5 +346,26 @@ fn find_ceiling(
             format!("the ceiling of this host was not measured: {why}"),
             "run the workload with --storage null",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_was_cut_short_is_in_no_mean() {
+        let run = |run: u32, complete: bool| RunReport {
+            run,
+            complete,
+            ..RunReport::default()
+        };
+        let numbers =
+            |runs: &[RunReport]| -> Vec<u32> { timed(runs).iter().map(|run| run.run).collect() };
+        assert_eq!(
+            numbers(&[run(2, true), run(3, true), run(4, false)]),
+            [2, 3]
+        );
+        assert_eq!(numbers(&[run(1, false)]), [1], "there is nothing better");
     }
 }

@@ -1,7 +1,7 @@
 //! A matrix on several hosts before its first byte: each has files of its own, and all have the same
 //! cells.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use stormlp_model::facts::HostFacts;
 use stormlp_model::matrix::{MatrixRequest, Target, TargetInventory, asked, decided, resolve};
@@ -26,18 +26,18 @@ struct Looked {
     shared: Vec<PathBuf>,
 }
 
-/// Makes the plan of `request` on this machine, which all hosts ask for and decide alike; `dry_run`
-/// says that it is only printed.
+/// Makes the plan of `request` on this machine, which all hosts ask for and decide alike; whether it is
+/// only printed, and the report that is gone on with, are part of that.
 ///
 /// # Errors
 /// With exit code 3 or 4 and everything that is wrong.
 pub(super) fn prepare(
     request: Result<MatrixRequest, Failure>,
-    dry_run: bool,
+    (dry_run, resume): (bool, Option<&Path>),
     party: &Party,
     session: &Session,
 ) -> Result<Prepared, Failure> {
-    let looked = request.and_then(|request| look(request, dry_run, party, session));
+    let looked = request.and_then(|request| look(request, (dry_run, resume), party, session));
     let looked = party.agree(looked, |looked| looked.promises.clone(), session)?;
     let Looked {
         request,
@@ -57,11 +57,16 @@ pub(super) fn prepare(
 
 fn look(
     mut request: MatrixRequest,
-    dry_run: bool,
+    (dry_run, resume): (bool, Option<&Path>),
     party: &Party,
     session: &Session,
 ) -> Result<Looked, Failure> {
     let mut promises = asked(&request, !party.has_local_data());
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let report = resume.map_or("none".to_string(), |path| {
+        absolute(path).display().to_string()
+    });
+    promises.push(("option --resume".to_string(), report));
     promises.push(("option --dry-run".to_string(), dry_run.to_string()));
     let shared = share(&mut request, party, session)?;
     let facts = host_facts(&request, session)?;

@@ -115,7 +115,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         telemetry,
         ..request
     });
-    let prepared = hosts::prepare(request, args.dry_run, &party, session)?;
+    let prepared = hosts::prepare(request, (args.dry_run, resume), &party, session)?;
     if args.dry_run {
         return match session.group.leads() {
             true => (args.output).print_plan(&prepared.plan, false, matrix::plan),
