@@ -2,6 +2,7 @@
 //! overloaded machine any setting may be the best.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -170,6 +171,65 @@ fn a_checkpoint_has_knees_of_saves_and_of_restores() {
         page.contains("enough are ") && page.contains("Every number of streams tried"),
         "{page}"
     );
+    let warned = report["warnings"].to_string();
+    assert!(!warned.contains("earlier run"), "{warned}");
+    one_rate_and_no_other(
+        folder.path(),
+        find["save"]["gib_per_second"].as_f64().unwrap(),
+    );
+}
+
+/// A list tells the rate that a search found, and a knee that its runs do not come to is told.
+fn one_rate_and_no_other(folder: &Path, rate: f64) {
+    let listed = || {
+        let folder = folder.join("stormlp-results");
+        let words = ["report".into(), folder.into_os_string()];
+        let mut command = crate::stormlp();
+        command.args(words).args(["--format", "json"]);
+        let rows: Value = serde_json::from_str(&stdout(command.assert().success())).unwrap();
+        rows[0].clone()
+    };
+    let row = listed();
+    let figure = row["figure"].as_f64().unwrap();
+    assert!((figure / rate - 1.0).abs() < 1e-9, "{row}");
+    assert_eq!(row["verdict"], "complete");
+    let path = saved(folder);
+    let mut damaged = read_json(&path);
+    damaged["find_knee"]["save"]["gib_per_second"] = 99.into();
+    damaged["find_knee"]["save"]["streams"] = 7.into();
+    std::fs::write(&path, damaged.to_string()).unwrap();
+    let page = stdout(crate::stormlp().arg("report").arg(&path).assert().success());
+    for place in [
+        "find_knee.save.streams is 7",
+        "find_knee.save.gib_per_second is 99",
+    ] {
+        assert!(page.replace("\n  ", " ").contains(place), "{page}");
+    }
+    assert_eq!(listed()["verdict"], "complete, contradicts itself");
+}
+
+#[test]
+fn a_dry_run_of_a_search_for_streams_is_of_its_first_run() {
+    let folder = checkpoint::folder();
+    let run = checkpoint::tiny(
+        folder.path(),
+        &["--find-knee", "--dry-run", "--format", "json"],
+    );
+    let run = run_of(run);
+    let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
+    assert!(
+        said.contains("this is its first run, with 1 stream a rank"),
+        "{said}"
+    );
+    let plan: Value = serde_json::from_str(&stdout(run)).unwrap();
+    let plan = plan.get("plan").unwrap_or(&plan);
+    assert_eq!(plan["writes"], 2, "{plan}");
+    assert_eq!(plan["restore_steps"].as_array().unwrap().len(), 2, "{plan}");
+    assert_eq!(plan["save"]["window"], 1);
+}
+
+fn run_of(mut command: assert_cmd::Command) -> assert_cmd::assert::Assert {
+    command.assert().success()
 }
 
 #[test]

@@ -168,6 +168,29 @@ fn the_report_of_another_command_is_no_storage() {
 }
 
 #[test]
+fn a_report_that_contradicts_itself_is_storage_with_a_warning() {
+    let place = crate::gds::folder();
+    let words = "--path cpu --op randread --io-size 64K --file-size 4M --threads 1 --duration 50ms";
+    let _ = crate::gds::gds(place.path(), words).assert();
+    let path = crate::gds::saved(place.path());
+    let words = format!(
+        "unet3d --storage {} --brief {SHORT} --format json",
+        path.display()
+    );
+    let said = stderr(plan(&words).success());
+    assert!(!said.contains("contradicts itself"), "{said}");
+    let mut report = crate::gds::read_json(&path);
+    report["cells"][0]["bytes"] = 1.into();
+    std::fs::write(&path, report.to_string()).unwrap();
+    let done = plan(&words).success();
+    let said = String::from_utf8(done.get_output().stderr.clone()).unwrap();
+    assert!(said.contains("cells.0"), "{said}");
+    let answer: Value = serde_json::from_str(&stdout(done)).unwrap();
+    let told = answer["storage_source"].as_str().unwrap();
+    assert!(told.contains("damaged or changed"), "{told}");
+}
+
+#[test]
 fn drives_that_have_a_name_are_listed_with_their_source() {
     let listed = stdout(plan("--list-storage").success());
     assert!(listed.contains("solidigm-d7-ps1010"), "{listed}");

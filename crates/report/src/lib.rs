@@ -52,7 +52,7 @@ pub fn document(report: &AnyReport, columns: Columns) -> Document {
 const MOST_CONTRADICTIONS: usize = 4;
 
 /// Where the figures of a report contradict each other, as a reader is warned of it.
-pub(crate) fn contradictions(report: &AnyReport) -> Vec<String> {
+pub fn contradictions(report: &AnyReport) -> Vec<String> {
     let mut found = report.contradictions();
     let left = found.len().saturating_sub(MOST_CONTRADICTIONS);
     found.truncate(MOST_CONTRADICTIONS);

@@ -1,6 +1,6 @@
 //! A report in a line of a list: its figure and its verdict.
 
-use stormlp_model::checkpoint::{Arithmetic, CheckpointReport, PhaseSummary};
+use stormlp_model::checkpoint::{Arithmetic, CheckpointReport, PhaseSummary, StreamKnee};
 use stormlp_model::matrix::{CellStatus, MatrixReport};
 use stormlp_model::report::{AnyReport, Ending};
 use stormlp_model::training::report::TrainReport;
@@ -106,7 +106,14 @@ fn of_checkpoint(report: &CheckpointReport, status: String) -> Outcome {
         };
         Quantity::higher(pair.gib_per_second.mean, "GiB/s")
     };
+    // What a search found stands for all of its runs; the summary is of the last with so many streams.
+    let find = report.results.find_knee.as_ref();
+    let knee = |knee: &StreamKnee| Quantity::higher(knee.gib_per_second, "GiB/s");
+    let save_knee = find.and_then(|find| find.save.as_ref());
+    let restore_knee = find.and_then(|find| find.restore.as_ref());
     let (what, figure) = match (&summary.save, &summary.restore) {
+        _ if save_knee.is_some() => ("saved at", save_knee.map(knee)),
+        _ if restore_knee.is_some() => ("restored at", restore_knee.map(knee)),
         (Some(save), _) => ("saved at", Some(rate(save))),
         (None, Some(restore)) => ("restored at", Some(rate(restore))),
         (None, None) => ("", None),

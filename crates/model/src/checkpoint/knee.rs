@@ -122,8 +122,7 @@ impl FindStreams {
             restore_limited_by: limit(report, Phase::Restore),
             seconds,
         });
-        self.save = self.knee(Phase::Save);
-        self.restore = self.knee(Phase::Restore);
+        [self.save, self.restore] = self.of_tried();
     }
 
     /// How many runs are likely to come.
@@ -159,6 +158,11 @@ impl FindStreams {
             lines: vec![self.streams.iter().map(setting).collect()],
             repeat: REPEAT,
         }
+    }
+
+    /// The knees of saves and of restores that the runs come to.
+    pub(crate) fn of_tried(&self) -> [Option<StreamKnee>; 2] {
+        [Phase::Save, Phase::Restore].map(|phase| self.knee(phase))
     }
 
     fn knee(&self, phase: Phase) -> Option<StreamKnee> {

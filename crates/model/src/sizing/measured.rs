@@ -30,8 +30,10 @@ impl StorageModel {
             );
             return Err(problems);
         };
-        let cells = &report.results.cells;
-        let Some(surface) = Surface::through(points(cells, Direction::Read)) else {
+        // Of several processes a cell has the threads of one.
+        let processes = report.results.group.as_ref().map_or(1, |group| group.size);
+        let points = |direction| points(&report.results.cells, direction, processes);
+        let Some(surface) = Surface::through(points(Direction::Read)) else {
             problems.plan(
                 format!(
                     "--storage: no cell of {place} read from storage: they failed, wrote, or were \
@@ -41,7 +43,7 @@ impl StorageModel {
             );
             return Err(problems);
         };
-        let writes = Surface::through(points(cells, Direction::Write));
+        let writes = Surface::through(points(Direction::Write));
         Ok(Self {
             device: DeviceFigures {
                 read_bytes_per_second: surface.best_bytes_per_second(),
@@ -57,8 +59,12 @@ impl StorageModel {
     }
 }
 
-/// What cells that moved bytes in `direction` gave, those from the page cache left out.
-fn points(cells: &[CellReport], direction: Direction) -> impl Iterator<Item = SurfacePoint> + '_ {
+/// What cells that moved bytes in `direction`, each by so many processes, gave, those from the page cache left out.
+fn points(
+    cells: &[CellReport],
+    direction: Direction,
+    processes: u32,
+) -> impl Iterator<Item = SurfacePoint> + '_ {
     let of_direction = move |cell: &&CellReport| cell.op.direction() == direction;
     cells.iter().filter(of_direction).filter_map(move |cell| {
         let measured = cell
@@ -72,7 +78,7 @@ fn points(cells: &[CellReport], direction: Direction) -> impl Iterator<Item = Su
         let reads_cache = cell.requested_path.uses_page_cache() && direction == Direction::Read;
         (!(is_cached && reads_cache)).then(|| SurfacePoint {
             io_bytes: cell.io_size_bytes,
-            depth: cell.threads.saturating_mul(cell.queue_depth),
+            depth: (cell.threads.saturating_mul(cell.queue_depth)).saturating_mul(processes.max(1)),
             bytes_per_second: measured.throughput_bytes_per_second,
             latency_seconds: measured.latency_us.mean * 1e-6,
         })
@@ -101,7 +107,7 @@ mod tests {
     fn what_came_from_the_page_cache_is_no_storage() {
         let counts = |path, from_device| {
             let cells = [cell(path, from_device)];
-            points(&cells, Direction::Read).count()
+            points(&cells, Direction::Read, 1).count()
         };
         assert_eq!(counts(PathKind::PageCache, Some(1 << 30)), 1);
         assert_eq!(counts(PathKind::PageCache, None), 1);

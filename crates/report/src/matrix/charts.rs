@@ -19,7 +19,11 @@ const MOST_SURROUNDINGS: usize = 6;
 /// What can be drawn of a matrix.
 pub(crate) fn charts(report: &MatrixReport) -> Vec<Group> {
     let groups = groups(report);
-    let mut drawn = vec![against_each_other(&report.plan, &groups)];
+    let mut drawn = Vec::new();
+    // A search chooses other cells for each path: a mean over them compares nothing.
+    if report.results.find_knee.is_none() {
+        drawn.push(against_each_other(&report.plan, &groups));
+    }
     let mut operations: Vec<String> = Vec::new();
     for group in &groups {
         let operation = group.key.combination.operation();

@@ -2,8 +2,8 @@
 
 use super::{Covers, Found};
 use crate::checkpoint::{
-    CheckpointReport, CheckpointResult, CheckpointResults, DurationAndRate, PhaseSummary,
-    durations, gib_per_second, rates, summarise,
+    CheckpointReport, CheckpointResult, CheckpointResults, DurationAndRate, FindStreams,
+    PhaseSummary, StreamKnee, durations, gib_per_second, rates, summarise,
 };
 use crate::report::NamedSeries;
 
@@ -32,9 +32,44 @@ impl Found {
             self.summary(&format!("summary.{part}"), summary, summarise(phase));
         }
         self.whole(results);
+        if let Some(find) = &results.find_knee {
+            self.streams(find);
+        }
         self.histograms(&report.histograms);
         for (index, NamedSeries { series, .. }) in report.series.iter().enumerate() {
             self.shape(&format!("series.{index}"), series);
+        }
+    }
+
+    /// That the knees are those of the runs of the search.
+    fn streams(&mut self, find: &FindStreams) {
+        let [save, restore] = find.of_tried();
+        for (phase, told, comes_to) in [
+            ("save", &find.save, save),
+            ("restore", &find.restore, restore),
+        ] {
+            let place = format!("find_knee.{phase}");
+            let (told, comes_to) = match (told, comes_to) {
+                (Some(told), Some(comes_to)) => (told, comes_to),
+                (None, None) => continue,
+                _ => {
+                    self.0.push(format!(
+                        "{place} is not what the runs that were tried come to"
+                    ));
+                    continue;
+                }
+            };
+            let from = "the runs that were tried";
+            for (what, told, comes_to) in [
+                ("streams", told.streams, comes_to.streams),
+                ("best_streams", told.best_streams, comes_to.best_streams),
+            ] {
+                self.hold_count(&place, what, told.into(), comes_to.into(), from);
+            }
+            let rates = |knee: &StreamKnee| (knee.gib_per_second, knee.best_gib_per_second);
+            let ((rate, best), (rate_of, best_of)) = (rates(told), rates(&comes_to));
+            self.hold(&place, "gib_per_second", rate, rate_of, from);
+            self.hold(&place, "best_gib_per_second", best, best_of, from);
         }
     }
 

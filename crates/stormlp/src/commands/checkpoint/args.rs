@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// Find the fewest streams of each rank that come within 2 % of the best bandwidth of saves, and of
     /// restores; every run has 2 of each unless --writes and --reads say otherwise, and drops files from
     /// the page cache before restores
-    #[arg(long, conflicts_with_all = ["streams", "closed", "dry_run", "clean", "mlperf_output", "overlap"])]
+    #[arg(long, conflicts_with_all = ["streams", "closed", "clean", "mlperf_output", "overlap"])]
     pub(super) find_knee: bool,
 
     /// Remove the checkpoints stormlp made in the directories, and do nothing else

@@ -16,6 +16,7 @@ use stormlp_model::facts::HostFacts;
 use stormlp_model::report::{Ending, ReportKind};
 use stormlp_model::stats::mean;
 use stormlp_model::units::{counted, format_duration};
+use stormlp_model::warning::WarningKind;
 use stormlp_report::checkpoint::{mark, opening};
 use stormlp_report::matrix::Columns;
 use stormlp_report::text;
@@ -60,6 +61,16 @@ enum Next {
     Stopped,
 }
 
+/// The first run of a search, with as many saves and restores as each of them has.
+pub(super) fn first_run(request: &mut CheckpointRequest) {
+    request.writes = request.writes.or(Some(UNITS));
+    request.reads = request.reads.or(Some(UNITS));
+    request.pause_seconds = request.pause_seconds.or(Some(0.0));
+    // What the last run left in memory says nothing of storage.
+    request.cold |= request.reads != Some(0);
+    request.streams = Some(1);
+}
+
 /// Searches.
 ///
 /// # Errors
@@ -71,14 +82,9 @@ pub(super) fn run(
     party: &Party,
     session: &Session,
 ) -> Result<(), Failure> {
-    request.writes = request.writes.or(Some(UNITS));
-    request.reads = request.reads.or(Some(UNITS));
-    request.pause_seconds = request.pause_seconds.or(Some(0.0));
-    // What the last run left in memory says nothing of storage.
-    request.cold |= request.reads != Some(0);
+    first_run(&mut request);
     let delivery = args.output.open(ReportKind::Checkpoint, Columns::Standard);
     let delivery = party.agree(delivery, |_| Vec::new(), session)?;
-    request.streams = Some(1);
     if !party.is_alone() {
         hosts::look(&request, &host, party, session)?;
     }
@@ -184,12 +190,14 @@ impl Hunt<'_> {
             trial_bytes_per_second: self.trial_bytes_per_second,
             ..hosts::of_all(facts, self.party)
         };
-        hosts::plan(
-            &self.request,
-            &self.host,
-            &facts,
-            (self.party, self.session),
-        )
+        let how = (self.party, self.session);
+        let mut plan = hosts::plan(&self.request, &self.host, &facts, how)?;
+        if !self.find.tried.is_empty() {
+            // They are this search's own.
+            plan.warnings
+                .retain(|warning| warning.kind != WarningKind::EarlierCheckpoints);
+        }
+        Ok(plan)
     }
 
     fn one(&self, plan: &CheckpointPlan) -> Result<CheckpointReport, Failure> {

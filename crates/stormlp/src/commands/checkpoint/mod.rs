@@ -49,6 +49,13 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     let party = Party::introduce(args.local_data, session)?;
     let host = party.agree(host_facts(&request, session), |_| Vec::new(), session)?;
     if request.dry_run {
+        if args.find_knee {
+            find_knee::first_run(&mut request);
+            output::say(
+                "--find-knee: this is its first run, with 1 stream a rank; what is found decides which \
+                 numbers of streams come next",
+            );
+        }
         return match session.group.leads() {
             true => dry_run(&request, &host, &args.output),
             false => Ok(()),

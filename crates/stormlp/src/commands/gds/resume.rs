@@ -81,8 +81,12 @@ impl Saved {
                 NotTaken::Another(difference) => (
                     format!("is of another matrix: {difference}"),
                     format!(
-                        "give the options that it was begun with beside --resume; it says \
-                         `{command}`"
+                        "give the options that it was begun with{} beside --resume; it says \
+                         `{command}`",
+                        match command.contains("--results-dir") {
+                            true => ", but for --results-dir,",
+                            false => "",
+                        }
                     ),
                 ),
                 NotTaken::Damaged(what) => (

@@ -145,7 +145,8 @@ pub(super) fn request(
     // Both are there, or the list of drives was asked for.
     let name = args.workload.as_deref().unwrap_or_default();
     let workload = workloads::load(name, args.accelerator.as_deref(), &args.params)?;
-    let (storage, storage_source) = storage(args.storage.as_deref().unwrap_or_default())?;
+    let given = storage(args.storage.as_deref().unwrap_or_default())?;
+    let (storage, storage_source) = (given.storage, given.source);
     let host = probe::host_facts();
     let usual = match workload.reader.odirect {
         true => PathKind::Cpu,
@@ -181,7 +182,11 @@ pub(super) fn request(
             ..TrainRequest::default()
         },
         accelerators: args.accelerators,
-        hosts: hosts.hosts,
+        // What several hosts measured together feeds as many, unless other hosts are asked about.
+        hosts: match hosts.accelerators_per_host {
+            Some(_) => hosts.hosts,
+            None => hosts.hosts.or(given.hosts),
+        },
         accelerators_per_host: hosts.accelerators_per_host,
         host_memory_bytes: hosts
             .host_memory

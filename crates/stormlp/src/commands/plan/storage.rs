@@ -2,25 +2,33 @@
 
 use std::path::Path;
 
+use stormlp_model::report::AnyReport;
 use stormlp_model::sizing::StorageModel;
 use stormlp_model::sizing::presets;
 
 use crate::commands::saved;
 use crate::exit::Failure;
+use crate::output;
 
-/// The storage that is meant by `text`, and where its figures are from.
+/// Storage, and where its figures are from.
+pub(super) struct Given {
+    pub(super) storage: StorageModel,
+    pub(super) source: String,
+    /// Hosts that measured it together; `None` where it was not measured.
+    pub(super) hosts: Option<u32>,
+}
+
+/// The storage that is meant by `text`.
 ///
 /// # Errors
 /// With exit code 3 when the figures are wrong or the report is of another kind, 4 when it cannot
 /// be read.
-pub(super) fn storage(text: &str) -> Result<(StorageModel, String), Failure> {
+pub(super) fn storage(text: &str) -> Result<Given, Failure> {
     let path = Path::new(text);
     let is_figures = text.contains('=') || text.contains(',');
     let is_report = text.ends_with(".json") || text.contains('/') || path.exists();
     if is_report && !is_figures && !is_counted(text) {
-        let report = saved::any(path)?;
-        let storage = StorageModel::measured(&report, text)?;
-        return Ok((storage, format!("measured, {text}")));
+        return measured(path, text);
     }
     let of_report = text.split_once("x:").map_or(text, |(_, rest)| rest);
     let of_report = of_report.split(',').next().unwrap_or_default();
@@ -38,7 +46,43 @@ pub(super) fn storage(text: &str) -> Result<(StorageModel, String), Failure> {
         true => "as given".to_string(),
         false => presets::find(named)?.source,
     };
-    Ok((storage, source))
+    Ok(Given {
+        storage,
+        source,
+        hosts: None,
+    })
+}
+
+/// The storage of the report in `path`. One whose figures contradict each other may still be of use,
+/// and says so wherever the answer is told.
+fn measured(path: &Path, text: &str) -> Result<Given, Failure> {
+    let report = saved::any(path)?;
+    let storage = StorageModel::measured(&report, text)?;
+    let found = stormlp_report::contradictions(&report);
+    for one in &found {
+        output::say(format!("warning: {text}: {one}"));
+    }
+    let doubt = match found.is_empty() {
+        true => "",
+        false => "; its figures contradict each other, so it was damaged or changed",
+    };
+    let group = match &report {
+        AnyReport::Gds(report) => report.results.group.as_ref(),
+        AnyReport::Train(_) | AnyReport::Checkpoint(_) => None,
+    };
+    let hosts = group.map(|group| match group.machines.len() as u32 {
+        0 => group.size,
+        machines => machines,
+    });
+    let together = match hosts.filter(|hosts| *hosts > 1) {
+        Some(hosts) => format!(" by {hosts} hosts together"),
+        None => String::new(),
+    };
+    Ok(Given {
+        storage,
+        source: format!("measured{together}, {text}{doubt}"),
+        hosts,
+    })
 }
 
 /// Whether a count of devices stands before `text`, and no file is called so.

@@ -74,7 +74,10 @@ impl Row {
             figure: outcome.figure.map(|figure| figure.estimate.value),
             unit: outcome.figure.map(|figure| figure.unit),
             figure_words: format!("{mark}{}", outcome.words()),
-            verdict: outcome.verdict,
+            verdict: match report.contradictions().is_empty() {
+                true => outcome.verdict,
+                false => format!("{}, contradicts itself", outcome.verdict),
+            },
             hostname: Some(head.host.hostname.clone()),
             tags: head.tags.clone(),
         }
