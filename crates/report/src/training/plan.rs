@@ -225,6 +225,7 @@ fn path(plan: &TrainPlan) -> String {
 
 fn metric(plan: &TrainPlan) -> String {
     let end = match plan.block_end {
+        BlockEnd::AfterLastBarrier if !plan.barrier.is_at_every_step() => "after the last step",
         BlockEnd::AfterLastBarrier => "after the last barrier",
         BlockEnd::AfterNextFetch => "after one more fetch",
     };

@@ -1,11 +1,26 @@
 //! Checkpoints that training writes: within an epoch, where one accelerator stays behind for it, and
 //! between epochs.
 
+use stormlp_model::training::plan::TrainPlan;
 use stormlp_model::training::report::WrittenCheckpoint;
+use stormlp_transfer::storage::Storage;
 
+use super::super::checkpoint::Writer;
 use super::super::error::TrainError;
 use super::hosts::has_failed;
 use super::{Cut, Runner};
+use crate::Hosts;
+
+/// Who writes checkpoints, where that is this host: as in DLIO the first of all accelerators does.
+pub(super) fn writer<'a>(
+    plan: &'a TrainPlan,
+    hosts: Option<&Hosts>,
+    storage: &'a dyn Storage,
+) -> Result<Option<Writer<'a>>, TrainError> {
+    let writes = hosts.is_none_or(|hosts| hosts.group.leads());
+    let rules = plan.checkpoint.as_ref().filter(|_| writes);
+    rules.map(|rules| Writer::new(storage, rules)).transpose()
+}
 
 impl Runner<'_> {
     /// Writes the checkpoint after a step, which all hosts hear of at the end of the epoch.

@@ -127,14 +127,7 @@ pub(super) fn run(
     on_epoch: OnEpoch<'_>,
 ) -> Result<RunMeasured, TrainError> {
     let storage = &**surroundings.storage;
-    // As in DLIO the first of all accelerators writes, unless the model is spread over several.
-    let writes = hosts.is_none_or(|hosts| hosts.group.leads());
-    let writer = plan
-        .checkpoint
-        .as_ref()
-        .filter(|_| writes)
-        .map(|checkpoint| Writer::new(storage, checkpoint))
-        .transpose()?;
+    let writer = checkpoints::writer(plan, hosts, storage)?;
     let own = Hosts::accelerators(hosts, plan);
     let loaders = prepare::loaders(plan, own.len(), plan.batch_size);
     let spec = CrewSpec {

@@ -188,9 +188,7 @@ fn promises(plan: &CheckpointPlan) -> Vec<(String, String)> {
 fn check(plan: &CheckpointPlan, party: &Party, session: &Session) -> Result<(), Failure> {
     for folder in &plan.folders {
         let nearest = session.storage.nearest(folder.folder());
-        party
-            .check_shared(&nearest, session)
-            .map_err(|failure| failure.with_help("use a --dir on shared storage"))?;
+        party.check_shared(&nearest, session)?;
     }
     Ok(())
 }
