@@ -223,8 +223,7 @@ fn report(
     let epochs: Vec<&EpochReport> = of_scored.iter().flat_map(|run| &run.epochs).collect();
     let measures = scored(plan, epochs.iter().copied());
     let mean = metrics::mean(&measures);
-    let last = runs.last();
-    let shown = of_scored.last();
+    let (last, shown) = (runs.last(), of_scored.last());
     let timed = timed(of_scored);
     let seconds: f64 = timed.iter().map(|run| run.duration_seconds).sum();
     let ending = last.map_or(Ending::Stopped, |run| run.ending.clone());
