@@ -198,6 +198,11 @@ fn timed(runs: &[RunReport]) -> Vec<&RunReport> {
     }
 }
 
+fn mean_seconds(runs: &[&RunReport]) -> f64 {
+    let seconds: f64 = runs.iter().map(|run| run.duration_seconds).sum();
+    seconds / runs.len().max(1) as f64
+}
+
 /// What `runs` come to; the distributions are those of the runs that are scored.
 fn report(
     course: &Course<'_>,
@@ -225,7 +230,6 @@ fn report(
     let mean = metrics::mean(&measures);
     let (last, shown) = (runs.last(), of_scored.last());
     let timed = timed(of_scored);
-    let seconds: f64 = timed.iter().map(|run| run.duration_seconds).sum();
     let ending = last.map_or(Ending::Stopped, |run| run.ending.clone());
     let results = TrainResults {
         workload: plan.workload.clone(),
@@ -241,7 +245,7 @@ fn report(
             && mean.au_percent.profile >= plan.metric.threshold_percent,
         cost: Cost::total(timed.iter().map(|run| &run.cost)).shared_by(timed.len()),
         peak_rss_bytes: peak_rss_bytes(),
-        duration_seconds: seconds / timed.len().max(1) as f64,
+        duration_seconds: mean_seconds(&timed),
         latency: StepLatency {
             read_us: reads.summary(),
             ..measure::step_latency(steps)
