@@ -14,7 +14,6 @@ use stormlp_model::sizing::{
 };
 use stormlp_model::stop::StopToken;
 use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::units::MIB;
 
 use crate::training::{SimulateError, simulate};
 
@@ -30,6 +29,9 @@ const MOST_IN_ROWS: u32 = 1000;
 
 /// So many whole runs may show that a number needs more devices than parts of runs told.
 const MOST_CONFIRMATIONS: u32 = 6;
+
+/// What is told above what storage gives is worth a word from here on.
+const LEAST_MORE_PERCENT: f64 = 0.05;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -138,16 +140,16 @@ pub fn answer(
     })
 }
 
-/// Why more is read in the steps that count than storage gives meanwhile, where that is so.
-fn above_storage(request: &SizingRequest, foretold: &Foretold) -> Option<String> {
+/// Why more is told than storage gives, where that is so.
+fn above_storage(request: &SizingRequest, plan: &TrainPlan, foretold: &Foretold) -> Option<String> {
     let storage = &request.storage;
-    let gives = storage.read_bytes_per_second() / MIB as f64;
-    let more = 100.0 * (foretold.read_mib_per_second / gives - 1.0);
+    let told = foretold.samples_per_second * plan.data.read_sample_bytes * plan.passes();
+    let more = 100.0 * (told / storage.read_bytes_per_second() - 1.0);
     let is_all = storage.cache_bytes.is_none() && storage.surface.is_none();
-    (is_all && more > 0.0).then(|| {
+    (is_all && more > LEAST_MORE_PERCENT).then(|| {
         format!(
-            "throughput is of the steps that count: what loaders had read before the first of them makes \
-             it {more:.2} % more than storage gives"
+            "throughput is of the steps that count, and what loaders had read before the first of them \
+             makes it {more:.1} % more than storage gives"
         )
     })
 }
@@ -228,7 +230,7 @@ impl Whole {
         let mut told = assumptions::of(request, &case.whole);
         told.extend(foretold.assumptions.iter().cloned());
         told.extend(case.assumptions());
-        told.extend(above_storage(request, &foretold));
+        told.extend(above_storage(request, &case.whole, &foretold));
         let run_seconds = case.run_seconds(&foretold);
         let plan = case.whole;
         SizingAnswer {

@@ -289,3 +289,19 @@ fn whoever_looks_is_told_what_each_simulation_is_for() {
             .all(|(nth, at)| at.done == nth as u64)
     );
 }
+
+#[test]
+fn more_than_storage_gives_is_explained() {
+    let told = |accelerators| {
+        let mut request = request("unet3d", StorageModel::of_bandwidth(7e9));
+        request.host_memory_bytes = GIB;
+        request.train.epochs = Some(1);
+        request.train.profile = Some(Profile::V2);
+        request.accelerators = Some(accelerators);
+        let found = answer(&request, Depth::Brief, &StopToken::new(), &|_| {}).unwrap();
+        found.assumptions.join("; ")
+    };
+    let (limited, fed) = (told(8), told(1));
+    assert!(limited.contains("% more than storage gives"), "{limited}");
+    assert!(!fed.contains("more than storage gives"), "{fed}");
+}

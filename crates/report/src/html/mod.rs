@@ -35,6 +35,8 @@ pub struct Sheet {
     settings: Facts,
     /// The machine that it ran on.
     machine: Facts,
+    /// Whether nothing ran: what is known comes first then.
+    is_answer: bool,
 }
 
 impl Sheet {
@@ -49,6 +51,7 @@ impl Sheet {
             command: head.command.clone(),
             settings: crate::settings::facts(report),
             machine: machine(head),
+            is_answer: false,
         }
     }
 
@@ -57,6 +60,7 @@ impl Sheet {
         Self {
             document,
             groups,
+            is_answer: true,
             ..Self::default()
         }
     }
@@ -223,6 +227,9 @@ impl Page<'_> {
         }
         self.warnings(&document.warnings);
         self.text.push("</header>\n");
+        if sheet.is_answer {
+            self.facts("In short", &document.facts);
+        }
         for group in &sheet.groups {
             self.group(group);
         }
@@ -242,7 +249,9 @@ impl Page<'_> {
             self.text.list("", &section.lines);
             self.text.push("</section>\n");
         }
-        self.facts("What ran, on what", &document.facts);
+        if !sheet.is_answer {
+            self.facts("What ran, on what", &document.facts);
+        }
         self.facts("Settings", &sheet.settings);
         self.facts("Machine", &sheet.machine);
         if !sheet.command.is_empty() {

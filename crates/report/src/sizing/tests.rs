@@ -186,6 +186,8 @@ fn programs_get_a_row_for_each_count_and_pages_get_charts() {
     assert!(rows.starts_with("workload,accelerator,storage,accelerators,au_percent"));
     let page = html::page(vec![sheet(&answer())]);
     assert!(page.contains("AU over accelerators"));
+    assert!(!page.contains("What ran"), "nothing ran");
+    assert!(page.find("In short") < page.find("<svg"), "{page}");
     assert!(page.contains("<svg"));
 }
 
