@@ -1,5 +1,7 @@
 //! The loop of a checkpoint run: saves with pauses between them, then restores.
 
+mod cache;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +18,6 @@ use stormlp_model::operation::Direction;
 use stormlp_model::report::{Ending, Head, NamedEvidence, NamedSeries, Report};
 use stormlp_model::transport::DeviceId;
 use stormlp_model::warning::{Warning, WarningKind};
-use stormlp_transfer::page_cache::Method;
 use stormlp_transfer::telemetry::{Instruments, peak_rss_bytes};
 use stormlp_transfer::{Accelerator, Region, TransferError, accelerator, thread};
 
@@ -481,59 +482,6 @@ impl Run<'_> {
         let tensors = needed.then(|| plan.layout.rank_tensors(rank.rank));
         let tensors = tensors.into_iter().flatten();
         tensors.map(|file| Arc::new(Framing::of(&file))).collect()
-    }
-
-    /// Drops a checkpoint from the page cache when that was asked for, and looks at what is there.
-    /// `None` where the kernel does not tell this user, and nothing depends on it.
-    fn prepare_cache(&self, step: u32) -> Result<Option<CacheBefore>, CheckpointError> {
-        let (plan, storage) = (self.stage.plan, self.stage.storage);
-        let written = self.tasks(step, 0);
-        // Of several hosts each has in its cache what it wrote, and reads what another one did.
-        let tasks = match self.stage.hosts {
-            Some(_) => self.tasks(step, plan.rank_shift),
-            None => Vec::new(),
-        };
-        let tasks = if tasks.is_empty() { &written } else { &tasks };
-        let files = || tasks.iter().flat_map(|task| &task.files);
-        if plan.cold {
-            for file in written.iter().flat_map(|task| &task.files).chain(files()) {
-                storage.drop_cached(&file.path)?;
-            }
-            if let Some(hosts) = self.stage.hosts {
-                // Processes of one host share a cache, and what one of them still writes back stays.
-                hosts.meet(&|| true)?;
-                for file in files() {
-                    storage.drop_cached(&file.path)?;
-                }
-            }
-        }
-        let mut paths = files().map(|file| file.path.as_path());
-        let Some(residency) = storage.cached(&mut paths)? else {
-            if plan.cold && plan.path().uses_page_cache() {
-                // It must be known here: whatever keeps it secret ends the run.
-                for file in files() {
-                    storage.residency(&file.path)?;
-                }
-            }
-            return Ok(None);
-        };
-        let (share, files) = (residency.share(), files().count() as u64);
-        if plan.cold && plan.path().uses_page_cache() && share > COLD_SHARE {
-            return Err(CheckpointError::StillCached {
-                step,
-                share: share * 100.0,
-            });
-        }
-        Ok(Some(CacheBefore {
-            share,
-            dropped: plan.cold,
-            // A kernel has the call or has it not.
-            by_cachestat: match residency.method {
-                Method::Cachestat => files,
-                Method::Mincore => 0,
-            },
-            files,
-        }))
     }
 
     /// Whether the run is to end: alone as soon as this host is told to, else once all have heard of
