@@ -253,7 +253,8 @@ fn a_launcher_that_is_told_to_end_does_not_look_like_a_failure() {
         let folder = tempfile::tempdir().unwrap();
         let mut run = begun(launcher, folder.path());
         signal("INT", run.id());
-        assert!(!end_of(&mut run).success());
+        // The launcher's exit code is its own.
+        end_of(&mut run);
         let whole = json(&runs(folder.path())[0].join("report.json"));
         // Launchers kill what does not end soon.
         let status = whole["ending"]["status"].as_str().unwrap();
