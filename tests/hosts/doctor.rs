@@ -22,6 +22,8 @@ fn the_doctor_tells_who_is_there() {
             let ranks: Vec<_> = members.iter().map(|member| &member["rank"]).collect();
             assert_eq!(ranks, [0, 1]);
             assert_eq!(members[0]["boot_id"], members[1]["boot_id"]);
+            assert_eq!(group["folder"]["verdict"], "shared");
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The hosts of a run: who they are, how they found each other, what each of them had a part in.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -207,6 +209,31 @@ pub struct GroupView {
     pub facts: GroupFacts,
     /// The processes, by rank.
     pub members: Vec<Member>,
+    /// Whether all see the folder that was looked at.
+    pub folder: SharedFolder,
+}
+
+/// Whether all processes see what one of them writes into a folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "verdict")]
+pub enum SharedFolder {
+    /// All do.
+    Shared {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// At least one does not.
+    NotShared {
+        /// The folder.
+        path: PathBuf,
+        /// The first that does not see it.
+        blind: String,
+    },
+    /// Nothing could be written there to look for.
+    NotTried {
+        /// The folder, or what was named in its place.
+        path: PathBuf,
+    },
 }
 
 impl Member {

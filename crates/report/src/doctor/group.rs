@@ -1,6 +1,6 @@
 //! The processes that a launcher started together, and how to start them.
 
-use stormlp_model::group::{GroupView, clocks_apart};
+use stormlp_model::group::{GroupView, SharedFolder, clocks_apart};
 use stormlp_model::units::ByteSize;
 
 use crate::document::{Cell, Column, Document, Table};
@@ -40,6 +40,7 @@ pub fn section(group: &GroupView, document: &mut Document) {
         ),
         None => section.facts.add("empty barrier", "not measured"),
     }
+    section.facts.add("folder", folder(&group.folder));
     let together = group.members.iter().filter(|member| {
         let mut others = group.members.iter();
         others.any(|other| other.rank != member.rank && other.shares_host_with(member))
@@ -58,6 +59,21 @@ pub fn section(group: &GroupView, document: &mut Document) {
             "The clock of {} is {apart:.1} s behind that of {}: times in logs do not fit together.",
             behind.hostname, ahead.hostname
         ));
+    }
+}
+
+/// Whether the hosts share it.
+fn folder(folder: &SharedFolder) -> String {
+    match folder {
+        SharedFolder::Shared { path } => format!("{} is shared by all", path.display()),
+        SharedFolder::NotShared { path, blind } => format!(
+            "{} is not shared: {blind} does not see what another one writes there",
+            path.display()
+        ),
+        SharedFolder::NotTried { path } => format!(
+            "nothing could be written to {}, so whether it is shared is not known",
+            path.display()
+        ),
     }
 }
 
@@ -109,6 +125,10 @@ mod tests {
                 clocks: Vec::new(),
             },
             members: vec![Member::fixture(0, "h1"), Member::fixture(1, "h2")],
+            folder: SharedFolder::NotShared {
+                path: "/shared".into(),
+                blind: "h2".to_string(),
+            },
         };
         let mut document = Document::new("doctor");
         section(&view, &mut document);
@@ -119,6 +139,7 @@ mod tests {
             "h2",
             "pmix",
             "p50 58.0 µs, p99 120.0 µs",
+            "/shared is not shared: h2 does not see",
         ] {
             assert!(text.contains(word), "{word}:\n{text}");
         }

@@ -11,6 +11,8 @@ use stormlp_model::machine::Machine;
 use stormlp_report::doctor;
 use stormlp_transfer::probe;
 
+use super::party::Party;
+use super::shared;
 use crate::exit::Failure;
 use crate::hosts::{self, Needs};
 use crate::output::{self, Format};
@@ -24,8 +26,9 @@ Examples:
   stormlp doctor /mnt/nvme                    the storage behind another folder
   stormlp doctor /dev/nvme0n1                 a block device itself; a file goes as well
   stormlp doctor /mnt/nvme --format json      for scripts; unknown values carry their reason
-  mpirun -n 2 --map-by ppr:1:node --host h1,h2 stormlp doctor
-                                              whether hosts find each other, and what a barrier costs
+  mpirun -n 2 --map-by ppr:1:node --host h1,h2 stormlp doctor /shared
+                                              whether hosts find each other, share the folder, and what
+                                              a barrier costs
   stormlp doctor --launch h1,h2               what to type for each launcher")]
 pub(crate) struct Args {
     /// Folder, file or block device whose storage is described.
@@ -67,14 +70,16 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if !args.launch.is_empty() {
         return output::show(&doctor::launch(&args.launch));
     }
-    check(&args.directory)?;
+    let party = Party::introduce(false, session)?;
+    party.agree(check(&args.directory), |()| Vec::new(), session)?;
     let patience = session.patience();
     let machine = probe::machine(&session.executable()?, &args.directory, &patience);
-    let group = match session.group.is_alone() {
+    let group = match party.is_alone() {
         true => None,
         false => Some(GroupView {
-            members: hosts::introduce(session, &machine.host)?,
             facts: hosts::facts(&session.group)?,
+            folder: shared::look(&args.directory, party.members(), session)?,
+            members: party.members().to_vec(),
         }),
     };
     if !session.group.leads() {

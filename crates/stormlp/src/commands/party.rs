@@ -1,28 +1,20 @@
 //! The processes of a run on several hosts before its first byte: who takes part, whether all have
-//! come to the same plan, and whether a folder is shared.
+//! come to the same plan.
 
-use std::fs;
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use stormlp_emulator::Hosts;
-use stormlp_model::group::{GroupFacts, Machine, Member, clocks_apart, differ};
+use stormlp_model::group::{GroupFacts, Machine, Member, SharedFolder, clocks_apart, differ};
 use stormlp_model::parts::PartOf;
 use stormlp_model::report::{Ending, FailureCause};
 use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::probe;
-use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 
+use super::shared;
 use crate::exit::{Code, Failure, told};
 use crate::session::Session;
 use crate::{hosts, signals};
-
-/// How long a file of another host may take to be seen: attribute caches of NFS hold for seconds.
-const SEEN_WITHIN: Duration = Duration::from_secs(5);
-/// How often it is looked for.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// The processes of this run; one in the common case.
 pub(crate) struct Party {
@@ -197,7 +189,7 @@ impl Party {
         })
     }
 
-    /// Finds out whether all see what one of them writes into `folder`, unless each host is said to
+    /// Makes sure that all see what one of them writes into `folder`, unless each host is said to
     /// have its own. A folder that may not be written to is not tried.
     ///
     /// # Errors
@@ -206,42 +198,14 @@ impl Party {
         if self.is_alone() || self.local_data {
             return Ok(());
         }
-        let group = &*session.group;
-        let name = format!(".stormlp-seen-by-all-{}", std::process::id());
-        let written = group.leads() && {
-            let path = folder.join(&name);
-            Disk.write(&path, name.as_bytes(), Durability::Whole)
-                .is_ok()
-        };
-        // Who writes says under which name; nobody else's counts.
-        let told = hosts::exchange(group, &written.then_some(name))?;
-        let Some(name) = told.into_iter().next().flatten() else {
+        let found = shared::look(folder, &self.members, session)?;
+        let SharedFolder::NotShared { path, blind } = found else {
             return Ok(());
         };
-        let path = folder.join(&name);
-        let begun = Instant::now();
-        let seen = loop {
-            if fs::read(&path).is_ok_and(|bytes| bytes == name.as_bytes()) {
-                break true;
-            }
-            if begun.elapsed() > SEEN_WITHIN {
-                break false;
-            }
-            thread::sleep(LOOK);
-        };
-        let seen = hosts::exchange(group, &seen)?;
-        if group.leads() {
-            let _ = fs::remove_file(&path);
-        }
-        let Some(blind) = seen.iter().position(|seen| !seen) else {
-            return Ok(());
-        };
-        let name = |index: usize| self.members[index].name(&self.members);
         let message = format!(
-            "{} is not shared: {} does not see what {} wrote there",
-            folder.display(),
-            name(blind),
-            name(0)
+            "{} is not shared: {blind} does not see what {} wrote there",
+            path.display(),
+            self.members[0].name(&self.members)
         );
         Err(Failure::no_plan(anyhow::anyhow!("{message}"))
             .with_help(

@@ -1,0 +1,66 @@
+//! Whether a folder is one and the same for all processes.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use stormlp_model::group::{Member, SharedFolder};
+use stormlp_transfer::storage::{Disk, Durability, Storage as _};
+
+use crate::exit::Failure;
+use crate::hosts;
+use crate::session::Session;
+
+/// How long a file of another host may take to be seen: attribute caches of NFS hold for seconds.
+const SEEN_WITHIN: Duration = Duration::from_secs(5);
+/// How often it is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Finds out whether all `members` see what the first of them writes into `folder`.
+///
+/// # Errors
+/// When the others cannot be heard.
+pub(super) fn look(
+    folder: &Path,
+    members: &[Member],
+    session: &Session,
+) -> Result<SharedFolder, Failure> {
+    let group = &*session.group;
+    let name = format!(".stormlp-seen-by-all-{}", std::process::id());
+    let written = group.leads() && {
+        let path = folder.join(&name);
+        Disk.write(&path, name.as_bytes(), Durability::Whole)
+            .is_ok()
+    };
+    let path = folder.to_path_buf();
+    // Who writes says under which name; nobody else's counts.
+    let told = hosts::exchange(group, &written.then_some(name))?;
+    let Some(name) = told.into_iter().next().flatten() else {
+        return Ok(SharedFolder::NotTried { path });
+    };
+    let file = folder.join(&name);
+    let seen = hosts::exchange(group, &is_seen(&file, &name))?;
+    if group.leads() {
+        let _ = fs::remove_file(&file);
+    }
+    Ok(match seen.iter().position(|seen| !seen) {
+        None => SharedFolder::Shared { path },
+        Some(blind) => SharedFolder::NotShared {
+            path,
+            blind: members[blind].name(members),
+        },
+    })
+}
+
+/// Whether a file of these words comes to be seen in time.
+fn is_seen(file: &Path, words: &str) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() <= SEEN_WITHIN {
+        if fs::read(file).is_ok_and(|bytes| bytes == words.as_bytes()) {
+            return true;
+        }
+        thread::sleep(LOOK);
+    }
+    false
+}
