@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
@@ -147,6 +147,48 @@ fn hosts_with_other_cells_measure_nothing() {
 }
 
 #[test]
+fn a_host_that_cannot_begin_ends_the_others() {
+    for launcher in Launcher::found() {
+        let folder = tempfile::tempdir().unwrap();
+        let detached: &[&str] = &["--start-at", "23:59:59", "--run-id", "r"];
+        let refused: [(Vec<&str>, &str); 4] = [
+            (vec!["gds", "--nonsense"], "--nonsense"),
+            (vec!["report"], "`stormlp report` is for one"),
+            (vec!["gds", "--passes", "1", "--duration", "1s"], "--passes"),
+            ([&SMALL, detached].concat(), "--start-at has no effect"),
+        ];
+        for (words, told) in refused {
+            let mut run = launcher.each(folder.path(), [&SMALL, &words]);
+            run.stderr(Stdio::piped());
+            let mut run = run.spawn().unwrap();
+            let ended = end_of(&mut run);
+            let said = said(&run.wait_with_output().unwrap());
+            assert!(!ended.success(), "{words:?}: {said}");
+            assert!(said.contains(told), "{words:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_host_that_only_plans_is_told_of() {
+    for launcher in Launcher::found() {
+        let folder = tempfile::tempdir().unwrap();
+        for command in ["train", "checkpoint"] {
+            let words = match command {
+                "train" => vec!["train", "unet3d", "--data-dir", "d"],
+                _ => vec!["checkpoint", "llama3-8b", "--dir", "d"],
+            };
+            let mut run = launcher.two_of(folder.path(), &words, &["--dry-run"]);
+            let output = run.output().unwrap();
+            let said = said(&output);
+            assert_eq!(output.status.code(), Some(3), "{said}");
+            assert!(said.contains("differ in the command: "), "{said}");
+            assert!(said.contains(&format!("{command} --dry-run")), "{said}");
+        }
+    }
+}
+
+#[test]
 fn a_folder_that_is_not_there_is_made() {
     let Some(launcher) = Launcher::found().pop() else {
         return;
@@ -224,7 +266,12 @@ fn what_was_measured_outlives_a_host() {
             let merged = alone(folder.path(), &["report", "merge", run, "--format", "json"]);
             assert!(merged.status.success(), "{name}: {}", said(&merged));
             let merged: Value = serde_json::from_slice(&merged.stdout).unwrap();
-            assert!(!merged["cells"].as_array().unwrap().is_empty(), "{name}");
+            let cells = merged["cells"].as_array().unwrap();
+            assert!(!cells.is_empty(), "{name}");
+            // The one in which the host was lost is not among them.
+            for cell in cells {
+                assert_eq!(cell["interrupted"], false, "{name}: {cell}");
+            }
             assert_ne!(merged["ending"]["status"], "complete");
         }
     }
@@ -256,10 +303,12 @@ fn a_launcher_that_is_told_to_end_does_not_look_like_a_failure() {
         // The launcher's exit code is its own.
         end_of(&mut run);
         let whole = json(&runs(folder.path())[0].join("report.json"));
-        // Launchers kill what does not end soon.
+        // Launchers kill what does not end soon, and who does not hear of the others by then cannot know.
         let status = whole["ending"]["status"].as_str().unwrap();
+        let message = whole["ending"]["message"].as_str().unwrap_or_default();
         assert!(
-            matches!(status, "stopped" | "unfinished"),
+            matches!(status, "stopped" | "unfinished")
+                || message.contains("somebody told it to (Ctrl-C"),
             "{}",
             whole["ending"]
         );
@@ -367,6 +416,20 @@ fn hosts_without_a_launcher_are_put_together() {
     let one = runs_of(folder.path(), "after").remove(0);
     let one = alone(folder.path(), &["report", "merge", one.to_str().unwrap()]);
     assert!(said(&one).contains("made of 1 part"), "{}", said(&one));
+    // Hosts that did other work are no whole.
+    for (key, value) in [("seed", "7"), ("cache", "\"warm\"")] {
+        let [one, other] = [0, 1].map(|nth| runs_of(folder.path(), "after")[nth].clone());
+        let mut changed = json(&other.join("report.json"));
+        changed["plan"][key] = serde_json::from_str(value).unwrap();
+        let place = folder.path().join("changed.json");
+        fs::write(&place, changed.to_string()).unwrap();
+        let words = [one.join("report.json"), place];
+        let words = words.each_ref().map(|place| place.to_str().unwrap());
+        let output = alone(folder.path(), &["report", "merge", words[0], words[1]]);
+        assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+        let told = format!("the hosts differ in the setting `{key}`: ");
+        assert!(said(&output).contains(&told), "{}", said(&output));
+    }
     // What belongs to no run is refused, and so is one part twice.
     for (places, told) in [
         (["before", "after"], "is no part of a run"),

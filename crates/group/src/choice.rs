@@ -96,6 +96,19 @@ pub fn join(
     })
 }
 
+/// Ends what a launcher started, for a process that has failed before it looked for the others: they
+/// would wait for it. Open MPI ends them by itself, hydra does not.
+pub fn give_up(environment: &Environment, patience: Patience, code: u8) {
+    let several = environment.size() != Some(1);
+    let Some(fd) = environment.pmi_fd.filter(|_| several) else {
+        return;
+    };
+    // Without a connection the others have to find out.
+    if let Ok(engine) = Engine::start(patience, move || Pmi1::init(fd)) {
+        engine.abort(code);
+    }
+}
+
 /// What to try, the best first; nothing where this process is alone.
 fn candidates(choice: Choice, environment: &Environment) -> Vec<Choice> {
     match choice {

@@ -20,7 +20,7 @@ mod mpi;
 mod pmi1;
 mod pmix;
 
-pub use choice::{Choice, join};
+pub use choice::{Choice, give_up, join};
 pub use engine::Patience;
 pub use environment::{Environment, Launch};
 pub use error::GroupError;

@@ -22,6 +22,12 @@ const BYTE_OBJECT: u16 = 27;
 const JOB_SIZE: &CStr = c"pmix.job.size";
 const COLLECT_DATA: &CStr = c"pmix.collect";
 
+/// What goes wrong where others are gone.
+const PMIX_ERR_TIMEOUT: c_int = -24;
+const PMIX_ERR_UNREACH: c_int = -25;
+const PMIX_ERR_PARTIAL_SUCCESS: c_int = -52;
+const PMIX_ERR_LOST_CONNECTION: c_int = -61;
+
 /// `pmix_proc_t`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -295,9 +301,24 @@ fn collect() -> Info {
     }
 }
 
+/// What an error says of the others, where it says something.
+fn meaning(code: c_int) -> Option<&'static str> {
+    match code {
+        PMIX_ERR_PARTIAL_SUCCESS => Some("another host has ended"),
+        PMIX_ERR_UNREACH | PMIX_ERR_LOST_CONNECTION => Some(
+            "the launcher does not answer any more: another host may have ended, or it ends all",
+        ),
+        PMIX_ERR_TIMEOUT => Some("another host did not come in time"),
+        _ => None,
+    }
+}
+
 fn check(call: &str, answer: c_int) -> Result<(), String> {
     match answer {
         0 => Ok(()),
-        code => Err(format!("{call} failed with error {code}")),
+        code => Err(match meaning(code) {
+            Some(meaning) => format!("{meaning} ({call} failed with error {code})"),
+            None => format!("{call} failed with error {code}"),
+        }),
     }
 }

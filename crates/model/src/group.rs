@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::difference;
+
 /// The version of what processes tell each other. Those that differ cannot work together.
 pub const PROTOCOL: u32 = 1;
 /// Clocks that differ by more are told of: times in reports and logs do not fit together then.
@@ -288,7 +290,7 @@ pub fn differ(
     all: &[Member],
 ) -> String {
     let (one, other) = (one.name(all), other.name(all));
-    format!("the hosts differ in the {what}: {one} has {of_one}, {other} has {of_other}")
+    difference::in_words(what, (&one, of_one), (&other, of_other))
 }
 
 /// Memory of all hosts together, each counted once.

@@ -15,6 +15,7 @@
 pub mod checkpoint;
 pub mod comparison;
 pub mod dataset;
+pub mod difference;
 pub mod event;
 pub mod evidence;
 pub mod facts;

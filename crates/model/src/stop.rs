@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Says whether the user wants the run to end; clones share one answer.
 #[derive(Debug, Clone, Default)]
-pub struct StopToken(Arc<AtomicBool>);
+pub struct StopToken {
+    asked: Arc<AtomicBool>,
+    at_once: Arc<AtomicBool>,
+}
 
 impl StopToken {
     /// A token that has not been pulled.
@@ -15,17 +18,28 @@ impl StopToken {
 
     /// Asks every holder to end as soon as it can.
     pub fn stop(&self) {
-        self.0.store(true, Ordering::Release);
+        self.asked.store(true, Ordering::Release);
     }
 
     /// Whether the run should end.
     #[inline]
     pub fn is_stopped(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    /// Whether whoever ends the run is about to kill this process: what is measured has to be saved
+    /// within a second.
+    pub fn is_hurried(&self) -> bool {
+        self.at_once.load(Ordering::Relaxed)
+    }
+
+    /// The flag that says so, for a signal handler.
+    pub fn hurry_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.at_once)
     }
 
     /// The flag itself, for a signal handler that can only set one.
     pub fn flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.0)
+        Arc::clone(&self.asked)
     }
 }

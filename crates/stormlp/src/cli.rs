@@ -171,6 +171,16 @@ impl Command {
         }
     }
 
+    /// What all processes that work together have to run alike: the name, and whether only the plan is
+    /// printed.
+    pub(crate) fn in_words(&self) -> &'static str {
+        match self {
+            Self::Train(args) if args.dry_run => "train --dry-run",
+            Self::Checkpoint(args) if args.is_dry() => "checkpoint --dry-run",
+            _ => self.name(),
+        }
+    }
+
     /// Whether a signal lets the command end with what it has; the others have nothing to keep.
     pub(crate) fn keeps_what_it_has(&self) -> bool {
         match self {

@@ -1,12 +1,15 @@
 //! The processes that a launcher started together: how a command meets the others, and how it
 //! parts from them.
 
+use std::ffi::OsString;
 use std::fs;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use chrono::Utc;
-use stormlp_group::{Choice, Environment, Group, GroupError, Patience, join as find_others};
+use stormlp_group::{
+    Choice, Environment, Group, GroupError, Patience, give_up, join as find_others,
+};
 use stormlp_model::facts::HostFacts;
 use stormlp_model::group::{
     self, AtBarrier, BarrierUs, ClockOffset, GroupFacts, Member, PROTOCOL, clock_offsets,
@@ -61,27 +64,35 @@ pub(crate) enum Needs {
     Nobody,
 }
 
+/// Refuses to be started several times where the command is for one process.
+///
+/// # Errors
+/// With exit code 2.
+pub(crate) fn allow(args: &GroupArgs, needs: Needs) -> Result<(), Failure> {
+    let Needs::OneProcess(command) = needs else {
+        return Ok(());
+    };
+    match Environment::of_process().launch {
+        Some(launch) if launch.size != Some(1) && args.group != Choice::None => {
+            let what = launch.in_words();
+            let message = format!("{what}, and `stormlp {command}` is for one");
+            Err(Failure::usage(message).with_help(
+                "start it without the launcher; --group none makes every process a run of its own",
+            ))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Meets the others, where there are any.
 ///
 /// # Errors
-/// When processes were started together that cannot find each other, or that the command has no use
-/// for.
+/// When processes were started together that cannot find each other.
 pub(crate) fn join(args: &GroupArgs, needs: Needs) -> Result<Group, Failure> {
-    let environment = Environment::of_process();
     match needs {
-        Needs::Nobody => Ok(Group::alone()),
-        Needs::OneProcess(command) => match environment.launch {
-            Some(launch) if launch.size != Some(1) && args.group != Choice::None => {
-                let what = launch.in_words();
-                let message = format!("{what}, and `stormlp {command}` is for one");
-                Err(Failure::usage(message).with_help(
-                    "start it without the launcher; --group none makes every process a run of its \
-                     own",
-                ))
-            }
-            Some(_) | None => Ok(Group::alone()),
-        },
+        Needs::Nobody | Needs::OneProcess(_) => Ok(Group::alone()),
         Needs::Group => {
+            let environment = Environment::of_process();
             let asked = args.barrier_timeout;
             let patience = asked.map_or(PATIENCE, |time| Patience {
                 step: time,
@@ -90,6 +101,29 @@ pub(crate) fn join(args: &GroupArgs, needs: Needs) -> Result<Group, Failure> {
             find_others(args.group, &environment, patience).map_err(Failure::from)
         }
     }
+}
+
+/// Says why this process cannot begin, and ends those that a launcher started with it: they would wait
+/// for it. `tell` says it, and is told whether there are any.
+pub(crate) fn refuse<T>(code: u8, tell: impl FnOnce(bool) -> T) -> ExitCode {
+    let environment = Environment::of_process();
+    let of_many = environment.size() != Some(1) && !each_for_itself(std::env::args_os());
+    if of_many {
+        output::speak_for(&hostname());
+    }
+    tell(of_many);
+    if of_many {
+        give_up(&environment, PATIENCE, code);
+    }
+    ExitCode::from(code)
+}
+
+/// Whether the `words` of a command line that may make no sense say that every process is a run of its
+/// own.
+fn each_for_itself(words: impl Iterator<Item = OsString>) -> bool {
+    let words: Vec<OsString> = words.collect();
+    let mut pairs = words.windows(2);
+    pairs.any(|pair| pair == ["--group", "none"]) || words.iter().any(|word| word == "--group=none")
 }
 
 /// Says how a command ended, and parts from the others: in good order where all did alike, else

@@ -58,7 +58,11 @@ fn told(mut error: clap::Error) -> ExitCode {
         .map(|word| printable(&word.to_string_lossy()).into_owned())
         .collect();
     fio::answer(&mut error, &words);
-    error.exit()
+    // Where stderr is closed there is nobody to be told.
+    hosts::refuse(error.exit_code() as u8, |of_many| match of_many {
+        true => output::say_page(&error.render().to_string()),
+        false => drop(error.print()),
+    })
 }
 
 fn main() -> ExitCode {
@@ -73,21 +77,23 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Err(failure) = cli::check_text(std::env::args_os()) {
-        return failure.report();
+        return hosts::refuse(failure.code as u8, |_| failure.report());
     }
     let cli = match Cli::typed() {
         Ok(cli) => cli,
         Err(error) => return told(error),
     };
-    let outcome = cli
+    let needs = cli.command.needs();
+    let armed = cli
         .check()
-        .and_then(|()| signals::arm(cli.command.keeps_what_it_has()))
-        .and_then(|stop| {
-            let group = hosts::join(&cli.group, cli.command.needs())?;
-            Ok((stop, group))
-        });
-    let (stop, group) = match outcome {
-        Ok(armed) => armed,
+        .and_then(|()| hosts::allow(&cli.group, needs))
+        .and_then(|()| signals::arm(cli.command.keeps_what_it_has()));
+    let stop = match armed {
+        Ok(stop) => stop,
+        Err(failure) => return hosts::refuse(failure.code as u8, |_| failure.report()),
+    };
+    let group = match hosts::join(&cli.group, needs) {
+        Ok(group) => group,
         Err(failure) => return failure.report(),
     };
     let session = Session::new(
@@ -95,7 +101,7 @@ fn main() -> ExitCode {
         cli.quiet,
         cli.throttle,
         &cli.inject_fault,
-        (cli.command.name(), Arc::new(group)),
+        (cli.command.in_words(), Arc::new(group)),
     );
     let outcome = commands::run(cli.command, &session);
     hosts::part(&session.group, outcome)

@@ -44,7 +44,10 @@ pub(crate) fn arm(keeps: bool) -> Result<StopToken, Failure> {
         flag::register_conditional_shutdown(signal, Code::Stopped as i32, at_once)
             .and_then(|_| flag::register(signal, stop.flag()))
             .and_then(|_| match signal {
-                SIGTERM => flag::register(signal, Arc::clone(&TERMINATED)).map(drop),
+                // A launcher that ends processes kills those that are still there a second later.
+                SIGTERM => flag::register(signal, Arc::clone(&TERMINATED))
+                    .and_then(|_| flag::register(signal, stop.hurry_flag()))
+                    .map(drop),
                 _ => Ok(()),
             })
             .context("cannot install a signal handler")?;

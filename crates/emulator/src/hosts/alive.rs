@@ -1,5 +1,5 @@
 //! A sign of life while a host does what takes as long as it takes: files are laid out, caches dropped,
-//! reports saved. A thread beside it tells the others every second.
+//! reports saved. A thread beside it tells the others meanwhile.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};

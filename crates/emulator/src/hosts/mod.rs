@@ -31,9 +31,11 @@ pub(crate) use series::sum as sum_of_series;
 
 /// How often to look whether the run is to end, while the others are waited for.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a run that was told to end waits for the others to hear of it: a launcher that ends
-/// processes kills those that take longer.
+/// How long a run that was told to end waits for the others to hear of it.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// The same where a launcher ends this process: after a second it kills it, and what was measured is to
+/// be saved by then.
+const SHORT_FAREWELL: Duration = Duration::from_millis(600);
 
 /// Who measures at the same time.
 #[derive(Debug, Clone, Copy)]
@@ -273,7 +275,11 @@ struct Farewell(OnceLock<Instant>);
 
 impl Farewell {
     fn is_over(&self, stop: &StopToken) -> bool {
-        stop.is_stopped() && self.0.get_or_init(Instant::now).elapsed() > FAREWELL
+        let limit = match stop.is_hurried() {
+            true => SHORT_FAREWELL,
+            false => FAREWELL,
+        };
+        stop.is_stopped() && self.0.get_or_init(Instant::now).elapsed() > limit
     }
 }
 

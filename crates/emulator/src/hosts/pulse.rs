@@ -1,4 +1,4 @@
-//! Hosts that look after each other while each of them works: every second all say how they are.
+//! Hosts that look after each other while each of them works: twice a second all say how they are.
 //!
 //! Who does not say anything for as long as a step may take has died or hangs. One that was told to
 //! end has all of them end. The last word is the one at which all are done: all hear it alike.
@@ -12,8 +12,9 @@ use stormlp_model::stop::StopToken;
 
 use super::{Farewell, Hosts, LOOK, unheard};
 
-/// How often hosts that work say so.
-const INTERVAL: Duration = Duration::from_secs(1);
+/// How often hosts that work say so: so often that all hear of a launcher that ends one of them before it
+/// [goes](super::SHORT_FAREWELL).
+const INTERVAL: Duration = Duration::from_millis(500);
 
 /// How a host is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

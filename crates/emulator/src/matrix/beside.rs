@@ -171,7 +171,7 @@ impl<'a> Side<'a> {
                 cell,
             })
             .collect();
-        let whole = merge::cell(plan, &parts);
+        let whole = merge::cell(&vec![plan; parts.len()], &parts);
         let whole = whole.ok_or_else(|| garbled(&"nobody has measured anything"))?;
         Ok(Some(whole))
     }

@@ -10,6 +10,7 @@ use stormlp_model::matrix::{
 use stormlp_model::parts::{HostShare, PartOf, count_hosts_once, names};
 use stormlp_model::path::PathKind;
 use stormlp_model::report::Ending;
+use stormlp_model::units;
 use stormlp_model::warning::{Warning, WarningKind};
 
 use super::numbers::per_gib;
@@ -27,26 +28,26 @@ pub(crate) struct CellPart<'a> {
     pub(crate) cell: &'a CellReport,
 }
 
-/// The cell of `plan` on all hosts; `None` without any.
-pub(crate) fn cell(plan: &MatrixPlan, parts: &[CellPart<'_>]) -> Option<CellReport> {
+/// The cell on all hosts, each of which has one of `plans`; `None` without any.
+pub(crate) fn cell(plans: &[&MatrixPlan], parts: &[CellPart<'_>]) -> Option<CellReport> {
     let mut whole = together(parts)?;
-    whole.warnings = warnings_of(plan, parts, &whole);
+    whole.warnings = warnings_of(plans, parts, &whole);
     Some(whole)
 }
 
 /// What the hosts have to say of a cell: like warnings once, and what came from storage of all of them
 /// together, since the devices of one host are the same for all processes there.
-fn warnings_of(plan: &MatrixPlan, parts: &[CellPart<'_>], whole: &CellReport) -> Vec<Warning> {
-    let planned = plan.cells.get(whole.cell);
-    let of_storage = |cell: &CellReport, hosts: usize| {
+fn warnings_of(plans: &[&MatrixPlan], parts: &[CellPart<'_>], whole: &CellReport) -> Vec<Warning> {
+    let of_storage = |plan: &MatrixPlan, cell: &CellReport, hosts: usize| {
+        let planned = plan.cells.get(whole.cell);
         let measured = planned.zip(cell.measurement.as_ref());
         measured.map_or(Vec::new(), |(planned, numbers)| {
             warnings::of_storage(plan, planned, numbers, hosts)
         })
     };
     let mut warnings: Vec<Warning> = Vec::new();
-    for part in parts {
-        let own = of_storage(part.cell, 1);
+    for (part, plan) in parts.iter().zip(plans) {
+        let own = of_storage(plan, part.cell, 1);
         for warning in part.cell.warnings.iter().filter(|one| !own.contains(one)) {
             if warnings
                 .iter()
@@ -56,7 +57,10 @@ fn warnings_of(plan: &MatrixPlan, parts: &[CellPart<'_>], whole: &CellReport) ->
             }
         }
     }
-    warnings.extend(of_storage(whole, parts.len()));
+    let together = plans
+        .first()
+        .map(|plan| of_storage(plan, whole, parts.len()));
+    warnings.extend(together.into_iter().flatten());
     warnings
 }
 
@@ -118,13 +122,16 @@ pub fn merged(parts: &[MatrixReport]) -> Option<MatrixReport> {
     let counted = count_hosts_once(&hosts);
     let known: Option<Vec<&PartOf>> = parts.iter().map(|part| part.head.part.as_ref()).collect();
     let names = names(&known?);
+    let plans: Vec<&MatrixPlan> = parts.iter().map(|part| &part.plan).collect();
     let mut cells = Vec::new();
     let mut torn = 0;
     for index in 0..first.plan.cells.len() {
         let of = |report: &'_ MatrixReport| {
             let cells = report.results.cells.iter();
-            cells.into_iter().position(|cell| cell.cell == index)
+            let found = cells.into_iter().position(|cell| cell.cell == index);
+            found.filter(|place| !is_torn(report, &report.results.cells[*place]))
         };
+        let begun = parts.iter().any(|part| part.results.of(index).is_some());
         let places: Vec<Option<usize>> = parts.iter().map(of).collect();
         let all = parts.iter().zip(&names).zip(&counted).zip(&places);
         let all: Option<Vec<CellPart<'_>>> = all
@@ -136,9 +143,9 @@ pub fn merged(parts: &[MatrixReport]) -> Option<MatrixReport> {
                 })
             })
             .collect();
-        match all.and_then(|all| cell(&first.plan, &all)) {
+        match all.and_then(|all| cell(&plans, &all)) {
             Some(whole) => cells.push(whole),
-            None => torn += usize::from(places.iter().any(Option::is_some)),
+            None => torn += usize::from(begun),
         }
     }
     let mut whole = MatrixReport {
@@ -160,7 +167,10 @@ pub fn merged(parts: &[MatrixReport]) -> Option<MatrixReport> {
     if torn > 0 {
         whole.warn(Warning::new(
             WarningKind::Hosts,
-            format!("{torn} cells are left out, which not every host has measured"),
+            format!(
+                "left out: {}, which not every host has measured whole",
+                units::counted(torn as u64, "cell")
+            ),
             "",
         ));
     }
@@ -174,6 +184,12 @@ pub fn merged(parts: &[MatrixReport]) -> Option<MatrixReport> {
     }
     whole.results.find_knee = find_knees(&whole);
     Some(whole)
+}
+
+/// Whether a `cell` of a part was cut short, though nobody ended the run: a host was lost meanwhile.
+fn is_torn(part: &MatrixReport, cell: &CellReport) -> bool {
+    let interrupted = cell.measurement.as_ref().is_some_and(|one| one.interrupted);
+    interrupted && part.ending != Ending::Stopped
 }
 
 /// What tells the host of a part from others.

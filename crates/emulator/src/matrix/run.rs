@@ -250,10 +250,14 @@ impl Matrix<'_> {
     ) -> Result<Option<CellReport>, MatrixError> {
         let side = &self.bench.side;
         side.begin(self.bench.stop)?;
-        let own = self.cell(index, cell, regions);
+        let mut own = self.cell(index, cell, regions);
         let side = &self.bench.side;
         if let Err(error) = side.lost() {
             self.fault = Some(lost(&error));
+            // Whatever the others did meanwhile, this is not what all of them do.
+            if let Some(numbers) = &mut own.measurement {
+                numbers.interrupted = true;
+            }
         }
         let whole = match self.fault.is_some() && side.has_hosts() {
             // The others hear of it by the end of the run.

@@ -1,15 +1,15 @@
 //! What hosts of one matrix have to do alike. It is taken from the whole request and the whole plan
 //! but for what is named here, so that nothing new can be forgotten.
 
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash as _, Hasher as _};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::plan::{CellPlan, MatrixPlan};
 use super::request::MatrixRequest;
+use crate::difference::{in_words, text};
 use crate::units::{ByteSize, counted};
 
 /// What each host may be asked for itself: what it may write over decides nothing that is measured.
@@ -30,8 +30,20 @@ const DECIDED_APART: [&str; 11] = [
     "cells",
     "job_names",
 ];
-/// The same of a cell.
-const OF_CELL_APART: [&str; 3] = ["availability", "estimated_seconds", "placement"];
+/// The same of a cell, and what its words say already.
+const OF_CELL_APART: [&str; 11] = [
+    "availability",
+    "estimated_seconds",
+    "placement",
+    "path",
+    "op",
+    "io_size",
+    "device",
+    "threads",
+    "queue_depth",
+    "engine",
+    "direct",
+];
 
 /// A value that hosts compare, and what it is called.
 type Promise = (String, String);
@@ -72,10 +84,65 @@ pub fn decided(plan: &MatrixPlan) -> Vec<Promise> {
     for (number, cell) in plan.cells.iter().enumerate() {
         promises.push((format!("cell {number}"), words(plan, cell)));
     }
+    promises.extend(of_cells(&plan.cells));
     promises
 }
 
-/// A cell in words, and a number in which all the rest of it is.
+/// The first thing that the host of `other` was to measure otherwise than the host of `one`, in one line
+/// that names both: of what was [decided], and of the parts that threads have of files.
+pub fn difference(
+    (one, plan): (&str, &MatrixPlan),
+    (other, other_plan): (&str, &MatrixPlan),
+) -> Option<String> {
+    let all = |plan| {
+        let mut promises = decided(plan);
+        promises.push(("threads of the cells".to_string(), workers(plan)));
+        promises
+    };
+    let (ours, theirs) = (all(plan), all(other_plan));
+    let mut pairs = ours.iter().zip(&theirs);
+    let ((what, of_one), (_, of_other)) = pairs.find(|(ours, theirs)| ours != theirs)?;
+    Some(in_words(what, (one, of_one), (other, of_other)))
+}
+
+/// What each thread of the cells goes over.
+fn workers(plan: &MatrixPlan) -> String {
+    let crews = plan.crews.iter().map(|crew| {
+        let workers = crew.workers.iter().map(|worker| {
+            json!({
+                "job": worker.job,
+                "file": worker.file,
+                "start_bytes": worker.start_bytes,
+                "length_bytes": worker.length_bytes,
+                "io_size": worker.io_size,
+            })
+        });
+        workers.collect::<Vec<_>>()
+    });
+    compact(&crews.collect::<Vec<_>>())
+}
+
+/// The settings of the cells that their words do not say: one value where all have the same, else that
+/// of each.
+fn of_cells(cells: &[CellPlan]) -> Vec<Promise> {
+    let mut settings: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for cell in cells {
+        for (key, value) in fields(cell, &OF_CELL_APART) {
+            settings.entry(key).or_default().push(value);
+        }
+    }
+    let promise = |(key, values): (String, Vec<Value>)| {
+        let same = values.iter().all(|value| *value == values[0]);
+        let told = match same {
+            true => text(&values[0]),
+            false => compact(&values),
+        };
+        (format!("setting `{key}` of the cells"), told)
+    };
+    settings.into_iter().map(promise).collect()
+}
+
+/// A cell in words.
 fn words(plan: &MatrixPlan, cell: &CellPlan) -> String {
     let transport = &cell.transport;
     let can = match cell.availability.is_available() {
@@ -89,39 +156,33 @@ fn words(plan: &MatrixPlan, cell: &CellPlan) -> String {
         true => ", O_DIRECT",
         false => "",
     };
-    let mut rest = DefaultHasher::new();
-    for (what, value) in settings(cell, &OF_CELL_APART) {
-        (what, value).hash(&mut rest);
-    }
     format!(
-        "{} {} {}{device}, {} threads, depth {}, {}{direct}{can} ({:08x})",
+        "{} {} {}{device}, {} threads, depth {}, {}{direct}{can}",
         transport.path,
         cell.op.of_mix(plan.read_percent),
         cell.io_size,
         transport.threads,
         transport.queue_depth,
-        transport.engine,
-        rest.finish() as u32
+        transport.engine
     )
 }
 
-/// The fields of a value but those `apart`.
+/// The fields of a value but those `apart`, in words.
 fn settings<T: Serialize>(value: &T, apart: &[&str]) -> Vec<Promise> {
-    let fields = match serde_json::to_value(value) {
+    let fields = fields(value, apart).into_iter();
+    fields
+        .map(|(key, value)| (format!("setting `{key}`"), text(&value)))
+        .collect()
+}
+
+/// The fields of a value but those `apart`.
+fn fields<T: Serialize>(value: &T, apart: &[&str]) -> Map<String, Value> {
+    let mut fields = match serde_json::to_value(value) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
     };
-    let fields = fields
-        .into_iter()
-        .filter(|(key, _)| !apart.contains(&&**key));
-    let in_words = |value: Value| match value {
-        Value::Null => "none".to_string(),
-        Value::String(text) => text,
-        other => other.to_string(),
-    };
+    fields.retain(|key, _| !apart.contains(&&**key));
     fields
-        .map(|(key, value)| (format!("setting `{key}`"), in_words(value)))
-        .collect()
 }
 
 fn compact<T: Serialize>(value: &T) -> String {

@@ -30,7 +30,7 @@ mod space;
 #[allow(clippy::unwrap_used)]
 mod tests;
 
-pub use alike::{asked, decided};
+pub use alike::{asked, decided, difference};
 pub use choice::{BufferBacking, CacheState, Fill, Fsync, IoSize, PathChoice, Span};
 pub use inventory::{FileFacts, FileKind, FolderFacts, OtherFile, TargetInventory};
 pub use knee::{

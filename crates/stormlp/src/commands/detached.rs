@@ -81,8 +81,7 @@ impl DetachedArgs {
             return Err(Failure::usage(
                 "--start-at has no effect under a launcher, where hosts wait for each other: leave \
                  it out",
-            )
-            .of_all());
+            ));
         }
         if time <= Utc::now() {
             let (time, now) = (words(time), words(Utc::now()));

@@ -99,9 +99,11 @@ struct Prepared {
 /// Runs the matrix.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let columns = args.columns.columns;
-    args.detached.check(session)?;
+    // Where there are others, they hear of it.
+    let begins = args.detached.check(session);
     let party = Party::introduce(args.local_data, session)?;
     let request = args::request(args.matrix, args.files, args.devices, &args.threads);
+    let request = begins.and(request);
     let resume = args.resume.as_deref();
     let saved = resume.filter(|_| session.group.leads());
     let saved = saved.map(|path| Saved::read(path, &party)).transpose();

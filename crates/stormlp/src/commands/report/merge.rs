@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use stormlp_emulator::matrix;
-use stormlp_model::matrix::MatrixReport;
-use stormlp_model::parts;
+use stormlp_model::matrix::{MatrixReport, difference};
+use stormlp_model::parts::{self, PartOf, names};
 use stormlp_model::report::AnyReport;
 use stormlp_model::units::counted;
 use stormlp_model::warning::{Warning, WarningKind};
@@ -115,7 +115,8 @@ fn merged(reports: Vec<AnyReport>) -> Result<AnyReport, Failure> {
     if let Some(difference) = differing(&matrices) {
         return Err(Failure::no_plan(anyhow::anyhow!(
             "these reports cannot be put together: {difference}"
-        )));
+        ))
+        .with_help("start all hosts with the same options, but for where their files are"));
     }
     let whole = matrix::merged(&matrices);
     let whole = whole.ok_or_else(|| Failure::bug(anyhow::anyhow!("a part is none")))?;
@@ -139,39 +140,14 @@ fn furthest(reports: Vec<AnyReport>) -> Result<AnyReport, Failure> {
     furthest.ok_or_else(|| Failure::bug(anyhow::anyhow!("there are no parts")))
 }
 
-/// The first cell in which two hosts measured different things.
+/// In what two hosts were to measure different things, in one line.
 fn differing(parts: &[MatrixReport]) -> Option<String> {
-    let first = parts.first()?;
-    let cells = |report: &MatrixReport| -> Vec<String> {
-        let cells = report.plan.cells.iter();
-        let of_cell = cells.map(|cell| {
-            let transport = &cell.transport;
-            let (threads, depth) = (transport.threads, transport.queue_depth);
-            format!(
-                "{} {} {}, {threads} threads, depth {depth}",
-                transport.path, cell.op, cell.io_size
-            )
-        });
-        of_cell.collect()
-    };
-    let ours = cells(first);
-    let name = |report: &MatrixReport| {
-        let part = report.head.part.as_ref();
-        part.map_or_else(String::new, |part| part.host.clone())
-    };
-    parts.iter().find_map(|other| {
-        let theirs = cells(other);
-        if ours.len() != theirs.len() {
-            let (one, other) = (name(first), name(other));
-            return Some(format!(
-                "{one} measured {} cells, {other} {}",
-                ours.len(),
-                theirs.len()
-            ));
-        }
-        let mut pairs = ours.iter().zip(&theirs);
-        let (of_one, of_other) = pairs.find(|(one, other)| one != other)?;
-        let (one, other) = (name(first), name(other));
-        Some(format!("{one} measured {of_one}, {other} {of_other}"))
-    })
+    let known: Option<Vec<&PartOf>> = parts.iter().map(|part| part.head.part.as_ref()).collect();
+    let names = names(&known?);
+    let mut hosts = names
+        .iter()
+        .map(String::as_str)
+        .zip(parts.iter().map(|part| &part.plan));
+    let first = hosts.next()?;
+    hosts.find_map(|other| difference(first, other))
 }

@@ -1,0 +1,92 @@
+//! Where two hosts differ that were to do the same, in one line.
+
+use serde_json::Value;
+
+/// Two hosts that have different values of `what`, in one line. Of values that are objects or lists in
+/// JSON only the first place is told in which they differ.
+pub fn in_words(
+    what: &str,
+    (one, of_one): (&str, &str),
+    (other, of_other): (&str, &str),
+) -> String {
+    let [first, second] = [of_one, of_other].map(|text| serde_json::from_str::<Value>(text).ok());
+    let narrowed = first.zip(second).and_then(|(first, second)| {
+        let mut place = Vec::new();
+        let (first, second) = narrow(&first, &second, &mut place);
+        let (first, second) = (text(first), text(second));
+        (!place.is_empty()).then(|| (format!("{what} at `{}`", place.join(".")), first, second))
+    });
+    let (what, of_one, of_other) =
+        narrowed.unwrap_or_else(|| (what.to_string(), of_one.to_string(), of_other.to_string()));
+    format!("the hosts differ in the {what}: {one} has {of_one}, {other} has {of_other}")
+}
+
+/// The first values within `one` and `other` that differ, and their `place`.
+fn narrow<'v>(one: &'v Value, other: &'v Value, place: &mut Vec<String>) -> (&'v Value, &'v Value) {
+    const MISSING: &Value = &Value::Null;
+    let found = match (one, other) {
+        (Value::Object(of_one), Value::Object(of_other)) => {
+            let keys = of_one.keys().chain(of_other.keys());
+            let get = |fields: &'v serde_json::Map<String, Value>, key| {
+                fields.get(key).unwrap_or(MISSING)
+            };
+            let mut pairs = keys.map(|key| (key.clone(), get(of_one, key), get(of_other, key)));
+            pairs.find(|(_, one, other)| one != other)
+        }
+        (Value::Array(of_one), Value::Array(of_other)) => {
+            let get = |values: &'v [Value], nth| values.get(nth).unwrap_or(MISSING);
+            let all = 0..of_one.len().max(of_other.len());
+            let mut pairs = all.map(|nth| (nth.to_string(), get(of_one, nth), get(of_other, nth)));
+            pairs.find(|(_, one, other)| one != other)
+        }
+        _ => None,
+    };
+    match found {
+        None => (one, other),
+        Some((key, one, other)) => {
+            place.push(key);
+            narrow(one, other, place)
+        }
+    }
+}
+
+/// A value as people read it.
+pub(crate) fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "none".to_string(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(one: &str, other: &str) -> String {
+        in_words("setting", ("a", one), ("b", other))
+    }
+
+    #[test]
+    fn only_what_differs_is_told() {
+        assert_eq!(
+            told("true", "false"),
+            "the hosts differ in the setting: a has true, b has false"
+        );
+        assert_eq!(
+            told(
+                r#"{"wait":null,"numa":"auto","cpus":"0"}"#,
+                r#"{"wait":null,"numa":"auto","cpus":null}"#
+            ),
+            "the hosts differ in the setting at `cpus`: a has 0, b has none"
+        );
+        assert_eq!(
+            told(r#"[{"x":[1,2]}]"#, r#"[{"x":[1,2,3]}]"#),
+            "the hosts differ in the setting at `0.x.2`: a has none, b has 3"
+        );
+        assert_eq!(
+            told("[1]", "none"),
+            "the hosts differ in the setting: a has [1], b has none"
+        );
+    }
+}
