@@ -136,7 +136,7 @@ fn hosts_with_other_cells_measure_nothing() {
             let output = command.output().unwrap();
             let said = said(&output);
             assert_eq!(output.status.code(), Some(3), "{said}");
-            let told = format!("the hosts differ in the {what}: ");
+            let told = format!("the hosts differ in the {what}");
             assert_eq!(said.matches(&told).count(), 1, "{said}");
             assert!(fs::read_dir(folder.path()).unwrap().next().is_none());
         }
@@ -173,6 +173,13 @@ fn a_host_that_cannot_begin_ends_the_others() {
 fn a_host_that_only_plans_is_told_of() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
+        // Where all do, they plan for all.
+        let plan = [&SMALL[..], &["--dry-run"]].concat();
+        let told = said(&launcher.two(folder.path(), &plan).output().unwrap());
+        assert!(
+            told.contains("and as many on each of the 2 hosts"),
+            "{told}"
+        );
         for command in ["train", "checkpoint"] {
             let words = match command {
                 "train" => vec!["train", "unet3d", "--data-dir", "d"],
@@ -263,6 +270,11 @@ fn what_was_measured_outlives_a_host() {
                 assert!(!why.contains("at a barrier"), "{why}");
             }
             let run = runs[0].to_str().unwrap();
+            let shown = said(&alone(folder.path(), &["report", run]));
+            assert!(
+                shown.contains("and as many on each of the 2 hosts"),
+                "{name}: {shown}"
+            );
             let merged = alone(folder.path(), &["report", "merge", run, "--format", "json"]);
             assert!(merged.status.success(), "{name}: {}", said(&merged));
             let merged: Value = serde_json::from_slice(&merged.stdout).unwrap();

@@ -206,7 +206,9 @@ impl Hosts {
         self.group.all_gather_then(own, then);
         let farewell = Farewell::default();
         let goes_on = || !farewell.is_over(stop);
-        let Some(all) = self.await_others(&came, &goes_on)? else {
+        let went = self.await_others(&came, &goes_on);
+        let went = went.map_err(|error| error.during("while results were exchanged"))?;
+        let Some(all) = went else {
             self.leave();
             return Ok(None);
         };

@@ -81,7 +81,8 @@ impl<'a> Side<'a> {
         };
         if !self.edge()? {
             // Who is told to end now says so where all say how they are.
-            hosts.meet(&|| !stop.is_stopped())?;
+            let met = hosts.meet(&|| !stop.is_stopped());
+            met.map_err(|error| error.during("between two cells"))?;
         }
         Ok(())
     }

@@ -85,8 +85,8 @@ fn together(parts: &[CellPart<'_>]) -> Option<CellReport> {
     Some(whole)
 }
 
-/// Each host's share in `cells`, which all of them measured.
-pub(crate) fn shares(cells: &[CellReport]) -> Vec<HostShare> {
+/// Each host's share in `cells`, which all of them measured; nobody's where there was one host.
+pub fn shares(cells: &[CellReport]) -> Vec<HostShare> {
     let mut shares: Vec<HostShare> = Vec::new();
     for cell in cells {
         let slowest = cell.hosts.iter().max_by(|one, other| {

@@ -30,7 +30,7 @@ use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::storage::LockError;
 
-pub use merge::merged;
+pub use merge::{merged, shares};
 pub use run::{Locked, Measured, lock, run, run_in_company};
 
 /// Why a matrix could not run at all.

@@ -3,6 +3,7 @@
 mod devices;
 mod engines;
 mod honesty;
+mod hosts;
 mod knee;
 mod placement;
 
@@ -585,36 +586,5 @@ fn presets_run_without_cufile_and_keep_the_cells_that_cannot() {
             wants_cufile,
             "{name}"
         );
-    }
-}
-
-#[test]
-fn hosts_that_measured_other_work_are_told_of_by_one_setting() {
-    let plan = solve(&plain(), &folder(100 * GIB));
-    assert_eq!(difference(("h1", &plan), ("h2", &plan)), None);
-    let cases: [(fn(&mut MatrixPlan), &str); 4] = [
-        (|plan| plan.seed += 1, "setting `seed`: h1 has "),
-        (
-            |plan| plan.cells[1].transport.pages = crate::transport::Pages::Small,
-            "setting `pages` of the cells",
-        ),
-        (
-            |plan| plan.cells[1].transport.threads += 1,
-            "cell 1: h1 has ",
-        ),
-        (
-            |plan| {
-                plan.crews.push(Crew {
-                    workers: Vec::new(),
-                })
-            },
-            "threads of the cells at `",
-        ),
-    ];
-    for (change, told) in cases {
-        let mut other = plan.clone();
-        change(&mut other);
-        let line = difference(("h1", &plan), ("h2", &other)).unwrap();
-        assert!(line.contains(told) && line.contains("h2 has "), "{line}");
     }
 }

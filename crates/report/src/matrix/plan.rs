@@ -5,11 +5,13 @@ use stormlp_model::matrix::{FileAction, MatrixPlan, Span};
 use stormlp_model::units::{ByteSize, format_duration};
 
 use super::reach;
-use super::run::{files_words, mix_words, planned_memory};
+use super::run::{files_words, mix_words, on_each, planned_memory};
 use crate::document::{Column, Document, Table};
 
 /// The plan: files, memory, engine, and a row for each cell.
-pub fn plan(plan: &MatrixPlan) -> Document {
+///
+/// Of so many `hosts` each has as many files.
+pub fn plan(plan: &MatrixPlan, hosts: usize) -> Document {
     let what = match plan.find_knee {
         true => "a search for knees, which runs as many of these cells as it takes",
         false => plan.name.as_str(),
@@ -25,7 +27,7 @@ pub fn plan(plan: &MatrixPlan) -> Document {
         Span::Passes(passes) => format!("{passes} passes"),
     };
     let facts = &mut document.facts;
-    facts.add("files", files_words(plan));
+    facts.add("files", format!("{}{}", files_words(plan), on_each(hosts)));
     let count = |action| {
         plan.files
             .iter()

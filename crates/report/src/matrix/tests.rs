@@ -367,7 +367,7 @@ fn a_mix_is_told_in_plan_and_result() {
     let report = report(&request, both);
     let told = "70 % reads and 30 % writes in each cell";
     assert!(table(&report).contains(told));
-    assert!(text::render(&super::plan(&report.plan), None).contains(told));
+    assert!(text::render(&super::plan(&report.plan, 0), None).contains(told));
 }
 
 #[test]
@@ -556,7 +556,7 @@ pub(crate) fn samples() -> Vec<(&'static str, crate::document::Document)> {
     let now = report(&plain(), both);
     vec![
         ("gds", document(&now, Columns::Standard)),
-        ("gds_plan", super::plan(&now.plan)),
+        ("gds_plan", super::plan(&now.plan, 0)),
     ]
 }
 

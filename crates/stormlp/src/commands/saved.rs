@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde_json::Value;
+use stormlp_emulator::matrix;
 use stormlp_model::python_json;
 use stormlp_model::report::{AnyReport, Ending, ReportKind};
 use stormlp_model::shell::shell_word;
@@ -139,6 +140,8 @@ pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
         for cell in journal? {
             report.results.push(cell);
         }
+        // The journal has cells alone.
+        report.results.hosts = matrix::shares(&report.results.cells);
     }
     Ok(report)
 }

@@ -120,7 +120,9 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let prepared = hosts::prepare(request, (args.dry_run, resume), &party, session)?;
     if args.dry_run {
         return match session.group.leads() {
-            true => (args.output).print_plan(&prepared.plan, false, matrix::plan),
+            true => (args.output).print_plan(&prepared.plan, false, |plan| {
+                matrix::plan(plan, party.members().len())
+            }),
             false => Ok(()),
         };
     }
