@@ -330,7 +330,18 @@ impl Study<'_> {
 
     fn meets(&mut self, accelerators: u32, hosts: u32, devices: u32) -> Result<bool, SizingError> {
         let threshold = self.request.workload.metric.au * 100.0;
-        Ok(self.at(accelerators, hosts, devices)?.au_percent >= threshold)
+        Ok(!self.rests_on_read_ahead(accelerators, hosts, devices)?
+            && self.at(accelerators, hosts, devices)?.au_percent >= threshold)
+    }
+
+    fn rests_on_read_ahead(
+        &self,
+        accelerators: u32,
+        hosts: u32,
+        devices: u32,
+    ) -> Result<bool, SizingError> {
+        let case = self.case((accelerators, hosts, devices), TRIAL)?;
+        Ok(case.rests_on_read_ahead())
     }
 
     /// The most accelerators that meet the threshold on so many devices; 0 where none do.
@@ -347,7 +358,13 @@ impl Study<'_> {
     fn largest_confirmed(&mut self, devices: u32) -> Result<u32, SizingError> {
         let judged = self.largest(devices)?;
         let most = self.request.most_accelerators();
-        let mut meets = |count| Ok::<_, SizingError>(self.whole(count, devices)?.meets());
+        let mut meets = |count| {
+            let hosts = self.request.hosts_of(count);
+            Ok::<_, SizingError>(
+                !self.rests_on_read_ahead(count, hosts, devices)?
+                    && self.whole(count, devices)?.meets(),
+            )
+        };
         if judged > 0 && !meets(judged)? {
             return match judged {
                 1 => Ok(0),
@@ -383,6 +400,9 @@ impl Study<'_> {
             return Ok((LimitedBy::Client, None));
         }
         let hosts = self.request.hosts_of(largest + 1);
+        if self.rests_on_read_ahead(largest + 1, hosts, devices)? {
+            return Ok((LimitedBy::Storage, Some(StoragePart::Devices)));
+        }
         let foretold = self.at(largest + 1, hosts, devices)?;
         Ok((foretold.limited_by, foretold.storage_part()))
     }
@@ -495,8 +515,12 @@ impl Study<'_> {
         let rows = counts.len();
         let row = |(nth, count): (usize, u32)| {
             self.stage.set(Stage::Accelerators(nth + 1, rows));
-            let foretold = self.at(count, self.request.hosts_of(count), devices)?;
-            Ok(AtCount::of(count, &foretold, threshold_percent))
+            let hosts = self.request.hosts_of(count);
+            let foretold = self.at(count, hosts, devices)?;
+            Ok(AtCount {
+                rests_on_read_ahead: self.rests_on_read_ahead(count, hosts, devices)?,
+                ..AtCount::of(count, &foretold, threshold_percent)
+            })
         };
         counts.into_iter().enumerate().map(row).collect()
     }

@@ -228,9 +228,31 @@ fn what_rests_on_reading_far_ahead_is_told() {
     let case = request.case(200, 1, &request.storage, TRIAL).unwrap();
     let told = case.assumptions().join("; ");
     assert!(told.contains("batches ahead, and an epoch has"), "{told}");
+    assert!(!case.rests_on_read_ahead(), "bandwidth feeds 200");
     let request = of_catalog("unet3d", "b200", StorageModel::of_bandwidth(14.5e9));
     let case = request.case(8, 1, &request.storage, TRIAL).unwrap();
     assert_eq!(case.assumptions(), Vec::<String>::new());
+    assert!(
+        !case.rests_on_read_ahead(),
+        "it does not read that far ahead"
+    );
+}
+
+#[test]
+fn no_more_are_found_than_bandwidth_feeds_however_far_loaders_read_ahead() {
+    let storage = StorageModel::of_bandwidth(3e8);
+    let mut request = of_catalog("flux", "b200", storage.clone());
+    request.host_memory_bytes = GIB;
+    let found = answer(&request, Depth::Tables, &StopToken::new(), &|_| {}).unwrap();
+    let one = request.case(1, 1, &storage, TRIAL).unwrap().whole;
+    let takes = one.demand_bytes_per_second() * one.metric.threshold_percent / 100.0;
+    assert_eq!(found.largest_accelerators, (3e8 / takes) as u32);
+    assert_eq!(found.search_limited_by, LimitedBy::Storage);
+    // One more reaches the threshold in a run of this length, which the table tells apart.
+    let above = found.largest_accelerators + 1;
+    let mut rows = found.over_accelerators.iter();
+    let row = rows.find(|row| row.accelerators == above).unwrap();
+    assert!(row.meets && row.rests_on_read_ahead, "{row:?}");
 }
 
 #[test]

@@ -101,6 +101,8 @@ pub struct AtCount {
     pub storage_part: Option<StoragePart>,
     /// Whether AU reaches the threshold.
     pub meets: bool,
+    /// Whether it does so only by what was read before the first step: storage feeds fewer.
+    pub rests_on_read_ahead: bool,
 }
 
 /// A number of devices.
@@ -132,6 +134,7 @@ impl AtCount {
             limited_by: foretold.limited_by,
             storage_part: foretold.storage_part(),
             meets: foretold.au_percent >= threshold_percent,
+            rests_on_read_ahead: false,
         }
     }
 }

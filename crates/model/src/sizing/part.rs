@@ -131,10 +131,10 @@ fn opened_ahead(whole: &TrainPlan) -> f64 {
     }
 }
 
-/// Whether loaders read so far ahead that an epoch says little of storage: most of it may have been
-/// read before the first step that counts.
-pub(super) fn rests_on_read_ahead(whole: &TrainPlan) -> bool {
-    2 * filling(whole) > whole.steps_per_epoch
+/// Whether loaders read so far ahead that an epoch says little of storage: more than a tenth of it may
+/// have been read before the first step that counts, as in searches on real storage.
+pub(super) fn reads_far_ahead(whole: &TrainPlan) -> bool {
+    10 * filling(whole) > whole.steps_per_epoch
 }
 
 /// Whether accelerators do all the same. Of times that are drawn, more of them see a longer one; and

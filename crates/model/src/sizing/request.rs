@@ -101,15 +101,26 @@ impl Case {
                  all the same"
             ));
         }
-        if part::rests_on_read_ahead(&self.whole) {
+        if part::reads_far_ahead(&self.whole) {
             told.push(format!(
                 "loaders read up to {} batches ahead, and an epoch has {} steps: much of what AU counts may \
-                 have been read before its first step, so storage feeds fewer in a longer epoch (--steps)",
+                 have been read before its first step, so the most accelerators are held to the bandwidth \
+                 (a longer epoch, --steps, tells more)",
                 part::filling(&self.whole),
                 self.whole.steps_per_epoch
             ));
         }
         told
+    }
+
+    /// Whether the threshold takes more bytes per second than storage has: AU reaches it only while
+    /// accelerators live on what was read before the first step.
+    pub fn rests_on_read_ahead(&self) -> bool {
+        let (whole, storage) = (&self.whole, &self.scenario.storage);
+        let takes = whole.demand_bytes_per_second() * whole.passes();
+        storage.cache_bytes.is_none()
+            && part::reads_far_ahead(whole)
+            && takes * whole.metric.threshold_percent / 100.0 > storage.read_bytes_per_second()
     }
 }
 

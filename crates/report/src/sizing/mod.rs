@@ -131,7 +131,12 @@ fn headline(answer: &SizingAnswer) -> String {
         1 => "1 is the most that reaches it".to_string(),
         largest => format!("{largest} are the most that reach it"),
     };
+    let by_read_ahead = answer.meets_threshold && answer.accelerators > *largest;
     let verdict = match (answer.asked, answer.meets_threshold) {
+        _ if by_read_ahead => format!(
+            "AU {au}, which reaches {threshold} only by what was read before the first step; {largest} \
+             are the most that storage feeds"
+        ),
         (true, true) => format!("AU {au}, which reaches {threshold}; {most}"),
         (true, false) => format!("AU {au}, which misses {threshold}; {most}"),
         (false, true) => format!("AU {au}, the most accelerators that reach {threshold}"),
@@ -305,7 +310,12 @@ fn row(at: &AtCount) -> Vec<Cell> {
     vec![
         at.accelerators.to_string().into(),
         Quantity::higher(at.au_percent, "%").into(),
-        if at.meets { "yes" } else { "no" }.into(),
+        match (at.meets, at.rests_on_read_ahead) {
+            (true, true) => "by read-ahead",
+            (true, false) => "yes",
+            (false, _) => "no",
+        }
+        .into(),
         Quantity::higher(at.samples_per_second, "samples/s").into(),
         Quantity::higher(at.mib_per_second, "MiB/s").into(),
         limit(at.limited_by, at.storage_part).into(),
