@@ -189,6 +189,32 @@ fn a_checkpoint_of_before_is_gone_before_anybody_writes() {
 }
 
 #[test]
+fn options_of_one_host_alone_are_refused() {
+    let cases = [
+        ("--streams", "2"),
+        ("--engine", "psync"),
+        ("--keep", "1"),
+        ("--rank-shift", "2"),
+    ];
+    for launcher in Launcher::found() {
+        for (option, value) in cases {
+            let folder = folder();
+            let mut command = launcher.two_of(folder.path(), &SMALL, &[option, value]);
+            let output = command.output().unwrap();
+            let said = said(&output);
+            assert_eq!(output.status.code(), Some(3), "{said}");
+            let named = option.trim_start_matches("--").replace('-', " ");
+            let names = |line: &&str| line.replace('-', " ").contains(&named);
+            let line = said
+                .lines()
+                .filter(|line| line.contains("(rank 1)"))
+                .find(names);
+            assert!(line.is_some(), "{option}: {said}");
+        }
+    }
+}
+
+#[test]
 fn hosts_that_would_save_elsewhere_save_nothing() {
     for launcher in Launcher::found() {
         let folder = folder();

@@ -229,14 +229,14 @@ fn begun(launcher: Launcher, folder: &Path) -> Child {
     run
 }
 
-fn signal(signal: &str, process: u32) {
+pub(crate) fn signal(signal: &str, process: u32) {
     let mut kill = Command::new("kill");
     let _ = kill
         .args([&format!("-{signal}"), &process.to_string()])
         .status();
 }
 
-fn end_of(run: &mut Child) -> std::process::ExitStatus {
+pub(crate) fn end_of(run: &mut Child) -> std::process::ExitStatus {
     let begun = Instant::now();
     loop {
         if let Some(status) = run.try_wait().unwrap() {

@@ -2,13 +2,13 @@
 //! an end for all when one of them cannot go on.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::gds::{json, parts, runs, sum};
+use crate::gds::{alone, end_of, json, parts, runs, signal, sum};
 use crate::launcher::{Launcher, said, second_process};
 
 /// A run without storage, short enough for a test.
@@ -246,6 +246,35 @@ fn hosts_that_would_do_different_things_do_nothing() {
 }
 
 #[test]
+fn options_of_one_host_alone_are_refused() {
+    let cases: [(&[&str], &str); 7] = [
+        (&["--client", "dlio"], "option --client"),
+        (&["--telemetry", "off"], "option --telemetry"),
+        (&["--pages", "small"], "--pages"),
+        (&["--params", "metric.au=0.5"], "metric"),
+        (&["--params", "reader.preprocess_time=0.05"], "preprocess"),
+        (&["--accelerators-total", "4"], "--accelerators-total"),
+        (&["--local-data"], "--local-data"),
+    ];
+    for launcher in Launcher::found() {
+        for (more, named) in cases {
+            let folder = tempfile::tempdir().unwrap();
+            let output = launcher
+                .two_of(folder.path(), &NULL, more)
+                .output()
+                .unwrap();
+            let said = said(&output);
+            assert_eq!(output.status.code(), Some(3), "{said}");
+            let lines = said.lines().filter(|line| line.contains("(rank 0)"));
+            let lines: Vec<_> = lines.collect();
+            assert_eq!(lines.len(), 1, "{said}");
+            assert!(lines[0].contains(named), "{said}");
+            assert!(lines[0].contains("(rank 1)"), "{said}");
+        }
+    }
+}
+
+#[test]
 fn a_failure_of_one_host_is_told_once() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
@@ -297,5 +326,84 @@ fn a_host_that_is_gone_ends_the_others() {
             let saved = fs::read_dir(&results).unwrap().count();
             assert!(saved >= 1, "{signal}: what was measured is kept");
         }
+    }
+}
+
+/// A training of many epochs whose hosts go through them on their own, once each has some.
+fn on_their_own(launcher: Launcher, folder: &Path) -> Child {
+    let mut asked = dataset(folder);
+    asked.extend([
+        "--barrier",
+        "none",
+        "--epochs",
+        "500",
+        "--barrier-timeout",
+        "4s",
+    ]);
+    let epochs = asked.iter().position(|word| *word == "--epochs").unwrap();
+    asked.drain(epochs..epochs + 2);
+    let run = launcher.two(folder, &asked).spawn().unwrap();
+    let begun = Instant::now();
+    let has_epochs = |part: &PathBuf| {
+        let text = fs::read_to_string(part).unwrap_or_default();
+        let part: Value = serde_json::from_str(&text).unwrap_or_default();
+        part["epochs"]
+            .as_array()
+            .is_some_and(|epochs| epochs.len() > 1)
+    };
+    let all_have = |run: &PathBuf| {
+        let parts = match run.join("parts").is_dir() {
+            true => parts(run),
+            false => Vec::new(),
+        };
+        parts.len() == 2 && parts.iter().all(has_epochs)
+    };
+    while !(folder.join("stormlp-results").is_dir() && runs(folder).iter().any(all_have)) {
+        let waited = begun.elapsed();
+        assert!(waited < Duration::from_secs(120), "no epoch is saved");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    run
+}
+
+#[test]
+fn epochs_of_hosts_on_their_own_are_put_together_when_one_is_told_to_end() {
+    for launcher in Launcher::found() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = on_their_own(launcher, folder.path());
+        signal("INT", second_process(run.id()));
+        end_of(&mut run);
+        let whole = json(&runs(folder.path())[0].join("report.json"));
+        assert_eq!(whole["ending"]["status"], "stopped", "{launcher:?}");
+        assert_eq!(whole["hosts"].as_array().unwrap().len(), 2);
+        for epoch in whole["epochs"].as_array().unwrap() {
+            assert_eq!(epoch["accelerators"].as_array().unwrap().len(), 2);
+        }
+    }
+}
+
+#[test]
+fn epochs_of_hosts_on_their_own_outlive_one_of_them() {
+    for launcher in Launcher::found() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = on_their_own(launcher, folder.path());
+        signal("KILL", second_process(run.id()));
+        assert!(!end_of(&mut run).success());
+        let run = &runs(folder.path())[0];
+        for part in parts(run).iter().map(|part| json(part)) {
+            assert_eq!(part["hosts"].as_array().unwrap().len(), 1);
+            assert_eq!(part["accelerators"], 1);
+            let warnings = part["warnings"].to_string();
+            assert!(warnings.contains("not what all 2 hosts did"), "{warnings}");
+        }
+        let run = run.to_str().unwrap();
+        let merged = alone(folder.path(), &["report", "merge", run, "--format", "json"]);
+        assert!(merged.status.success(), "{}", said(&merged));
+        let merged: Value = serde_json::from_slice(&merged.stdout).unwrap();
+        assert_eq!(merged["accelerators"], 2);
+        assert_eq!(merged["hosts"].as_array().unwrap().len(), 2);
+        assert!(merged["epochs"].as_array().unwrap().len() > 1);
+        let cost = merged["bytes_read"].as_u64().unwrap();
+        assert_eq!(cost, sum(&merged["hosts"], "bytes_read"));
     }
 }

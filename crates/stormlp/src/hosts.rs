@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::process::ExitCode;
+use std::thread;
 use std::time::Duration;
 
 use chrono::Utc;
@@ -31,6 +32,9 @@ const EMPTY_BARRIERS: u32 = 1000;
 const FEW_BARRIERS: u32 = 20;
 /// All of them together may take so long.
 const TRIAL: Duration = Duration::from_millis(500);
+
+/// How long one that was told to end leaves the others to end by themselves, before it ends them.
+const GRACE: Duration = Duration::from_millis(1500);
 
 /// How processes on several hosts find each other.
 #[derive(Debug, clap::Args)]
@@ -154,6 +158,10 @@ pub(crate) fn part(group: &Group, outcome: Result<(), Failure>) -> ExitCode {
     } else {
         output::speak_for(&hostname());
         failure.report();
+        if failure.code == Code::Stopped && !group.leads() {
+            // The others hear of it, and the first one saves the report of all.
+            thread::sleep(GRACE);
+        }
         group.abort(code);
     }
     ExitCode::from(code)

@@ -239,6 +239,24 @@ impl Hosts {
         }
     }
 
+    /// Tells those that wait for this host at a barrier that it was told to end, and will not come.
+    pub(crate) fn say_stopped(&self) {
+        if let Some(roll_call) = &self.roll_call {
+            roll_call.stop(self.group.rank());
+        }
+    }
+
+    /// Whether another host has said so, while this one has waited for a while.
+    pub(crate) fn waits_for_stopped(&self) -> bool {
+        let waits = self.group.overdue(LOOK * 2).is_some();
+        let size = self.group.size();
+        waits
+            && self
+                .roll_call
+                .as_ref()
+                .is_some_and(|roll_call| roll_call.is_stopped(size))
+    }
+
     /// The error that waiting has become; in the middle of a phase the others may take less time
     /// than at its edge, where one may have much more to do.
     pub(crate) fn overdue(&self, in_the_middle: bool) -> Option<GroupError> {

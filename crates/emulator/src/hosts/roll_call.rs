@@ -48,6 +48,20 @@ impl RollCall {
         let _ = Disk.remove(&self.note(rank));
     }
 
+    fn end(&self, rank: u32) -> PathBuf {
+        self.folder.join(format!(".stopped-{rank}"))
+    }
+
+    /// Says that this host was told to end. Where that cannot be written the others wait for it in vain.
+    pub(super) fn stop(&self, rank: u32) {
+        let _ = Disk.write(&self.end(rank), b"", Durability::Whole);
+    }
+
+    /// Whether one of so many was told to end, as far as the folder tells.
+    pub(super) fn is_stopped(&self, size: u32) -> bool {
+        (0..size).any(|rank| matches!(Disk.look(&self.end(rank)), Ok(Some(_))))
+    }
+
     /// The ranks that do not wait, of so many; nobody where the folder does not tell.
     pub(super) fn absent(&self, own: u32, size: u32) -> Vec<u32> {
         if size == 2 {
@@ -83,6 +97,15 @@ impl RollCall {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_that_was_told_to_end_says_so_to_the_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = RollCall::in_folder(folder.path());
+        assert!(!other.is_stopped(2));
+        RollCall::in_folder(folder.path()).stop(1);
+        assert!(other.is_stopped(2));
+    }
 
     #[test]
     fn who_does_not_wait_is_known_where_the_folder_is_shared() {

@@ -14,6 +14,7 @@ mod io;
 mod job;
 pub mod machine;
 mod measure;
+mod merged;
 pub mod order;
 mod pacer;
 pub mod prepare;
@@ -28,6 +29,7 @@ mod verdict;
 mod warnings;
 
 pub use error::TrainError;
+pub use merged::{is_of_some_hosts, merged};
 pub use run::{Course, SoFar, Unit, begun, probe, run, run_on_hosts};
 pub use simulate::{SimulateError, simulate};
 

@@ -213,7 +213,7 @@ fn report(
         hosts,
     }: &Distributions,
 ) -> TrainReport {
-    let plan = &course.plan;
+    let plan = &hosts.plan_of(&course.plan);
     let reports: Vec<RunReport> = (course.first_run..)
         .zip(runs)
         .map(|(run, measured)| RunReport {
@@ -280,6 +280,7 @@ fn report(
     let pages: Vec<Backing> = runs.iter().map(|run| run.backing).collect();
     let observed = warnings::of_run(&report, &pages);
     report.warnings.extend(observed);
+    report.warnings.extend(hosts.warning(plan));
     report
 }
 

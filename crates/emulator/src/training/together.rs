@@ -16,6 +16,7 @@ use stormlp_model::training::probe::Judge;
 use stormlp_model::training::report::{
     AcceleratorEpoch, BlockSums, WaitingSeconds, WrittenCheckpoint,
 };
+use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::telemetry::CpuTimes;
 
 use super::error::TrainError;
@@ -141,28 +142,29 @@ impl Hosts {
         Ok(())
     }
 
-    /// The same of all `phases` of a run, with the `checkpoints` between them. Each of them goes to the
-    /// tally of which `is_training` says that it was a training.
+    /// The same of the `phases` of a run that all hosts have, with the `checkpoints` between them: how many
+    /// phases those are. Each goes to the tally that was a training.
     pub(super) fn put_run_together<'p>(
         &self,
         plan: &TrainPlan,
         phases: impl Iterator<Item = (bool, &'p mut PhaseMeasured)>,
         checkpoints: &mut Vec<WrittenCheckpoint>,
         (tally, stop): (&mut HostsTally, &StopToken),
-    ) -> Result<bool, TrainError> {
+    ) -> Result<Option<usize>, TrainError> {
         let phases: Vec<(bool, &mut PhaseMeasured)> = phases.collect();
         let own: Vec<Part> = phases.iter().map(|(_, phase)| Part::of(phase)).collect();
         let Some(all) = self.exchange(&(own, checkpoints.clone()), stop)? else {
-            return Ok(false);
+            return Ok(None);
         };
-        for (nth, (is_training, phase)) in phases.into_iter().enumerate() {
+        let whole = all.iter().map(|(parts, _)| parts.len()).min().unwrap_or(0);
+        for (nth, (is_training, phase)) in phases.into_iter().take(whole).enumerate() {
             let parts = all.iter().filter_map(|(parts, _)| parts.get(nth));
             let parts: Vec<Part> = parts.cloned().collect();
             let tally = is_training.then_some(&mut *tally);
             self.become_of_all(plan, phase, tally, &parts)?;
         }
         *checkpoints = all.into_iter().flat_map(|(_, theirs)| theirs).collect();
-        Ok(true)
+        Ok(Some(whole))
     }
 }
 
@@ -217,14 +219,36 @@ pub(super) struct HostsTally {
 }
 
 impl HostsTally {
+    /// Adds an epoch of this host alone, of whose others nothing is known.
+    pub(super) fn add_own(&mut self, hosts: &Hosts, plan: &TrainPlan, phase: &PhaseMeasured) {
+        let rank = hosts.group.rank() as usize;
+        self.add_of(hosts, plan, (rank, &[Part::of(phase)]));
+    }
+
     fn add(&mut self, hosts: &Hosts, plan: &TrainPlan, parts: &[Part]) {
-        let named = || {
-            let all = hosts.names().into_iter().zip(&plan.hosts);
-            all.map(|(name, accelerators)| HostReport::new(&name, *accelerators))
-        };
+        self.add_of(hosts, plan, (0, parts));
+    }
+
+    /// Adds the parts of an epoch of the hosts from rank `first` on.
+    fn add_of(&mut self, hosts: &Hosts, plan: &TrainPlan, (first, parts): (usize, &[Part])) {
         if self.hosts.is_empty() {
-            self.hosts = named().collect();
+            let all = hosts.names().into_iter().zip(&plan.hosts);
+            let named = all.map(|(name, accelerators)| HostReport::new(&name, *accelerators));
+            self.hosts = named.skip(first).take(parts.len()).collect();
             self.facts = Some(hosts.facts.clone());
+        }
+        for (host, part) in self.hosts.iter_mut().zip(parts) {
+            host.bytes_read += part.bytes;
+        }
+        // One that was cut short is in no mean, while there are others.
+        let steps = |one: &AcceleratorEpoch| one.blocks.iter().map(|block| block.steps).sum();
+        let most: Option<u64> = parts
+            .iter()
+            .flat_map(|part| &part.accelerators)
+            .map(steps)
+            .max();
+        if self.epochs > 0 && most < Some(plan.steps_per_epoch) {
+            return;
         }
         self.epochs += 1;
         let rule = Rule::of(plan);
@@ -233,7 +257,6 @@ impl HostsTally {
             let au = metrics::epoch_measures(&rule, &blocks).au_percent.profile;
             // A running mean: epochs weigh alike, as in the mean of the run.
             host.au_percent += (au - host.au_percent) / f64::from(self.epochs);
-            host.bytes_read += part.bytes;
         }
         if !plan.barrier.is_at_every_step() {
             return;
@@ -249,6 +272,38 @@ impl HostsTally {
         let mean = self.ideal_au_percent.get_or_insert(0.0);
         *mean += (ideal - *mean) / f64::from(self.epochs);
         self.own_us.extend(own);
+    }
+
+    /// `plan` as far as it is that of the hosts here: with their accelerators, where others are missing.
+    pub(super) fn plan_of(&self, plan: &TrainPlan) -> TrainPlan {
+        let mut plan = plan.clone();
+        if self.lacks_some_of(&plan) {
+            plan.accelerators = self.hosts.iter().map(|host| host.accelerators).sum();
+        }
+        plan
+    }
+
+    /// Whether what is known is that of some of the hosts of `plan` alone.
+    fn lacks_some_of(&self, plan: &TrainPlan) -> bool {
+        !self.hosts.is_empty() && self.hosts.len() < plan.hosts.len()
+    }
+
+    /// What the reader should know where that is so.
+    pub(super) fn warning(&self, plan: &TrainPlan) -> Option<Warning> {
+        self.lacks_some_of(plan).then(|| {
+            let names: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
+            Warning::new(
+                WarningKind::Hosts,
+                format!(
+                    "this is what {} measured, not what all {} hosts did: with --barrier none they \
+                     tell each other at the end of the run, and these have not been put together",
+                    names.join(", "),
+                    plan.hosts.len()
+                ),
+                "where the run broke off, `stormlp report merge` with the folder of the run puts the \
+                 parts of all hosts together",
+            )
+        })
     }
 
     /// Each host's part, by rank.

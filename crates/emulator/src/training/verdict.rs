@@ -49,7 +49,11 @@ pub(super) fn verdict(
     if plan.storage == StorageKind::Null {
         return ceiling_of_host(plan, au);
     }
-    let bound = bound(au, ahead.is_some(), &waiting);
+    let bound = match bound(au, ahead.is_some(), &waiting) {
+        // Nothing waited for data, and what accelerators waited for each other costs no target.
+        Bound::Barrier if au >= plan.metric.threshold_percent => Bound::Compute,
+        other => other,
+    };
     if let Some(ceiling) = ceiling
         && au < COMPUTE_BOUND_PERCENT
         && ceiling.profile - au < NEAR_CEILING_POINTS

@@ -269,9 +269,19 @@ impl EpochReport {
     }
 
     /// Whether an accelerator made all steps of `plan`: then the epoch came to its end, and others
-    /// had fewer where files are dealt out whole.
+    /// had fewer where files are dealt out whole. Of one in which another host was lost that is not known.
     pub fn came_to_its_end(&self, plan: &TrainPlan) -> bool {
-        self.steps().max().unwrap_or(0) >= plan.steps_per_epoch
+        !self.lacks_hosts(plan) && self.steps().max().unwrap_or(0) >= plan.steps_per_epoch
+    }
+
+    /// Whether nothing is known of all accelerators of a host of `plan`.
+    fn lacks_hosts(&self, plan: &TrainPlan) -> bool {
+        let of_all = plan.hosts.iter().sum::<u32>() == plan.accelerators;
+        let is_silent = |rank: u32| {
+            let own = plan.accelerators_of(rank);
+            !(self.accelerators.iter()).any(|one| own.contains(&one.accelerator))
+        };
+        of_all && (0..plan.hosts.len() as u32).any(is_silent)
     }
 
     /// What is to be said of an epoch of `plan` in which not every accelerator made all steps.
@@ -280,6 +290,10 @@ impl EpochReport {
         let of_all = plan.steps_per_epoch;
         (!self.is_whole(plan)).then(|| match self.came_to_its_end(plan) {
             true => format!("{fewest} to {of_all} steps, as files are dealt out"),
+            false if self.lacks_hosts(plan) => {
+                let (own, all) = (self.accelerators.len(), plan.accelerators);
+                format!("cut short: a host was lost, and this is of {own} of {all} accelerators")
+            }
             false => format!("cut short after {fewest} of {of_all} steps"),
         })
     }

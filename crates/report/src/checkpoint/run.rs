@@ -372,12 +372,17 @@ fn averages(document: &mut Document, report: &CheckpointReport) {
 /// What the checkpoints took besides time.
 fn costs(section: &mut Section, report: &CheckpointReport) {
     let summary = &report.results.summary;
+    // CPU time is added up over the hosts; memory and buffers are the first one's.
+    let (whose, of_first) = match report.results.hosts.len() {
+        0 | 1 => ("the process", ""),
+        _ => ("all processes", " of the first process"),
+    };
     for (name, summary) in [("save", &summary.save), ("restore", &summary.restore)] {
         if let Some(summary) = summary {
             section.facts.add(
                 format!("{name}s"),
                 format!(
-                    "{}: total over total {:.3} GiB/s, CPU time of the process {:.3} s a GiB",
+                    "{}: total over total {:.3} GiB/s, CPU time of {whose} {:.3} s a GiB",
                     summary.checkpoints,
                     summary.total_over_total_gib_per_second,
                     summary.cpu_seconds_per_gib
@@ -388,7 +393,7 @@ fn costs(section: &mut Section, report: &CheckpointReport) {
     section.facts.add(
         "host",
         format!(
-            "CPU {:.2} s user, {:.2} s system; peak resident memory {}; buffers {}",
+            "CPU {:.2} s user, {:.2} s system; peak resident memory{of_first} {}; buffers {}",
             report.results.cpu_user_seconds,
             report.results.cpu_system_seconds,
             ByteSize(report.results.peak_rss_bytes),

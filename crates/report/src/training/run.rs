@@ -256,6 +256,9 @@ pub(super) fn setting(plan: &TrainPlan) -> String {
         plan.accelerator,
         match plan.hosts.len() {
             0 => String::new(),
+            processes if plan.hosts.iter().sum::<u32>() != plan.accelerators => {
+                format!(" of some of {processes} processes")
+            }
             processes => format!(" of {processes} processes"),
         },
         plan.profile,

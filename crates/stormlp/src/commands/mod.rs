@@ -15,6 +15,7 @@ pub(crate) mod gdsio;
 pub(crate) mod man;
 mod party;
 pub(crate) mod plan;
+mod promises;
 pub(crate) mod report;
 mod saved;
 mod shared;

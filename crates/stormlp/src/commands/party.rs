@@ -46,6 +46,9 @@ impl Party {
             true => Vec::new(),
             false => hosts::introduce(session, &probe::host_facts())?,
         };
+        if !members.is_empty() {
+            agree_on_local_data(local_data, &members, session)?;
+        }
         if local_data && members.is_empty() {
             return Err(Failure::usage(
                 "--local-data has no effect on one host: leave it out",
@@ -255,6 +258,24 @@ impl Party {
             None => hosts,
         }))
     }
+}
+
+/// Makes sure that all hosts say the same of where their data is.
+fn agree_on_local_data(own: bool, members: &[Member], session: &Session) -> Result<(), Failure> {
+    let all = hosts::exchange(&session.group, &own)?;
+    let Some(other) = all.iter().position(|local| *local != all[0]) else {
+        return Ok(());
+    };
+    let given = |local: bool| if local { "it" } else { "none" };
+    let line = differ(
+        "option --local-data",
+        (&members[0], given(all[0])),
+        (&members[other], given(all[other])),
+        members,
+    );
+    Err(Failure::no_plan(anyhow::anyhow!("{line}"))
+        .with_help("give it to every host, or to none")
+        .of_all())
 }
 
 /// A run on several `hosts` that SIGTERM ended, ended because its launcher did: since somebody told it

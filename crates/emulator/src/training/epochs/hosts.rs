@@ -6,15 +6,18 @@ use stormlp_model::training::barrier::StepBarrier;
 use stormlp_model::training::report::WaitingSeconds;
 
 use super::super::attribution::Reading;
+use crate::Hosts;
+
 use super::super::error::TrainError;
 use super::super::machine::Machine;
 use super::super::measure::PhaseMeasured;
-use super::{Cut, Kind, Orders, Runner};
+use super::super::together::HostsTally;
+use super::{Cut, Distributions, Kind, Orders, Runner};
 
 /// How often to look whether other hosts keep this one waiting.
 const LOOK_AT_HOSTS: Duration = Duration::from_millis(500);
 
-impl Runner<'_> {
+impl<'a> Runner<'a> {
     /// All epochs. Hosts that are on their own meet before the first and after the last of them.
     pub(super) fn all_epochs(&mut self, orders: &Orders) -> Result<(), Cut> {
         let Some(hosts) = self.hosts else {
@@ -35,12 +38,32 @@ impl Runner<'_> {
             Ok(true) => went.and(Err(Cut::Stopped)),
             Ok(false) => went,
         };
-        let went = went.and_then(|()| self.put_run_together());
-        // With a host that is gone nothing can be exchanged: this one's part is kept then.
-        for (epoch, kind, measured) in std::mem::take(&mut self.pending) {
-            self.book(epoch, kind, measured);
+        // With a host that is gone nothing can be exchanged: what this one has booked of its own stays.
+        let ends_alike = matches!(went, Ok(()) | Err(Cut::Stopped)) && !hosts.are_apart();
+        match ends_alike {
+            true => self.put_run_together().and(went),
+            false => went,
         }
-        went
+    }
+
+    /// Keeps a phase of this host to be put together with those of others at the end of the run, unless
+    /// it was `cut`, and books it as this host's own until then. Of several runs those before are of all
+    /// hosts, and one host's epochs are not mixed with them.
+    pub(super) fn keep_own(
+        &mut self,
+        (epoch, kind, measured): (u32, Kind<'a>, PhaseMeasured),
+        cut: bool,
+    ) {
+        if let Some(hosts) = self.hosts.filter(|_| self.plan.runs == 1) {
+            if matches!(kind, Kind::Training) {
+                let tally = &mut self.distributions.hosts;
+                tally.add_own(hosts, self.plan, &measured);
+            }
+            self.book(epoch, kind, &measured);
+        }
+        if !cut {
+            self.pending.push((epoch, kind, measured));
+        }
     }
 
     /// Whether this host goes from epoch to epoch without waiting for others.
@@ -73,6 +96,17 @@ impl Runner<'_> {
         }
     }
 
+    /// Whether what a phase came to can be put together: it is over on all hosts, or all have heard
+    /// that one was told to end.
+    pub(super) fn ends_with_others(&self, went: &Result<(), Cut>) -> bool {
+        let told = |hosts: &Hosts| hosts.were_told_to_end() && !hosts.are_apart();
+        match went {
+            Ok(()) => true,
+            Err(Cut::Stopped) => self.hosts.is_some_and(told),
+            Err(Cut::Failed | Cut::Error(_)) => false,
+        }
+    }
+
     /// Tells the other hosts that this one works until all meet again: caches are dropped and reports
     /// saved meanwhile.
     pub(super) fn works(&self) -> Result<(), Cut> {
@@ -82,19 +116,38 @@ impl Runner<'_> {
         Ok(works.map_err(TrainError::from)?)
     }
 
-    /// The same of all phases of the run.
+    /// The same of all phases of the run that every host came to the end of.
     fn put_run_together(&mut self) -> Result<(), Cut> {
         let Some(hosts) = self.hosts else {
             return Ok(());
         };
-        let phases = self.pending.iter_mut();
+        let mut pending = std::mem::take(&mut self.pending);
+        let phases = pending.iter_mut();
         let phases = phases.map(|(_, kind, measured)| (matches!(kind, Kind::Training), measured));
-        let checkpoints = &mut self.measured.report.checkpoints;
-        let others = (&mut self.distributions.hosts, self.surroundings.stop);
-        match hosts.put_run_together(self.plan, phases, checkpoints, others)? {
-            true => Ok(()),
-            false => Err(Cut::Stopped),
+        let mut checkpoints = self.measured.report.checkpoints.clone();
+        let mut tally = match self.plan.runs {
+            1 => HostsTally::default(),
+            _ => self.distributions.hosts.clone(),
+        };
+        let others = (&mut tally, self.surroundings.stop);
+        let whole = hosts.put_run_together(self.plan, phases, &mut checkpoints, others)?;
+        let whole = whole.ok_or(Cut::Stopped)?;
+        if whole == 0 {
+            return Ok(());
         }
+        if self.plan.runs == 1 {
+            // They take the place of this host's own.
+            *self.distributions = Distributions::default();
+            self.measured.report.epochs.clear();
+            self.measured.steps.clear();
+        }
+        self.distributions.hosts = tally;
+        self.measured.report.checkpoints = checkpoints;
+        pending.truncate(whole);
+        for (epoch, kind, measured) in pending {
+            self.book(epoch, kind, &measured);
+        }
+        Ok(())
     }
 
     /// Waits for the other hosts before a phase, where all begin it together.
@@ -161,10 +214,23 @@ impl Runner<'_> {
         let Some(hosts) = self.hosts.filter(|_| waits) else {
             return;
         };
+        if hosts.waits_for_stopped() {
+            self.surroundings.stop.stop();
+            return;
+        }
         let steps = self.crew.shared.with(|machine, _| machine.steps_done());
         if let Some(error) = hosts.overdue(steps > 0 && !self.follows_checkpoint(steps)) {
             self.crew.shared.fail(error.into());
         }
+    }
+
+    /// Ends the phase since this host was told to end, and tells those that wait for it at a step's barrier.
+    pub(super) fn abort_for_all(&self) -> Cut {
+        let waited_for = self.hosts.filter(|_| self.plan.barrier.is_at_every_step());
+        if let Some(hosts) = waited_for {
+            hosts.say_stopped();
+        }
+        self.abort()
     }
 
     /// Whether step `step` begins after a checkpoint, for which all wait at its end.

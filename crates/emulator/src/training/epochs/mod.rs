@@ -397,14 +397,18 @@ impl<'a> Runner<'a> {
         measured.checkpoints = std::mem::take(&mut self.written);
         let went = match self.is_on_its_own() {
             true => {
-                self.pending.push((epoch, kind, measured));
+                self.keep_own((epoch, kind, measured), went.is_err());
                 went
             }
             false => {
                 // With a host that is gone nothing can be exchanged: this one's part is kept then.
-                let went = went.and_then(|()| self.put_together(kind, &mut measured));
-                self.book(epoch, kind, measured);
-                went
+                let together = self.ends_with_others(&went);
+                let put = match together {
+                    true => self.put_together(kind, &mut measured),
+                    false => Ok(()),
+                };
+                self.book(epoch, kind, &measured);
+                went.and(put)
             }
         };
         self.crew.close_streams();
@@ -441,7 +445,7 @@ impl<'a> Runner<'a> {
                         self.abort();
                     }
                 }
-                None if self.surroundings.stop.is_stopped() => went = Err(self.abort()),
+                None if self.surroundings.stop.is_stopped() => went = Err(self.abort_for_all()),
                 None if self.has_seen_enough() => went = Err(self.abort()),
                 None => {
                     self.check_hosts();
@@ -462,30 +466,33 @@ impl<'a> Runner<'a> {
     }
 
     /// Writes down what a phase came to, and tells it.
-    fn book(&mut self, epoch: u32, kind: Kind<'_>, phase: PhaseMeasured) {
-        let plan = self.plan;
+    fn book(&mut self, epoch: u32, kind: Kind<'_>, phase: &PhaseMeasured) {
+        let plan = &self.distributions.hosts.plan_of(self.plan);
         let measured = &mut self.measured;
         match kind {
             Kind::Training => {
-                let report = measure::epoch(plan, epoch, &phase);
+                let report = measure::epoch(plan, epoch, phase);
                 self.surroundings.note(measure::epoch_line(plan, &report));
                 measured.report.epochs.push(report);
-                measured.report.checkpoints.extend(phase.checkpoints);
+                measured
+                    .report
+                    .checkpoints
+                    .extend(phase.checkpoints.iter().cloned());
                 self.distributions.steps.merge(&phase.histograms);
                 if plan.keep_step_times {
                     measured.steps.push(StepLists {
                         epoch,
-                        steps: phase.steps,
+                        steps: phase.steps.clone(),
                         evaluation: Vec::new(),
                     });
                 }
             }
             Kind::Evaluation(evaluation) => {
                 if let Some(last) = measured.report.epochs.last_mut() {
-                    last.evaluation = Some(measure::evaluation(evaluation, &phase));
+                    last.evaluation = Some(measure::evaluation(evaluation, phase));
                 }
                 if let Some(last) = measured.steps.last_mut() {
-                    last.evaluation = phase.steps;
+                    last.evaluation.clone_from(&phase.steps);
                 }
             }
         }

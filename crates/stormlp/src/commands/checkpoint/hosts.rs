@@ -6,6 +6,7 @@ use stormlp_model::warning::{Warning, WarningKind};
 
 use super::{looked_at, planned};
 use crate::commands::party::Party;
+use crate::commands::promises::{self, Promise};
 use crate::exit::Failure;
 use crate::hosts;
 use crate::session::Session;
@@ -25,7 +26,7 @@ pub(super) fn look(
         let facts = of_all(facts, party);
         planned(request, host, &facts)
     });
-    let looked = party.agree(looked, promises, session)?;
+    let looked = party.agree(looked, |_| promises(request), session)?;
     check(&looked, party, session)
 }
 
@@ -159,26 +160,22 @@ fn dealt(
     Ok(plan)
 }
 
-/// What a run by `plan` does, as far as all have to do the same; its scale one host decides.
-fn promises(plan: &CheckpointPlan) -> Vec<(String, String)> {
-    let folders: Vec<String> = plan.folders.iter().map(ToString::to_string).collect();
-    let promises = [
-        ("model", plan.model.clone()),
-        ("profile", format!("{:?}", plan.profile)),
-        ("mode", format!("{:?}", plan.mode)),
-        ("folders", folders.join(", ")),
-        ("number of saves", plan.writes.to_string()),
-        ("number of restores", plan.restores.len().to_string()),
-        ("pause", format!("{} s", plan.pause_seconds)),
-        ("path", plan.path().to_string()),
-        ("fsync", format!("{:?}", plan.fsync)),
-        ("page cache before restores", format!("cold: {}", plan.cold)),
-        ("check of what is restored", plan.verify.to_string()),
-    ];
-    let named = promises.into_iter();
-    named
-        .map(|(what, value)| (what.to_string(), value))
-        .collect()
+/// What each host may be asked for itself: where a seed was not asked for each draws its own, and the
+/// first one's counts.
+const APART: [&str; 4] = ["typed", "results_beside_data", "seed", "threading"];
+/// What was asked for is called by its option, where that is another word.
+const NAMES: [(&str, &str); 6] = [
+    ("chunk_bytes", "option --chunk-size"),
+    ("cufile_stats", "option --cufile-stats"),
+    ("local_data", "option --local-data"),
+    ("overlap_step_seconds", "option --overlap"),
+    ("rank_shift", "option --rank-shift"),
+    ("require_gds", "option --require-gds"),
+];
+
+/// What `request` asks for, as far as all hosts have to ask the same.
+fn promises(request: &CheckpointRequest) -> Vec<Promise> {
+    promises::of(request, &APART, &NAMES)
 }
 
 /// Makes sure that all hosts see the same folders.

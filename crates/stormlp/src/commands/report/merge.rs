@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlp_emulator::matrix;
+use stormlp_emulator::{matrix, training};
 use stormlp_model::matrix::{MatrixReport, difference};
 use stormlp_model::parts::{self, PartOf, names};
 use stormlp_model::report::AnyReport;
+use stormlp_model::training::report::TrainReport;
 use stormlp_model::units::counted;
 use stormlp_model::warning::{Warning, WarningKind};
 
@@ -131,13 +132,34 @@ fn furthest(reports: Vec<AnyReport>) -> Result<AnyReport, Failure> {
         AnyReport::Train(report) => report.results.epochs.len(),
         AnyReport::Checkpoint(report) => report.results.saves.len() + report.results.restores.len(),
     };
-    let mut furthest = reports.into_iter().max_by_key(units);
+    let is_whole = |report: &AnyReport| match report {
+        AnyReport::Train(report) => !training::is_of_some_hosts(report),
+        AnyReport::Gds(_) | AnyReport::Checkpoint(_) => true,
+    };
+    if !reports.iter().any(is_whole)
+        && let Some(whole) = of_own_epochs(&reports)
+    {
+        return Ok(AnyReport::Train(whole));
+    }
+    let mut furthest = reports
+        .into_iter()
+        .max_by_key(|one| (is_whole(one), units(one)));
     match &mut furthest {
         Some(AnyReport::Train(report)) => report.head.part = None,
         Some(AnyReport::Checkpoint(report)) => report.head.part = None,
         Some(AnyReport::Gds(_)) | None => {}
     }
     furthest.ok_or_else(|| Failure::bug(anyhow::anyhow!("there are no parts")))
+}
+
+/// What hosts that went through a training on their own measured together, where all of them have a part
+/// of it.
+fn of_own_epochs(reports: &[AnyReport]) -> Option<TrainReport> {
+    let trainings = reports.iter().map(|report| match report {
+        AnyReport::Train(report) => Some(report.clone()),
+        AnyReport::Gds(_) | AnyReport::Checkpoint(_) => None,
+    });
+    training::merged(&trainings.collect::<Option<Vec<_>>>()?)
 }
 
 /// In what two hosts were to measure different things, in one line.

@@ -5,7 +5,8 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
 
 use serde::{Deserialize, Serialize};
-use stormlp_model::group::memory_bytes;
+use stormlp_emulator::Hosts;
+use stormlp_model::group::{differ, memory_bytes};
 use stormlp_model::report::Ending;
 use stormlp_model::training::barrier::StepBarrier;
 use stormlp_model::training::inventory::Inventory;
@@ -16,6 +17,7 @@ use stormlp_model::units::{ByteSize, counted};
 use stormlp_model::warning::{Warning, WarningKind};
 
 use crate::commands::party::Party;
+use crate::commands::promises::{self, Promise};
 use crate::exit::Failure;
 use crate::hosts;
 use crate::session::Session;
@@ -50,6 +52,7 @@ pub(crate) struct HostsArgs {
 #[derive(Serialize, Deserialize)]
 struct Asks {
     accelerators: u32,
+    total: Option<u32>,
     drawn_seed: u64,
 }
 
@@ -72,9 +75,12 @@ pub(super) fn ask(
     }
     let asks = Asks {
         accelerators: request.accelerators.unwrap_or(1),
+        total: args.accelerators_total,
         drawn_seed: request.drawn_seed,
     };
     let asks = hosts::exchange(group, &asks)?;
+    let totals: Vec<Option<u32>> = asks.iter().map(|one| one.total).collect();
+    check_totals(&totals, party)?;
     let accelerators: Vec<u32> = asks.iter().map(|one| one.accelerators).collect();
     request.drawn_seed = asks.first().map_or(0, |one| one.drawn_seed);
     request.accelerators = Some(accelerators.iter().sum());
@@ -87,6 +93,25 @@ pub(super) fn ask(
         memory_bytes: memory_bytes(all),
     });
     Ok(())
+}
+
+/// Makes sure that all hosts were told the same number of accelerators of all, if any.
+fn check_totals(totals: &[Option<u32>], party: &Party) -> Result<(), Failure> {
+    let Some(other) = totals.iter().position(|total| *total != totals[0]) else {
+        return Ok(());
+    };
+    let (all, in_words) = (party.members(), |total: Option<u32>| {
+        total.map_or("none".to_string(), |total| total.to_string())
+    });
+    let line = differ(
+        "option --accelerators-total",
+        (&all[0], &in_words(totals[0])),
+        (&all[other], &in_words(totals[other])),
+        all,
+    );
+    Err(Failure::no_plan(anyhow::anyhow!("{line}"))
+        .with_help("give every host the same options")
+        .of_all())
 }
 
 /// What the reader should know of these hosts.
@@ -111,8 +136,44 @@ pub(super) fn warnings(party: &Party, plan: &TrainPlan) -> Vec<Warning> {
     warnings
 }
 
+/// What of a plan is each host's own: where its files are, and what follows from its CPUs and from the
+/// number of its accelerators.
+const APART: [&str; 13] = [
+    "workload_source",
+    "memory_bytes",
+    "data.folder",
+    "checkpoint.folder",
+    "transport.engine",
+    "transport.threads",
+    "transport.queue_depth",
+    "transport.window",
+    "transport.submit_batch",
+    "transport.streams",
+    "transport.memory",
+    "transport.wait",
+    "transport.placement",
+];
+/// What parts of a plan are called where their keys do not say it.
+const NAMES: [(&str, &str); 12] = [
+    ("barrier", "option --barrier"),
+    ("checkpoint", "checkpoints"),
+    ("client", "option --client"),
+    ("closed", "option --closed"),
+    ("cold", "option --cold"),
+    ("compute", "compute time"),
+    ("epochs", "number of epochs"),
+    ("keep_step_times", "option --mlperf-output"),
+    ("metric", "parameters metric.*"),
+    ("preprocess", "parameter reader.preprocess_time"),
+    ("telemetry_seconds", "option --telemetry"),
+    (
+        "transport",
+        "way the bytes travel (--path, --engine, --device, --pages)",
+    ),
+];
+
 /// What a run by `plan` over `inventory` does, as far as all have to do the same.
-pub(super) fn promises(plan: &TrainPlan, inventory: &Inventory) -> Vec<(String, String)> {
+pub(super) fn promises(plan: &TrainPlan, inventory: &Inventory) -> Vec<Promise> {
     let mut hasher = DefaultHasher::new();
     for file in inventory.train.iter().chain(&inventory.valid) {
         (&file.name, file.bytes).hash(&mut hasher);
@@ -124,55 +185,26 @@ pub(super) fn promises(plan: &TrainPlan, inventory: &Inventory) -> Vec<(String, 
         ByteSize(data.bytes),
         hasher.finish() as u32
     );
-    let shuffle = format!("{:?}", plan.shuffle);
-    let cold = match plan.cold {
-        true => "--cold",
-        false => "no --cold",
+    let mut promises = promises::of(plan, &APART, &NAMES);
+    promises.push(("dataset".to_string(), dataset));
+    promises
+}
+
+/// Says that all fail alike where the run came to its end on all `hosts`, or all have heard that one was
+/// told to end.
+pub(super) fn shared_fate(
+    failure: Failure,
+    report: &TrainReport,
+    hosts: Option<&Hosts>,
+) -> Failure {
+    let alike = match report.ending {
+        Ending::Complete => !report.results.hosts.is_empty(),
+        Ending::Stopped => {
+            hosts.is_some_and(|hosts| hosts.were_told_to_end() && !hosts.are_apart())
+        }
+        Ending::Failed { .. } | Ending::Unfinished => false,
     };
-    let promises: [(&str, String); 16] = [
-        ("workload", plan.workload.clone()),
-        ("profile", plan.profile.to_string()),
-        ("accelerator", plan.accelerator.clone()),
-        ("batch size", plan.batch_size.to_string()),
-        ("number of epochs", plan.epochs.to_string()),
-        ("number of runs", plan.runs.to_string()),
-        ("dataset", dataset),
-        ("steps of an epoch", plan.steps_per_epoch.to_string()),
-        ("compute time", plan.compute.to_string()),
-        ("barrier", plan.barrier.to_string()),
-        ("checkpoints", checkpoints(plan)),
-        ("loader", format!("{:?}", plan.loader)),
-        ("storage", format!("{:?}", plan.storage).to_lowercase()),
-        ("path", plan.transport.path.to_string()),
-        ("page cache", cold.to_string()),
-        ("shuffle", shuffle),
-    ];
-    let named = promises.into_iter();
-    named
-        .map(|(what, value)| (what.to_string(), value))
-        .collect()
-}
-
-/// When checkpoints are written, and how large.
-fn checkpoints(plan: &TrainPlan) -> String {
-    plan.checkpoint
-        .as_ref()
-        .map_or("none".to_string(), |rules| {
-            let size = ByteSize(rules.bytes);
-            match rules.steps_between {
-                Some(steps) => format!("{size} every {}", counted(steps, "step")),
-                None => format!(
-                    "{size} after epoch {}, then every {}",
-                    rules.after_epoch.unwrap_or(0),
-                    counted(u64::from(rules.epochs_between), "epoch")
-                ),
-            }
-        })
-}
-
-/// Says that all fail alike where the run came to its end on all hosts.
-pub(super) fn shared_fate(failure: Failure, report: &TrainReport) -> Failure {
-    match report.ending == Ending::Complete && !report.results.hosts.is_empty() {
+    match alike {
         true => failure.of_all(),
         false => failure,
     }

@@ -265,7 +265,7 @@ fn run_prepared(
     let went = kept
         .savers
         .finish((&report, own), &delivery, session, ended);
-    went.map_err(|failure| hosts::shared_fate(failure, &report))
+    went.map_err(|failure| hosts::shared_fate(failure, &report, others.as_ref()))
 }
 
 /// Runs the plan, alone or with the others.
