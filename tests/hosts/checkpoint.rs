@@ -193,7 +193,7 @@ fn options_of_one_host_alone_are_refused() {
     let cases = [
         ("--streams", "2"),
         ("--engine", "psync"),
-        ("--keep", "1"),
+        ("--keep", "2"),
         ("--rank-shift", "2"),
     ];
     for launcher in Launcher::found() {

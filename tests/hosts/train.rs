@@ -247,10 +247,9 @@ fn hosts_that_would_do_different_things_do_nothing() {
 
 #[test]
 fn options_of_one_host_alone_are_refused() {
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 6] = [
         (&["--client", "dlio"], "option --client"),
         (&["--telemetry", "off"], "option --telemetry"),
-        (&["--pages", "small"], "--pages"),
         (&["--params", "metric.au=0.5"], "metric"),
         (&["--params", "reader.preprocess_time=0.05"], "preprocess"),
         (&["--accelerators-total", "4"], "--accelerators-total"),

@@ -35,7 +35,8 @@ pub(crate) fn of<T: Serialize>(value: &T, apart: &[&str], names: &[(&str, &str)]
 
 fn in_words(value: Value) -> String {
     match value {
-        Value::Null => "none".to_string(),
+        // `none` is a value of some options.
+        Value::Null => "nothing".to_string(),
         Value::String(text) => text,
         other => other.to_string(),
     }
@@ -60,7 +61,7 @@ mod tests {
             promises,
             [
                 ("batch size", "7"),
-                ("option --client", "none"),
+                ("option --client", "nothing"),
                 ("transport", r#"{"pages":"huge"}"#),
             ]
         );
