@@ -118,6 +118,7 @@ const GDS_LABELS: &[(&str, &str)] = &[
     ("queue_depth", "queue_depth"),
     ("repeat", "repeat"),
     ("memory", "memory"),
+    ("hosts", "hosts"),
 ];
 
 const TRAIN: &[Family] = &[
@@ -194,6 +195,8 @@ const TRAIN_LABELS: &[(&str, &str)] = &[
     ("run", "run"),
     ("warm_up", "warm_up"),
     ("epoch", "epoch"),
+    ("hosts", "hosts"),
+    ("barrier", "barrier"),
 ];
 
 const CHECKPOINT: &[Family] = &[

@@ -31,7 +31,7 @@ pub enum Columns {
 }
 
 /// Where the columns of the records stand: with `/` in the cell, else in the report.
-pub(crate) const RECORDS: [(&str, &str); 41] = [
+pub(crate) const RECORDS: [(&str, &str); 42] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -76,6 +76,7 @@ pub(crate) const RECORDS: [(&str, &str); 41] = [
     ("evidence", "/evidence/summary"),
     ("interrupted", "/interrupted"),
     ("is_knee", "/is_knee"),
+    ("hosts", "/hosts"),
 ];
 
 /// What a matrix came to: which path won, on what, a row for each combination.
@@ -114,12 +115,13 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
     document
 }
 
-/// The cells for the records: a mix of sizes in the words of the command line, and of a search which
-/// of them are of a knee.
+/// The cells for the records: on how many hosts, a mix of sizes in the words of the command line, and of a
+/// search which of them are of a knee.
 fn cells(report: &MatrixReport) -> impl Iterator<Item = Value> {
     let cell = |cell: &CellReport| {
         // A cell is plain data, which always has a JSON form.
         let mut value = serde_json::to_value(cell).unwrap_or_default();
+        value["hosts"] = cell.hosts.len().max(1).into();
         if let Some(mix) = cell.io_size_mix {
             value["io_size_mix"] = mix.to_string().into();
         }

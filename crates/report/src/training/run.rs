@@ -25,7 +25,7 @@ const SCORED_MEAN: &str = "mean of all scored runs";
 const A_SCORED_RUN: &str = "a scored run at the mean";
 
 /// Where the columns of the records stand: with `/` in the epoch, else in the report.
-pub(crate) const RECORDS: [(&str, &str); 30] = [
+pub(crate) const RECORDS: [(&str, &str); 32] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -59,6 +59,8 @@ pub(crate) const RECORDS: [(&str, &str); 30] = [
     ("cpu_system_seconds", "/cpu_system_seconds"),
     ("duration_seconds", "/duration_seconds"),
     ("whole", "/whole"),
+    ("hosts", "/hosts"),
+    ("barrier", "plan/barrier"),
 ];
 
 /// What a run came to, or a search of which it is the answer's.
@@ -133,6 +135,7 @@ fn units(report: &TrainReport) -> impl Iterator<Item = Value> {
         let mut value = serde_json::to_value(epoch).unwrap_or_default();
         value["run"] = run.into();
         value["warm_up"] = warm_up.into();
+        value["hosts"] = report.plan.hosts.len().max(1).into();
         value["whole"] = epoch.is_whole(&report.plan).into();
         value
     };

@@ -61,7 +61,7 @@ fn a_search_is_told_by_its_knees() {
     insta::assert_snapshot!("knees_as_text", text::render(&alone, None));
     insta::assert_snapshot!("knees_as_markdown", markdown::render(&alone));
     let rows = csv::render(&page, true).unwrap();
-    assert_eq!(rows.matches(",true\n").count(), 6, "{rows}");
+    assert_eq!(rows.matches(",true,1\n").count(), 6, "{rows}");
 }
 
 #[test]
