@@ -428,20 +428,7 @@ fn hosts_without_a_launcher_are_put_together() {
     let one = runs_of(folder.path(), "after").remove(0);
     let one = alone(folder.path(), &["report", "merge", one.to_str().unwrap()]);
     assert!(said(&one).contains("made of 1 part"), "{}", said(&one));
-    // Hosts that did other work are no whole.
-    for (key, value) in [("seed", "7"), ("cache", "\"warm\"")] {
-        let [one, other] = [0, 1].map(|nth| runs_of(folder.path(), "after")[nth].clone());
-        let mut changed = json(&other.join("report.json"));
-        changed["plan"][key] = serde_json::from_str(value).unwrap();
-        let place = folder.path().join("changed.json");
-        fs::write(&place, changed.to_string()).unwrap();
-        let words = [one.join("report.json"), place];
-        let words = words.each_ref().map(|place| place.to_str().unwrap());
-        let output = alone(folder.path(), &["report", "merge", words[0], words[1]]);
-        assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-        let told = format!("the hosts differ in the setting `{key}`: ");
-        assert!(said(&output).contains(&told), "{}", said(&output));
-    }
+    other_work_is_no_whole(folder.path());
     // What belongs to no run is refused, and so is one part twice.
     for (places, told) in [
         (["before", "after"], "is no part of a run"),
@@ -456,4 +443,21 @@ fn hosts_without_a_launcher_are_put_together() {
         &["gds", "--start-at", "2020-01-01T00:00:00Z", "--run-id", "r"],
     );
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+}
+
+/// Of the two parts in `after`, one that was made one of other work is refused.
+fn other_work_is_no_whole(folder: &Path) {
+    for (key, value) in [("seed", "7"), ("cache", "\"warm\"")] {
+        let [one, other] = [0, 1].map(|nth| runs_of(folder, "after")[nth].clone());
+        let mut changed = json(&other.join("report.json"));
+        changed["plan"][key] = serde_json::from_str(value).unwrap();
+        let place = folder.join("changed.json");
+        fs::write(&place, changed.to_string()).unwrap();
+        let words = [one.join("report.json"), place];
+        let words = words.each_ref().map(|place| place.to_str().unwrap());
+        let output = alone(folder, &["report", "merge", words[0], words[1]]);
+        assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+        let told = format!("the hosts differ in the setting `{key}`: ");
+        assert!(said(&output).contains(&told), "{}", said(&output));
+    }
 }

@@ -2,11 +2,14 @@
 
 use super::*;
 
+/// What makes a plan another one.
+type Change = fn(&mut MatrixPlan);
+
 #[test]
 fn hosts_that_measured_other_work_are_told_of_by_one_setting() {
     let plan = solve(&plain(), &folder(100 * GIB));
     assert_eq!(difference(("h1", &plan), ("h2", &plan)), None);
-    let cases: [(fn(&mut MatrixPlan), &str); 4] = [
+    let cases: [(Change, &str); 4] = [
         (|plan| plan.seed += 1, "setting `seed`: h1 has "),
         (
             |plan| plan.cells[1].transport.pages = crate::transport::Pages::Small,
