@@ -299,6 +299,20 @@ pub fn memory_bytes(members: &[Member]) -> u64 {
     hosts.map(|member| member.memory_bytes).sum()
 }
 
+/// A process of the first host that has more of them than CPUs, and how many there are. Where each may use
+/// one CPU only, it is not known whether they share it.
+pub fn crowded(members: &[Member]) -> Option<(&Member, usize)> {
+    let counted = members.iter().map(|member| {
+        let here = members
+            .iter()
+            .filter(|other| other.shares_host_with(member));
+        (member, here.count())
+    });
+    let mut crowded =
+        counted.filter(|(member, here)| member.cpus > 1 && *here > member.cpus as usize);
+    crowded.next()
+}
+
 /// The two clocks that are furthest apart, and by how many seconds, where that is worth telling.
 pub fn clocks_apart(members: &[Member]) -> Option<(&Member, &Member, f64)> {
     let by_clock = |a: &&Member, b: &&Member| a.unix_seconds.total_cmp(&b.unix_seconds);
@@ -359,6 +373,21 @@ mod tests {
             Member::fixture(1, "h1"),
             Member::fixture(2, "h2"),
         ]
+    }
+
+    #[test]
+    fn a_host_with_more_processes_than_cpus_is_crowded() {
+        let mut members: Vec<Member> = (0..4).map(|rank| Member::fixture(rank, "h1")).collect();
+        members.push(Member::fixture(4, "h2"));
+        assert_eq!(crowded(&members), None, "four on four CPUs");
+        members.push(Member::fixture(5, "h1"));
+        assert_eq!(
+            crowded(&members).map(|(member, here)| (member.rank, here)),
+            Some((0, 5))
+        );
+        // Bound to a CPU each, they need not share one.
+        members.iter_mut().for_each(|member| member.cpus = 1);
+        assert_eq!(crowded(&members), None);
     }
 
     #[test]

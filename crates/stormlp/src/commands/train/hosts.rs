@@ -6,7 +6,7 @@ use std::hash::{Hash as _, Hasher as _};
 
 use serde::{Deserialize, Serialize};
 use stormlp_emulator::Hosts;
-use stormlp_model::group::{differ, memory_bytes};
+use stormlp_model::group::{self, differ, memory_bytes};
 use stormlp_model::report::Ending;
 use stormlp_model::training::barrier::StepBarrier;
 use stormlp_model::training::inventory::Inventory;
@@ -134,6 +134,21 @@ pub(super) fn warnings(party: &Party, plan: &TrainPlan) -> Vec<Warning> {
         ));
     }
     warnings
+}
+
+/// That processes share too few CPUs, and what a barrier costs there.
+pub(super) fn crowded(party: &Party, others: Option<&Hosts>) -> Option<Warning> {
+    let barrier = others?.facts.empty_barrier_us?;
+    let (member, here) = group::crowded(party.members())?;
+    Some(Warning::new(
+        WarningKind::Hosts,
+        format!(
+            "{here} processes share the {} CPUs of {}: a barrier at which nobody is late takes \
+             {:.0} µs there (p50; p99 {:.0} µs), and AU contains one for each step",
+            member.cpus, member.hostname, barrier.p50, barrier.p99
+        ),
+        "start one process on each host, with more --accelerators",
+    ))
 }
 
 /// What of a plan is each host's own: where its files are, and what follows from its CPUs and from the

@@ -236,6 +236,7 @@ fn run_prepared(
     let delivery = party.agree(opened(), |_| Vec::new(), session)?;
     let savers = delivery.savers(&plan.workload, party, session)?;
     let others = party.hosts(savers.parts_folder(), session)?;
+    warnings.extend(hosts::crowded(party, others.as_ref()));
     warnings.extend(session.storage.warnings());
     let mut course = Course {
         head: head(&plan, facts, &delivery, session),
