@@ -49,11 +49,7 @@ pub(super) fn verdict(
     if plan.storage == StorageKind::Null {
         return ceiling_of_host(plan, au);
     }
-    let bound = match bound(au, ahead.is_some(), &waiting) {
-        // Nothing waited for data, and what accelerators waited for each other costs no target.
-        Bound::Barrier if au >= plan.metric.threshold_percent => Bound::Compute,
-        other => other,
-    };
+    let bound = bound(au, ahead.is_some(), &waiting);
     if let Some(ceiling) = ceiling
         && au < COMPUTE_BOUND_PERCENT
         && ceiling.profile - au < NEAR_CEILING_POINTS

@@ -162,11 +162,3 @@ fn a_client_that_is_in_every_step_is_not_told_to_read_faster() {
     let of_bytes = judged(&plan, 90.0, 0.1, waiting(0.0, 5.0 * steps, 0.0, 0.0)).sentence;
     assert!(of_bytes.contains("--read-threads"), "{of_bytes}");
 }
-
-#[test]
-fn waiting_for_each_other_bounds_nothing_that_meets_its_target() {
-    let plan = plan(&TrainRequest::default());
-    let barrier = waiting(0.0, 0.0, 0.1, 0.0);
-    assert_eq!(judged(&plan, 95.1, 0.0, barrier).bound, Bound::Compute);
-    assert_eq!(judged(&plan, 80.0, 0.0, barrier).bound, Bound::Barrier);
-}
