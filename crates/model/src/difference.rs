@@ -1,6 +1,29 @@
-//! Where two hosts differ that were to do the same, in one line.
+//! What was to be the same and is not: between two hosts, in one line, or between two runs.
 
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// A value that hosts compare, and what it is called.
+pub type Promise = (String, String);
+
+/// The fields of a value but those `apart`: `key`, or `key.key` of what is within. What is not named counts,
+/// so that nothing new can be forgotten.
+pub fn fields_but<T: Serialize>(value: &T, apart: &[&str]) -> Map<String, Value> {
+    let mut fields = match serde_json::to_value(value) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    };
+    for path in apart {
+        match path.split_once('.') {
+            None => drop(fields.remove(*path)),
+            Some((key, inner)) => {
+                let outer = fields.get_mut(key).and_then(Value::as_object_mut);
+                outer.and_then(|fields| fields.remove(inner));
+            }
+        }
+    }
+    fields
+}
 
 /// Two hosts that have different values of `what`, in one line. Of values that are objects or lists in
 /// JSON only the first place is told in which they differ.

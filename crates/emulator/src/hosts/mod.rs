@@ -217,7 +217,8 @@ impl Hosts {
         all.map(Some).map_err(|error| garbled(&error))
     }
 
-    /// What the thread that talks to the others says, where all go at the same time; `None` when the run is to end before it does.
+    /// What the thread that talks to the others says, where all go at the same time; `None` when the run
+    /// is to end before it does.
     fn await_others<T>(
         &self,
         came: &Receiver<Result<T, GroupError>>,

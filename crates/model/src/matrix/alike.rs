@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::plan::{CellPlan, MatrixPlan};
 use super::request::MatrixRequest;
-use crate::difference::{in_words, text};
+use crate::difference::{Promise, fields_but, in_words, text};
 use crate::units::{ByteSize, counted};
 
 /// What each host may be asked for itself: what it may write over decides nothing that is measured.
@@ -44,9 +44,6 @@ const OF_CELL_APART: [&str; 11] = [
     "engine",
     "direct",
 ];
-
-/// A value that hosts compare, and what it is called.
-type Promise = (String, String);
 
 /// What `request` asks for, as far as all hosts have to ask the same; where its files lie, too, where
 /// the hosts share the `same_places`.
@@ -127,7 +124,7 @@ fn workers(plan: &MatrixPlan) -> String {
 fn of_cells(cells: &[CellPlan]) -> Vec<Promise> {
     let mut settings: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for cell in cells {
-        for (key, value) in fields(cell, &OF_CELL_APART) {
+        for (key, value) in fields_but(cell, &OF_CELL_APART) {
             settings.entry(key).or_default().push(value);
         }
     }
@@ -169,20 +166,10 @@ fn words(plan: &MatrixPlan, cell: &CellPlan) -> String {
 
 /// The fields of a value but those `apart`, in words.
 fn settings<T: Serialize>(value: &T, apart: &[&str]) -> Vec<Promise> {
-    let fields = fields(value, apart).into_iter();
+    let fields = fields_but(value, apart).into_iter();
     fields
         .map(|(key, value)| (format!("setting `{key}`"), text(&value)))
         .collect()
-}
-
-/// The fields of a value but those `apart`.
-fn fields<T: Serialize>(value: &T, apart: &[&str]) -> Map<String, Value> {
-    let mut fields = match serde_json::to_value(value) {
-        Ok(Value::Object(fields)) => fields,
-        _ => Map::new(),
-    };
-    fields.retain(|key, _| !apart.contains(&&**key));
-    fields
 }
 
 fn compact<T: Serialize>(value: &T) -> String {

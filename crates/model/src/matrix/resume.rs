@@ -1,16 +1,16 @@
 //! Going on with a saved matrix. Of a saved report only what was measured counts, and only where it
 //! is the work of the plan that was just made: anybody may have written the file.
 
-use serde_json::Value;
-
 use super::plan::{CellPlan, MatrixPlan};
 use super::report::{CellReport, CellStatus, MatrixReport, MatrixResults};
+use crate::difference::fields_but;
 
 /// What of a plan may be another when a matrix goes on: how it was asked for, what has to be done
-/// before the first cell, and estimates.
-const MAY_DIFFER: [&str; 9] = [
+/// before the first cell, and estimates. Cells are compared one by one.
+const MAY_DIFFER: [&str; 10] = [
     "name",
     "paths",
+    "cells",
     "keep",
     "folders",
     "files",
@@ -108,16 +108,7 @@ fn what(cell: &CellPlan) -> String {
 
 /// The first key, but those `apart`, under which two values of a type differ.
 fn first_other_key<T: serde::Serialize>(a: &T, b: &T, apart: &[&str]) -> Option<String> {
-    let object = |value: &T| match serde_json::to_value(value) {
-        Ok(Value::Object(object)) => object,
-        _ => serde_json::Map::new(),
-    };
-    let (mut a, mut b) = (object(a), object(b));
-    if apart == MAY_DIFFER {
-        // They are compared one by one.
-        a.remove("cells");
-        b.remove("cells");
-    }
-    let other = |key: &&String| !apart.contains(&key.as_str()) && a.get(*key) != b.get(*key);
+    let (a, b) = (fields_but(a, apart), fields_but(b, apart));
+    let other = |key: &&String| a.get(*key) != b.get(*key);
     a.keys().chain(b.keys()).find(other).cloned()
 }

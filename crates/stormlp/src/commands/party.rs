@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use stormlp_emulator::Hosts;
+use stormlp_model::difference::Promise;
 use stormlp_model::group::{GroupFacts, Machine, Member, SharedFolder, clocks_apart, differ};
 use stormlp_model::parts::PartOf;
 use stormlp_model::report::{Ending, FailureCause};
@@ -26,7 +27,7 @@ pub(crate) struct Party {
 /// What a process has come to: what it would run, or why it cannot.
 #[derive(Serialize, Deserialize)]
 enum Ready {
-    Yes(Vec<(String, String)>),
+    Yes(Vec<Promise>),
     No {
         code: u8,
         message: String,
@@ -112,7 +113,7 @@ impl Party {
     pub(crate) fn agree<T>(
         &self,
         prepared: Result<T, Failure>,
-        promises: impl FnOnce(&T) -> Vec<(String, String)>,
+        promises: impl FnOnce(&T) -> Vec<Promise>,
         session: &Session,
     ) -> Result<T, Failure> {
         if self.is_alone() {
@@ -263,18 +264,33 @@ impl Party {
 /// Makes sure that all hosts say the same of where their data is.
 fn agree_on_local_data(own: bool, members: &[Member], session: &Session) -> Result<(), Failure> {
     let all = hosts::exchange(&session.group, &own)?;
-    let Some(other) = all.iter().position(|local| *local != all[0]) else {
+    let given = all.iter().map(|local| if *local { "it" } else { "none" });
+    let given: Vec<&str> = given.collect();
+    let help = "give it to every host, or to none";
+    same_option("--local-data", &given, members, help)
+}
+
+/// Makes sure that all `members` were given the same `option`: what each of them `has`, by rank.
+///
+/// # Errors
+/// With exit code 3; all processes fail alike.
+pub(crate) fn same_option<T: AsRef<str> + PartialEq>(
+    option: &str,
+    has: &[T],
+    members: &[Member],
+    help: &str,
+) -> Result<(), Failure> {
+    let Some(other) = has.iter().position(|one| *one != has[0]) else {
         return Ok(());
     };
-    let given = |local: bool| if local { "it" } else { "none" };
     let line = differ(
-        "option --local-data",
-        (&members[0], given(all[0])),
-        (&members[other], given(all[other])),
+        &format!("option {option}"),
+        (&members[0], has[0].as_ref()),
+        (&members[other], has[other].as_ref()),
         members,
     );
     Err(Failure::no_plan(anyhow::anyhow!("{line}"))
-        .with_help("give it to every host, or to none")
+        .with_help(help)
         .of_all())
 }
 

@@ -2,32 +2,16 @@
 //! what is named, so that no new option can be forgotten.
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
+use stormlp_model::difference::{Promise, fields_but};
 
-/// A value that hosts compare, and what it is called.
-pub(crate) type Promise = (String, String);
-
-/// The fields of `value` but those `apart` (`key`, or `key.key` of what is within), under the `names` that
-/// users know.
+/// The fields of `value` [but those](fields_but) `apart`, under the `names` that users know.
 pub(crate) fn of<T: Serialize>(value: &T, apart: &[&str], names: &[(&str, &str)]) -> Vec<Promise> {
-    let mut fields = match serde_json::to_value(value) {
-        Ok(Value::Object(fields)) => fields,
-        _ => Map::new(),
-    };
-    for path in apart {
-        match path.split_once('.') {
-            None => drop(fields.remove(*path)),
-            Some((key, inner)) => {
-                let outer = fields.get_mut(key).and_then(Value::as_object_mut);
-                outer.and_then(|fields| fields.remove(inner));
-            }
-        }
-    }
     let named = |key: &str| {
         let known = names.iter().find(|(name, _)| *name == key);
         known.map_or_else(|| key.replace('_', " "), |(_, name)| name.to_string())
     };
-    let fields = fields.into_iter();
+    let fields = fields_but(value, apart).into_iter();
     fields
         .map(|(key, value)| (named(&key), in_words(value)))
         .collect()

@@ -1,12 +1,13 @@
 //! A checkpoint of which several hosts save and restore a share: one of them plans for all.
 
 use stormlp_model::checkpoint::{CheckpointFacts, CheckpointPlan, CheckpointRequest};
+use stormlp_model::difference::Promise;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::warning::{Warning, WarningKind};
 
 use super::{looked_at, planned};
 use crate::commands::party::Party;
-use crate::commands::promises::{self, Promise};
+use crate::commands::promises;
 use crate::exit::Failure;
 use crate::hosts;
 use crate::session::Session;

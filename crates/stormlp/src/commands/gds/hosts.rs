@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use stormlp_model::difference::Promise;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::matrix::{MatrixRequest, Target, TargetInventory, asked, decided, resolve};
 use stormlp_model::operation::Direction;
@@ -18,7 +19,7 @@ use crate::session::Session;
 /// What a process has found before it plans.
 struct Looked {
     /// What all have to ask for alike.
-    promises: Vec<(String, String)>,
+    promises: Vec<Promise>,
     request: MatrixRequest,
     facts: HostFacts,
     inventory: TargetInventory,

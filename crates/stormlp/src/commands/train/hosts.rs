@@ -6,7 +6,8 @@ use std::hash::{Hash as _, Hasher as _};
 
 use serde::{Deserialize, Serialize};
 use stormlp_emulator::Hosts;
-use stormlp_model::group::{self, differ, memory_bytes};
+use stormlp_model::difference::Promise;
+use stormlp_model::group::{self, memory_bytes};
 use stormlp_model::report::Ending;
 use stormlp_model::training::barrier::StepBarrier;
 use stormlp_model::training::inventory::Inventory;
@@ -16,8 +17,8 @@ use stormlp_model::training::request::{RequestedHosts, TrainRequest};
 use stormlp_model::units::{ByteSize, counted};
 use stormlp_model::warning::{Warning, WarningKind};
 
-use crate::commands::party::Party;
-use crate::commands::promises::{self, Promise};
+use crate::commands::party::{Party, same_option};
+use crate::commands::promises;
 use crate::exit::Failure;
 use crate::hosts;
 use crate::session::Session;
@@ -79,8 +80,13 @@ pub(super) fn ask(
         drawn_seed: request.drawn_seed,
     };
     let asks = hosts::exchange(group, &asks)?;
-    let totals: Vec<Option<u32>> = asks.iter().map(|one| one.total).collect();
-    check_totals(&totals, party)?;
+    let total = |one: &Asks| {
+        one.total
+            .map_or("none".to_string(), |total| total.to_string())
+    };
+    let totals: Vec<String> = asks.iter().map(total).collect();
+    let help = "give every host the same options";
+    same_option("--accelerators-total", &totals, party.members(), help)?;
     let accelerators: Vec<u32> = asks.iter().map(|one| one.accelerators).collect();
     request.drawn_seed = asks.first().map_or(0, |one| one.drawn_seed);
     request.accelerators = Some(accelerators.iter().sum());
@@ -93,25 +99,6 @@ pub(super) fn ask(
         memory_bytes: memory_bytes(all),
     });
     Ok(())
-}
-
-/// Makes sure that all hosts were told the same number of accelerators of all, if any.
-fn check_totals(totals: &[Option<u32>], party: &Party) -> Result<(), Failure> {
-    let Some(other) = totals.iter().position(|total| *total != totals[0]) else {
-        return Ok(());
-    };
-    let (all, in_words) = (party.members(), |total: Option<u32>| {
-        total.map_or("none".to_string(), |total| total.to_string())
-    });
-    let line = differ(
-        "option --accelerators-total",
-        (&all[0], &in_words(totals[0])),
-        (&all[other], &in_words(totals[other])),
-        all,
-    );
-    Err(Failure::no_plan(anyhow::anyhow!("{line}"))
-        .with_help("give every host the same options")
-        .of_all())
 }
 
 /// What the reader should know of these hosts.
