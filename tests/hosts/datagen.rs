@@ -26,6 +26,30 @@ fn journals(folder: &Path) -> usize {
 }
 
 #[test]
+fn hosts_that_would_make_it_otherwise_make_nothing() {
+    let cases: [(&[&str], &str); 4] = [
+        (&["--threads", "3"], "option --threads"),
+        (&["--engine", "psync"], "option --engine"),
+        (&["--files", "22"], "dataset at `train_files`"),
+        (&["--resume"], "--resume"),
+    ];
+    for launcher in Launcher::found() {
+        for (more, named) in cases {
+            let folder = tempfile::tempdir().unwrap();
+            // Options of several values take what follows them.
+            let second = [&SMALL[..2], more, &SMALL[2..]].concat();
+            let mut command = launcher.each(folder.path(), [&SMALL, &second]);
+            let output = command.output().unwrap();
+            let said = said(&output);
+            assert_eq!(output.status.code(), Some(3), "{said}");
+            let line = said.lines().find(|line| line.contains("(rank 1)"));
+            assert!(line.is_some_and(|line| line.contains(named)), "{said}");
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        }
+    }
+}
+
+#[test]
 fn two_hosts_make_the_dataset_that_one_makes() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();

@@ -247,7 +247,10 @@ fn hosts_that_would_do_different_things_do_nothing() {
 
 #[test]
 fn options_of_one_host_alone_are_refused() {
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 9] = [
+        (&["--threads", "3"], "option --threads"),
+        (&["--numa", "off"], "--numa"),
+        (&["--cpus", "0"], "--cpus"),
         (&["--client", "dlio"], "option --client"),
         (&["--telemetry", "off"], "option --telemetry"),
         (&["--params", "metric.au=0.5"], "metric"),

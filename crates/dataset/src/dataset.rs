@@ -1,5 +1,6 @@
 //! One dataset: every file's name, size, shape and content, decided before a byte is written.
 
+use serde::{Serialize, Serializer};
 use strum::IntoStaticStr;
 
 use crate::content::{Content, FileContent};
@@ -17,7 +18,8 @@ use crate::names::{Naming, Split};
 use crate::sizes::{FileSizes, SizeDraw, SizeRule};
 
 /// The formats, by the names that workloads use.
-#[derive(Debug, Clone, PartialEq, Eq, IntoStaticStr)]
+#[derive(Debug, Clone, PartialEq, Eq, IntoStaticStr, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum FormatKind {
     /// Zip of numpy arrays.
@@ -54,7 +56,7 @@ impl FormatKind {
 }
 
 /// What a dataset is made of.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Recipe {
     /// The format.
     pub format: FormatKind,
@@ -126,6 +128,13 @@ impl Recipe {
         };
         let files = self.train_files as f64 + self.valid_files as f64;
         files * self.samples_per_file as f64 * sample
+    }
+}
+
+/// What it is made of, from which all of it follows.
+impl Serialize for Dataset {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.recipe.serialize(serializer)
     }
 }
 

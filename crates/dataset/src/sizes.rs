@@ -6,6 +6,7 @@
 //! rank seeds the draw with 10, so the sizes do not depend on the number of ranks; v3.0 seeds
 //! rank `r` with `10 + r` and file `i` takes the numbers of rank `i mod ranks`.
 
+use serde::Serialize;
 use stormlp_model::mt19937::Mt19937;
 
 /// The seed that DLIO hard-codes for its size draw.
@@ -14,7 +15,8 @@ const DLIO_SIZE_SEED: u32 = 10;
 const ASK_EVERY: usize = 1 << 16;
 
 /// What the workload says about the size of one sample.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SizeRule {
     /// `record_length_bytes` and its standard deviation, both in bytes.
     Length {
@@ -33,7 +35,8 @@ pub enum SizeRule {
 }
 
 /// Whose random numbers a file takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SizeDraw {
     /// All ranks draw alike (DLIO up to MLPerf Storage v2.0).
     Shared,

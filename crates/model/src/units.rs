@@ -169,6 +169,8 @@ pub fn parse_size_sweep(text: &str) -> Result<Vec<ByteSize>, UnitError> {
 
 /// A duration for people: `350 ms`, `5 s`, `2 m 05 s`, `1 h 10 m`.
 pub fn format_duration(seconds: f64) -> String {
+    // The sum of nothing is -0.0.
+    let seconds = seconds + 0.0;
     if seconds > 0.0 && seconds < 0.000_999_5 {
         format!("{:.0} us", seconds * 1e6)
     } else if seconds < 1.0 {

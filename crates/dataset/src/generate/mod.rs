@@ -48,6 +48,7 @@ pub enum Existing {
 }
 
 /// A dataset and where it goes.
+#[derive(Serialize)]
 pub struct GeneratePlan {
     /// The dataset folder; samples lie in its `train/` and `valid/`.
     pub folder: PathBuf,
@@ -62,6 +63,7 @@ pub struct GeneratePlan {
     /// Threads; 0 takes [`default_threads`].
     pub threads: usize,
     /// What the folder is on.
+    #[serde(skip)]
     pub storage: Arc<dyn Storage>,
     /// The I/O engine; `None` takes io_uring where the kernel allows it, else `pwrite`.
     pub engine: Option<EngineKind>,

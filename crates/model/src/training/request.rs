@@ -35,7 +35,7 @@ pub enum StorageKind {
 }
 
 /// The processes that run a workload together.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct RequestedHosts {
     /// Accelerators of each, by rank.
     pub accelerators: Vec<u32>,
@@ -48,7 +48,7 @@ pub struct RequestedHosts {
 }
 
 /// Overrides of a workload; `None` leaves what the workload says.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct TrainRequest {
     /// The workload as it was named, a built-in one or a file; its own name by default.
     pub workload: Option<String>,

@@ -9,6 +9,7 @@ use stormlp_dataset::generate::{
 };
 use stormlp_dataset::manifest::ManifestError;
 use stormlp_dataset::spec::{self, DEFAULT_SEED, Making};
+use stormlp_model::difference::Promise;
 use stormlp_model::event::{Event, Observer as _, Unit};
 use stormlp_model::training::profile::Profile;
 use stormlp_model::transport::EngineChoice;
@@ -17,6 +18,7 @@ use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::storage::Disk;
 
 use crate::commands::party::Party;
+use crate::commands::promises;
 use crate::commands::workloads;
 use crate::exit::Failure;
 use crate::hosts::Needs;
@@ -168,18 +170,18 @@ impl Args {
     }
 }
 
-/// What all processes have to make alike.
-fn promises(plan: &GeneratePlan) -> Vec<(String, String)> {
-    let promises = [
-        ("dataset's folder", plan.folder.display().to_string()),
-        ("workload", plan.workload.clone()),
-        ("dataset", plan.dataset.recipe().text()),
-        ("way with what is there", format!("{:?}", plan.existing)),
-    ];
-    let named = promises.into_iter();
-    named
-        .map(|(what, value)| (what.to_string(), value))
-        .collect()
+/// What parts of a plan are called where their keys do not say it.
+const NAMES: [(&str, &str); 5] = [
+    ("engine", "option --engine"),
+    ("existing", "way with what is there (--resume, --overwrite)"),
+    ("folder", "dataset's folder"),
+    ("profile", "option --profile"),
+    ("threads", "option --threads"),
+];
+
+/// What all processes have to make alike: all of it.
+fn promises(plan: &GeneratePlan) -> Vec<Promise> {
+    promises::of(plan, &[], &NAMES)
 }
 
 /// Makes the dataset together with the other hosts: each its share of the files, the first one the

@@ -78,6 +78,15 @@ impl Party {
         self.local_data
     }
 
+    /// Processes of this host, this one included.
+    pub(crate) fn processes_here(&self) -> usize {
+        let own = self.members.get(self.own);
+        own.map_or(1, |own| {
+            let here = self.members.iter().filter(|one| one.shares_host_with(own));
+            here.count()
+        })
+    }
+
     /// Of which run the report of this process is a part; `None` where it is the only one.
     pub(crate) fn part_of(&self, run_id: &str) -> Option<PartOf> {
         let own = self.members.get(self.own)?;

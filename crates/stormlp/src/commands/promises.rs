@@ -7,9 +7,28 @@ use stormlp_model::difference::{Promise, fields_but};
 
 /// The fields of `value` [but those](fields_but) `apart`, under the `names` that users know.
 pub(crate) fn of<T: Serialize>(value: &T, apart: &[&str], names: &[(&str, &str)]) -> Vec<Promise> {
+    fields(value, apart, names, |key| key.replace('_', " "))
+}
+
+/// The same of a request: a field is called as the option that sets it, unless `names` say otherwise.
+pub(crate) fn asked<T: Serialize>(
+    request: &T,
+    apart: &[&str],
+    names: &[(&str, &str)],
+) -> Vec<Promise> {
+    let option = |key: &str| format!("option --{}", key.replace('_', "-"));
+    fields(request, apart, names, option)
+}
+
+fn fields<T: Serialize>(
+    value: &T,
+    apart: &[&str],
+    names: &[(&str, &str)],
+    usual_name: impl Fn(&str) -> String,
+) -> Vec<Promise> {
     let named = |key: &str| {
         let known = names.iter().find(|(name, _)| *name == key);
-        known.map_or_else(|| key.replace('_', " "), |(_, name)| name.to_string())
+        known.map_or_else(|| usual_name(key), |(_, name)| name.to_string())
     };
     let fields = fields_but(value, apart).into_iter();
     fields
@@ -25,6 +44,10 @@ fn in_words(value: Value) -> String {
         other => other.to_string(),
     }
 }
+
+/// The options for the threads, which a request holds as one value.
+pub(crate) const OF_THREADS: (&str, &str) =
+    ("threading", "options for threads (--wait, --numa, --cpus)");
 
 #[cfg(test)]
 mod tests {
@@ -47,6 +70,21 @@ mod tests {
                 ("batch size", "7"),
                 ("option --client", "nothing"),
                 ("transport", r#"{"pages":"huge"}"#),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_was_asked_for_is_called_as_its_option() {
+        let request = serde_json::json!({"chunk_bytes": 1, "fsync": "none", "rank_shift": null});
+        let asked = asked(&request, &[], &[("chunk_bytes", "option --chunk-size")]);
+        let names: Vec<&str> = asked.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(
+            names,
+            [
+                "option --chunk-size",
+                "option --fsync",
+                "option --rank-shift"
             ]
         );
     }

@@ -95,6 +95,11 @@ impl Args {
         Ok(workload(&self.model)?.name)
     }
 
+    /// The seed of the content that was asked for.
+    pub(super) fn seed(&self) -> Option<u64> {
+        self.transfers.seed
+    }
+
     /// Takes the profile of `edition`; without one that of v3.0 where none was asked for.
     ///
     /// # Errors

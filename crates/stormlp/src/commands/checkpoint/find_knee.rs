@@ -184,11 +184,11 @@ impl Hunt<'_> {
     /// The plan with so many streams, on the storage as it is now.
     fn plan(&mut self, streams: u32) -> Result<CheckpointPlan, Failure> {
         self.request.streams = Some(streams);
-        let scanned = scan(&Disk, &self.request.folders, Look::Only).map_err(Failure::machine);
-        let facts = self.party.agree(scanned, |_| Vec::new(), self.session)?;
+        let folders = &self.request.folders;
+        let look = || scan(&Disk, folders, Look::Only).map_err(Failure::machine);
         let facts = CheckpointFacts {
             trial_bytes_per_second: self.trial_bytes_per_second,
-            ..hosts::of_all(facts, self.party)
+            ..hosts::seen_by_all(look, self.party, self.session)?
         };
         let how = (self.party, self.session);
         let mut plan = hosts::plan(&self.request, &self.host, &facts, how)?;

@@ -1,19 +1,20 @@
 //! A checkpoint of which several hosts save and restore a share: one of them plans for all.
 
+use serde::{Deserialize, Serialize};
 use stormlp_model::checkpoint::{CheckpointFacts, CheckpointPlan, CheckpointRequest};
 use stormlp_model::difference::Promise;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::warning::{Warning, WarningKind};
 
-use super::{looked_at, planned};
+use super::{Args, looked_at, planned};
 use crate::commands::party::Party;
 use crate::commands::promises;
 use crate::exit::Failure;
 use crate::hosts;
 use crate::session::Session;
 
-/// Makes sure, as far as one can by looking, that the run can be made, that all hosts would do the same,
-/// and that they see the same folders. Nothing is written by a run that is refused.
+/// Makes sure, as far as one can by looking, that the run can be made, and that all hosts see the same
+/// folders. Nothing is written by a run that is refused.
 ///
 /// # Errors
 /// As those of a plan; all hosts fail alike.
@@ -27,12 +28,11 @@ pub(super) fn look(
         let facts = of_all(facts, party);
         planned(request, host, &facts)
     });
-    let looked = party.agree(looked, |_| promises(request), session)?;
+    let looked = party.agree(looked, |_| Vec::new(), session)?;
     check(&looked, party, session)
 }
 
-/// Storage as it proved when it was written to: by one host where all see the same, else as the worst
-/// host has it.
+/// Storage as it proved when it was written to.
 ///
 /// # Errors
 /// When it cannot be looked at; all hosts fail alike.
@@ -41,43 +41,79 @@ pub(super) fn tried(
     party: &Party,
     session: &Session,
 ) -> Result<CheckpointFacts, Failure> {
-    if party.is_alone() {
-        return super::tried(request, session);
-    }
-    let looks = session.group.leads() || party.has_local_data();
-    let own = looks.then(|| super::tried(request, session)).transpose();
-    let own = party.agree(own, |_| Vec::new(), session)?;
-    let free = |facts: &CheckpointFacts| -> Vec<u64> {
-        let folders = facts.folders.iter();
-        folders.map(|folder| folder.free_bytes).collect()
-    };
-    let told = own
-        .as_ref()
-        .map(|facts| (free(facts), facts.trial_bytes_per_second));
-    let all = hosts::exchange(&session.group, &told)?;
-    let mut facts = own.unwrap_or_default();
-    for (free, rate) in all.into_iter().flatten() {
-        for (folder, free) in facts.folders.iter_mut().zip(free) {
-            folder.free_bytes = folder.free_bytes.min(free);
-        }
-        let known = facts.trial_bytes_per_second.zip(rate);
-        facts.trial_bytes_per_second = known.map(|(one, other)| one.min(other));
-    }
-    Ok(of_all(facts, party))
+    seen_by_all(|| super::tried(request, session), party, session)
 }
 
-/// What all hosts have together where each has folders of its own.
-pub(super) fn of_all(mut facts: CheckpointFacts, party: &Party) -> CheckpointFacts {
-    if party.is_alone() || !party.has_local_data() {
-        return facts;
+/// Storage as `look` finds it: on one host where all see the same, else as the worst host has it. Of
+/// processes that share a host one looks: they would try its storage at the same time.
+///
+/// # Errors
+/// When it cannot be looked at; all hosts fail alike.
+pub(super) fn seen_by_all(
+    look: impl FnOnce() -> Result<CheckpointFacts, Failure>,
+    party: &Party,
+    session: &Session,
+) -> Result<CheckpointFacts, Failure> {
+    if party.is_alone() {
+        return look();
     }
-    let all = party.members();
-    let hosts = all.iter().filter(|member| member.leads_host(all)).count();
+    let look = || look().map(|facts| of_all(facts, party));
+    let own = party.owns_folder().then(look).transpose();
+    let own = party.agree(own, |_| Vec::new(), session)?;
+    let all = hosts::exchange(&session.group, &own.as_ref().map(Seen::of))?;
+    let mut facts = own.unwrap_or_default();
+    for seen in all.into_iter().flatten() {
+        seen.limit(&mut facts);
+    }
+    Ok(facts)
+}
+
+/// What one host sees of the folders.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Seen {
+    /// Room in each folder.
+    free_bytes: Vec<u64>,
+    /// How fast the first one was written to.
+    trial_bytes_per_second: Option<f64>,
+}
+
+impl Seen {
+    fn of(facts: &CheckpointFacts) -> Self {
+        let folders = facts.folders.iter();
+        Self {
+            free_bytes: folders.map(|folder| folder.free_bytes).collect(),
+            trial_bytes_per_second: facts.trial_bytes_per_second,
+        }
+    }
+
+    /// Takes the worse of this and of `facts` into `facts`.
+    fn limit(self, facts: &mut CheckpointFacts) {
+        for (folder, free) in facts.folders.iter_mut().zip(self.free_bytes) {
+            folder.free_bytes = folder.free_bytes.min(free);
+        }
+        let known = facts
+            .trial_bytes_per_second
+            .zip(self.trial_bytes_per_second);
+        facts.trial_bytes_per_second = known.map(|(one, other)| one.min(other));
+    }
+}
+
+/// What all hosts have together where each has folders of its own and is as this one.
+fn of_all(facts: CheckpointFacts, party: &Party) -> CheckpointFacts {
+    match party.has_local_data() {
+        true => scaled(facts, party.processes_here(), party.members().len()),
+        false => facts,
+    }
+}
+
+/// Storage that `here` processes share as all `processes` find it, each of which has as large a share of
+/// the ranks.
+fn scaled(mut facts: CheckpointFacts, here: usize, processes: usize) -> CheckpointFacts {
     for folder in &mut facts.folders {
-        folder.free_bytes = folder.free_bytes.saturating_mul(hosts as u64);
+        folder.free_bytes = (folder.free_bytes / here as u64).saturating_mul(processes as u64);
     }
     let rate = facts.trial_bytes_per_second;
-    facts.trial_bytes_per_second = rate.map(|rate| rate * hosts as f64);
+    facts.trial_bytes_per_second = rate.map(|rate| rate / here as f64 * processes as f64);
     facts
 }
 
@@ -163,20 +199,26 @@ fn dealt(
 
 /// What each host may be asked for itself: where a seed was not asked for each draws its own, and the
 /// first one's counts.
-const APART: [&str; 4] = ["typed", "results_beside_data", "seed", "threading"];
-/// What was asked for is called by its option, where that is another word.
+const APART: [&str; 3] = ["typed", "results_beside_data", "seed"];
+/// What was asked for where its key is not that of its option.
 const NAMES: [(&str, &str); 6] = [
     ("chunk_bytes", "option --chunk-size"),
-    ("cufile_stats", "option --cufile-stats"),
-    ("local_data", "option --local-data"),
+    ("folders", "option --dir"),
     ("overlap_step_seconds", "option --overlap"),
-    ("rank_shift", "option --rank-shift"),
-    ("require_gds", "option --require-gds"),
+    ("pause_seconds", "option --pause"),
+    ("workload", "workload"),
+    promises::OF_THREADS,
 ];
 
-/// What `request` asks for, as far as all hosts have to ask the same.
-fn promises(request: &CheckpointRequest) -> Vec<Promise> {
-    promises::of(request, &APART, &NAMES)
+/// What `request` asks for, and the `args` that it is made of, as far as all hosts have to ask the same.
+pub(super) fn asked(request: &CheckpointRequest, args: &Args) -> Vec<Promise> {
+    let mut asked = promises::asked(request, &APART, &NAMES);
+    let seed = args
+        .seed()
+        .map_or("none".to_string(), |seed| seed.to_string());
+    asked.push(("option --seed".to_string(), seed));
+    asked.push(("option --find-knee".to_string(), args.find_knee.to_string()));
+    asked
 }
 
 /// Makes sure that all hosts see the same folders.
@@ -189,4 +231,51 @@ fn check(plan: &CheckpointPlan, party: &Party, session: &Session) -> Result<(), 
         party.check_shared(&nearest, session)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use stormlp_model::checkpoint::FolderFacts;
+    use stormlp_model::facts::Availability;
+
+    use super::*;
+
+    /// Storage with so much room, written to at such a rate.
+    fn facts(free_bytes: u64, rate: Option<f64>) -> CheckpointFacts {
+        CheckpointFacts {
+            folders: vec![FolderFacts {
+                path: "ckpt".into(),
+                writable: Availability::Available,
+                free_bytes,
+                file_system_id: 1,
+                file_system: None,
+                direct: Availability::Available,
+            }],
+            trial_bytes_per_second: rate,
+            ..CheckpointFacts::default()
+        }
+    }
+
+    #[test]
+    fn the_worst_host_decides_what_all_have() {
+        let mut first = facts(800, Some(40.0));
+        Seen::of(&facts(200, Some(60.0))).limit(&mut first);
+        assert_eq!(Seen::of(&first), Seen::of(&facts(200, Some(40.0))));
+        Seen::of(&facts(900, Some(10.0))).limit(&mut first);
+        assert_eq!(Seen::of(&first), Seen::of(&facts(200, Some(10.0))));
+        // A later look tries nothing.
+        Seen::of(&facts(100, None)).limit(&mut first);
+        assert_eq!(Seen::of(&first), Seen::of(&facts(100, None)));
+    }
+
+    #[test]
+    fn processes_of_one_host_share_what_it_has() {
+        let of = |here, processes| Seen::of(&scaled(facts(600, Some(60.0)), here, processes));
+        assert_eq!(of(1, 1), Seen::of(&facts(600, Some(60.0))));
+        // Both on one host: what it has is all there is.
+        assert_eq!(of(2, 2), Seen::of(&facts(600, Some(60.0))));
+        assert_eq!(of(1, 2), Seen::of(&facts(1200, Some(120.0))));
+        // Three of four on this host: it is full when a fourth of all is on the other one.
+        assert_eq!(of(3, 4), Seen::of(&facts(800, Some(80.0))));
+    }
 }

@@ -47,7 +47,8 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         request.results_beside_data = args.output.beside(folders, other);
     }
     let party = Party::introduce(args.local_data, session)?;
-    let host = party.agree(host_facts(&request, session), |_| Vec::new(), session)?;
+    let asked = |_: &HostFacts| hosts::asked(&request, &args);
+    let host = party.agree(host_facts(&request, session), asked, session)?;
     if request.dry_run {
         if args.find_knee {
             find_knee::first_run(&mut request);

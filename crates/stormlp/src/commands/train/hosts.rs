@@ -174,6 +174,30 @@ const NAMES: [(&str, &str); 12] = [
     ),
 ];
 
+/// What each host may be asked for itself: its accelerators, and where its files are.
+const ASKED_APART: [&str; 7] = [
+    "workload",
+    "accelerators",
+    "hosts",
+    "drawn_seed",
+    "data_dir",
+    "checkpoint_folder",
+    "results_beside_data",
+];
+/// What was asked for where its key is not that of its option.
+const ASKED_NAMES: [(&str, &str); 5] = [
+    ("accelerator", "option --accelerator-profile"),
+    ("compute", "option --compute-time"),
+    ("keep_step_times", "option --mlperf-output"),
+    ("memory_limit_bytes", "option --memory-limit"),
+    promises::OF_THREADS,
+];
+
+/// What `request` asks for, as far as all hosts have to ask the same.
+pub(super) fn asked(request: &TrainRequest) -> Vec<Promise> {
+    promises::asked(request, &ASKED_APART, &ASKED_NAMES)
+}
+
 /// What a run by `plan` over `inventory` does, as far as all have to do the same.
 pub(super) fn promises(plan: &TrainPlan, inventory: &Inventory) -> Vec<Promise> {
     let mut hasher = DefaultHasher::new();

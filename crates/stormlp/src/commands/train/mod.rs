@@ -121,9 +121,14 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     }
     let party = Party::introduce(args.hosts.local_data, session)?;
     let mut asked = party.agree(asked(&args, session), |_| Vec::new(), session)?;
+    let options = hosts::asked(&asked.request);
     hosts::ask(&party, &args.hosts, &mut asked.request, session)?;
     let prepared = prepare(&args, asked, &party, session);
-    let promises = |one: &Prepared| hosts::promises(&one.plan, &one.data.inventory);
+    let promises = |one: &Prepared| {
+        let decided = hosts::promises(&one.plan, &one.data.inventory);
+        // What was decided says more than the option.
+        [decided, options].concat()
+    };
     let mut prepared = party.agree(prepared, promises, session)?;
     let tree = args.rehearsal.as_ref();
     let Some(first_run) = kept::first_run(tree, args.dry_run, &mut prepared, session)? else {
