@@ -331,6 +331,48 @@ fn a_host_that_is_gone_ends_the_others() {
     }
 }
 
+/// A training in the first step of its first epoch, which takes longer than any host may be silent.
+fn in_the_first_step(launcher: Launcher, folder: &Path) -> Child {
+    let mut asked = NULL[..4].to_vec();
+    asked.extend(["--steps", "3", "--compute-time", "200s"]);
+    let run = launcher.two(folder, &asked).spawn().unwrap();
+    let results = folder.join("stormlp-results");
+    let begun = Instant::now();
+    while !results.is_dir() && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::thread::sleep(Duration::from_secs(3));
+    run
+}
+
+#[test]
+fn who_hangs_is_missed_in_the_first_step_as_well() {
+    for launcher in Launcher::found() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = in_the_first_step(launcher, folder.path());
+        let victim = second_process(run.id());
+        signal("STOP", victim);
+        let ended = end_of(&mut run);
+        signal("KILL", victim);
+        assert!(!ended.success(), "{ended:?}");
+        let why = report(folder.path())["ending"]["message"].clone();
+        let why = why.as_str().unwrap_or_default();
+        assert!(why.contains("(rank 1) did not answer"), "{why}");
+    }
+}
+
+#[test]
+fn one_that_is_told_to_end_in_the_first_step_ends_all() {
+    for launcher in Launcher::found() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = in_the_first_step(launcher, folder.path());
+        signal("INT", second_process(run.id()));
+        let ended = end_of(&mut run);
+        assert!(!ended.success(), "{ended:?}");
+        assert_eq!(report(folder.path())["ending"]["status"], "stopped");
+    }
+}
+
 /// A training of many epochs whose hosts go through them on their own, once each has some.
 fn on_their_own(launcher: Launcher, folder: &Path) -> Child {
     let mut asked = dataset(folder);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Instant;
 
 use crate::engine::{Engine, Patience};
 use crate::environment::{Environment, Launch, Launcher};
@@ -74,11 +75,15 @@ pub fn join(
     if choice == Choice::None || nobody_else {
         return Ok(Group::alone());
     }
-    let mut tried = Vec::new();
+    let (begun, mut tried) = (Instant::now(), Vec::new());
     for candidate in candidates {
         match open(candidate, environment, patience) {
             Ok(engine) => return checked(engine, candidate, environment),
             Err(why) => tried.push(format!("{candidate}: {why}")),
+        }
+        // It waited for others who do not come, and another library would, too.
+        if begun.elapsed() >= patience.start {
+            break;
         }
     }
     if choice != Choice::Auto {
@@ -200,8 +205,8 @@ mod tests {
     use super::*;
 
     const SECOND: Patience = Patience {
-        step: Duration::from_secs(1),
-        edge: Duration::from_secs(1),
+        silence: Duration::from_secs(1),
+        start: Duration::from_secs(1),
     };
 
     fn environment(by: Launcher, size: Option<u32>) -> Environment {

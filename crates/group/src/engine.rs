@@ -1,60 +1,33 @@
-//! The thread that talks to a library: all calls of a library come from the thread that set it up.
+//! How the threads of this process ask the one that talks to a library: all calls of a library come
+//! from the thread that set it up.
 //!
 //! Libraries wait without an end in sight, so who asked waits for the thread instead, with a limit.
 //! A thread that is stuck in a library is left there: the process is about to end.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::GroupError;
+use crate::rounds::{
+    AT_BARRIER, AroundBarrier, Ask, Backend, EXCHANGING, Health, Next, Rounds, Seen, Then, Work,
+};
 
 /// How long a library may take to say farewell; a host that is gone must not hold up the others.
 const FAREWELL: Duration = Duration::from_secs(5);
+/// How long a round may take that goes on while this process ends.
+const LAST_ROUND: Duration = Duration::from_secs(1);
+/// How often to look whether those still live that are waited for.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// How long the others may keep this process waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// In a step, where all do the same.
-    pub step: Duration,
-    /// At the edges of a run, where one host may have much more to do than another.
-    pub edge: Duration,
-}
-
-/// A library that processes find each other by. What goes wrong it says in words.
-pub(crate) trait Backend {
-    /// What it sees.
-    fn seen(&self) -> Seen;
-    /// Waits for all.
-    fn barrier(&mut self) -> Result<(), String>;
-    /// What each gave, by rank.
-    fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, String>;
-    /// Ends all.
-    fn abort(&mut self, code: u8);
-    /// Leaves in good order.
-    fn leave(&mut self);
-}
-
-/// What a library sees of the others.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
-    pub(crate) rank: u32,
-    pub(crate) size: u32,
-    /// The library in its own words.
-    pub(crate) library: String,
-}
-
-type Then = Box<dyn FnOnce(Result<Duration, GroupError>) + Send>;
-type ThenGathered = Box<dyn FnOnce(Result<Vec<Vec<u8>>, GroupError>) + Send>;
-
-enum Ask {
-    Barrier(Then),
-    Gather(Vec<u8>, ThenGathered),
-    Empty(u32, Sender<Result<Vec<Duration>, GroupError>>),
-    Leave(Sender<()>),
-    Abort(u8, Sender<()>),
+    /// For how long one may say nothing, or be late for the barrier of a step.
+    pub silence: Duration,
+    /// How long it may take until all have met: launchers start some later than others.
+    pub start: Duration,
 }
 
 /// A running thread with its library.
@@ -63,36 +36,13 @@ pub(crate) struct Engine {
     seen: Seen,
     patience: Patience,
     asks: Mutex<Sender<Ask>>,
-    busy: Arc<Busy>,
-}
-
-/// Since when the thread has been in the library.
-#[derive(Debug)]
-struct Busy {
-    epoch: Instant,
-    /// Nanoseconds after the epoch, 0 while it is not.
-    since: AtomicU64,
-}
-
-impl Busy {
-    fn begin(&self) {
-        let now = self.epoch.elapsed().as_nanos() as u64;
-        self.since.store(now.max(1), Ordering::Relaxed);
-    }
-
-    fn end(&self) {
-        self.since.store(0, Ordering::Relaxed);
-    }
-
-    fn elapsed(&self) -> Option<Duration> {
-        let since = self.since.load(Ordering::Relaxed);
-        let now = self.epoch.elapsed().as_nanos() as u64;
-        (since > 0).then(|| Duration::from_nanos(now.saturating_sub(since)))
-    }
+    health: Arc<Health>,
+    /// What each process is called, by rank, once that is known.
+    names: OnceLock<Vec<String>>,
 }
 
 impl Engine {
-    /// Sets a library up on a thread of its own. Every later call may take as long as `patience`.
+    /// Sets a library up on a thread of its own, which may take as long as `patience` says.
     ///
     /// # Errors
     /// Why the library cannot be used.
@@ -102,11 +52,8 @@ impl Engine {
     ) -> Result<Self, String> {
         let (asks, asked) = mpsc::channel();
         let (told, began) = mpsc::channel();
-        let busy = Arc::new(Busy {
-            epoch: Instant::now(),
-            since: AtomicU64::new(0),
-        });
-        let of_thread = Arc::clone(&busy);
+        let health = Arc::new(Health::new());
+        let of_thread = Arc::clone(&health);
         thread::Builder::new()
             .name("group".to_string())
             .spawn(move || {
@@ -117,13 +64,13 @@ impl Engine {
                     Err(why) => drop(told.send(Err(why))),
                     Ok(backend) => {
                         let _ = told.send(Ok(backend.seen()));
-                        serve(backend, &asked, &of_thread);
+                        Rounds::new(backend, of_thread).serve(&asked);
                     }
                 }
             })
             .map_err(|error| format!("no thread could be started: {error}"))?;
         // Hosts of a large job may be started one after the other.
-        let limit = patience.edge.max(Duration::from_secs(60));
+        let limit = patience.start.max(Duration::from_secs(60));
         let seen = match began.recv_timeout(limit) {
             Ok(seen) => seen?,
             Err(RecvTimeoutError::Timeout) => {
@@ -135,177 +82,224 @@ impl Engine {
             seen,
             patience,
             asks: Mutex::new(asks),
-            busy,
+            health,
+            names: OnceLock::new(),
         })
+    }
+
+    pub(crate) fn call_them(&self, names: Vec<String>) {
+        // They do not change.
+        let _ = self.names.set(names);
+    }
+
+    /// Who does not answer where there is but one other.
+    fn other(&self) -> Vec<String> {
+        let names = self.names.get().filter(|names| names.len() == 2);
+        let other = names.and_then(|names| names.get(1 - self.seen.rank.min(1) as usize));
+        other.into_iter().cloned().collect()
     }
 
     pub(crate) fn seen(&self) -> &Seen {
         &self.seen
     }
 
-    pub(crate) fn patience(&self) -> Patience {
-        self.patience
+    /// For how long the others may say nothing now.
+    pub(crate) fn patience(&self) -> Duration {
+        match self.health.have_met() {
+            true => self.patience.silence,
+            false => self.patience.start.max(self.patience.silence),
+        }
     }
 
     pub(crate) fn barrier(&self) -> Result<(), GroupError> {
-        let (told, answer) = mpsc::channel();
-        let then: Then = Box::new(move |went| drop(told.send(went.map(drop))));
-        self.await_answer(Ask::Barrier(then), &answer, AT_BARRIER)
+        self.ask_and_wait(AT_BARRIER, Ask::Barrier)
     }
 
-    pub(crate) fn barrier_then(&self, then: Then) {
-        if let Err(mpsc::SendError(Ask::Barrier(then))) = self.ask(Ask::Barrier(then)) {
-            then(Err(lost(AT_BARRIER, BROKEN)));
-        }
+    pub(crate) fn barrier_then(&self, then: Then<()>) {
+        self.ask(Ask::Barrier(then));
     }
 
     pub(crate) fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, GroupError> {
-        let (told, answer) = mpsc::channel();
-        let then: ThenGathered = Box::new(move |went| drop(told.send(went)));
-        self.await_answer(Ask::Gather(bytes.to_vec(), then), &answer, EXCHANGING)
+        self.ask_and_wait(EXCHANGING, |then| Ask::Gather(bytes.to_vec(), then))
     }
 
-    pub(crate) fn all_gather_then(&self, bytes: Vec<u8>, then: ThenGathered) {
-        if let Err(mpsc::SendError(Ask::Gather(_, then))) = self.ask(Ask::Gather(bytes, then)) {
-            then(Err(lost(EXCHANGING, BROKEN)));
-        }
+    pub(crate) fn all_gather_then(&self, bytes: Vec<u8>, then: Then<Vec<Vec<u8>>>) {
+        self.ask(Ask::Gather(bytes, then));
     }
 
-    pub(crate) fn empty_barriers(&self, count: u32) -> Result<Vec<Duration>, GroupError> {
-        let (told, answer) = mpsc::channel();
-        self.await_answer(Ask::Empty(count, told), &answer, AT_BARRIER)
+    pub(crate) fn barriers(&self, count: u32) -> Result<Vec<AroundBarrier>, GroupError> {
+        self.ask_and_wait(AT_BARRIER, |then| Ask::Barriers(count, then))
+    }
+
+    pub(crate) fn step_then(&self, next: Next, then: Then<Option<Duration>>) {
+        let came = Instant::now();
+        self.ask(Ask::Step { came, next, then });
+    }
+
+    pub(crate) fn works(&self, work: Work) {
+        self.ask(Ask::Work(work));
+    }
+
+    pub(crate) fn edge_then(&self, then: Then<bool>) {
+        self.ask(Ask::Edge(then));
+    }
+
+    /// Whether hosts tell each other that they are there.
+    pub(crate) fn hears(&self) -> bool {
+        self.health.is_in_rounds()
     }
 
     pub(crate) fn overdue(&self, limit: Duration) -> Option<GroupError> {
-        let waited = self.busy.elapsed()?;
-        (waited > limit).then_some(GroupError::Silent {
-            who: Vec::new(),
+        let waited = self.health.busy_for().filter(|waited| *waited > limit)?;
+        Some(GroupError::Silent {
+            who: self.other(),
             during: AT_BARRIER,
             waited,
         })
     }
 
+    pub(crate) fn broken(&self) -> Option<GroupError> {
+        self.health.broken()
+    }
+
     pub(crate) fn leave(&self) {
         let (told, over) = mpsc::channel();
-        if self.ask(Ask::Leave(told)).is_ok() {
-            let _ = over.recv_timeout(FAREWELL);
+        self.ask(Ask::Leave(told));
+        while over.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            if self.overdue(FAREWELL).is_some() {
+                return;
+            }
         }
     }
 
     pub(crate) fn abort(&self, code: u8) {
+        let limit = match (self.health.busy_for(), self.hears()) {
+            (None, _) => FAREWELL,
+            (Some(_), true) => LAST_ROUND,
+            // It does not hear it; that this process ends must do then.
+            (Some(_), false) => return,
+        };
+        self.health
+            .break_off(lost(AT_BARRIER, "this host ends the run"));
         let (told, over) = mpsc::channel();
-        // A thread that is in the library does not hear it; that this process ends must do then.
-        if self.busy.elapsed().is_none() && self.ask(Ask::Abort(code, told)).is_ok() {
-            let _ = over.recv_timeout(FAREWELL);
+        self.ask(Ask::Abort(code, told));
+        let _ = over.recv_timeout(limit);
+    }
+
+    fn ask(&self, ask: Ask) {
+        let asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
+        let Err(mpsc::SendError(ask)) = asks.send(ask) else {
+            return;
+        };
+        let why = "the thread that talks to the library has ended";
+        match ask {
+            Ask::Barrier(then) => then(Err(lost(AT_BARRIER, why))),
+            Ask::Gather(_, then) => then(Err(lost(EXCHANGING, why))),
+            Ask::Barriers(_, then) => then(Err(lost(AT_BARRIER, why))),
+            Ask::Step { then, .. } => then(Err(lost(AT_BARRIER, why))),
+            Ask::Edge(then) => then(Err(lost(AT_BARRIER, why))),
+            Ask::Work(_) | Ask::Leave(_) | Ask::Abort(..) => {}
         }
     }
 
-    fn ask(&self, ask: Ask) -> Result<(), mpsc::SendError<Ask>> {
-        let asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
-        asks.send(ask)
+    fn ask_and_wait<T: Send + 'static>(
+        &self,
+        during: &'static str,
+        ask: impl FnOnce(Then<T>) -> Ask,
+    ) -> Result<T, GroupError> {
+        let (told, answer) = mpsc::channel();
+        self.ask(ask(Box::new(move |went| drop(told.send(went)))));
+        self.await_answer(during, &answer)
     }
 
     fn await_answer<T>(
         &self,
-        ask: Ask,
-        answer: &Receiver<Result<T, GroupError>>,
         during: &'static str,
+        answer: &Receiver<Result<T, GroupError>>,
     ) -> Result<T, GroupError> {
-        self.ask(ask).map_err(|_| lost(during, BROKEN))?;
-        match answer.recv_timeout(self.patience.edge) {
-            Ok(answer) => answer,
-            Err(RecvTimeoutError::Timeout) => Err(GroupError::Silent {
-                who: Vec::new(),
-                during,
-                waited: self.patience.edge,
-            }),
-            Err(RecvTimeoutError::Disconnected) => Err(lost(during, BROKEN)),
+        loop {
+            match answer.recv_timeout(LOOK.min(self.patience())) {
+                Ok(answer) => return answer,
+                Err(RecvTimeoutError::Disconnected) => return Err(lost(during, "nobody answers")),
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Some(silent) = self.overdue(self.patience()) {
+                        return Err(silent.during(during));
+                    }
+                }
+            }
         }
     }
 }
-
-const AT_BARRIER: &str = "at a barrier";
-const EXCHANGING: &str = "while results were exchanged";
-const BROKEN: &str = "the thread that talks to the library has ended";
 
 fn lost(during: &'static str, why: &str) -> GroupError {
     let why = why.to_string();
     GroupError::Lost { during, why }
 }
 
-fn serve(mut backend: impl Backend, asked: &Receiver<Ask>, busy: &Busy) {
-    while let Ok(ask) = asked.recv() {
-        busy.begin();
-        match ask {
-            Ask::Barrier(then) => {
-                let came = Instant::now();
-                let went = backend.barrier();
-                let waited = came.elapsed();
-                busy.end();
-                let went = went.map(|()| waited);
-                then(went.map_err(|why| lost(AT_BARRIER, &why)));
-            }
-            Ask::Gather(bytes, then) => {
-                let gathered = backend.all_gather(&bytes);
-                busy.end();
-                then(gathered.map_err(|why| lost(EXCHANGING, &why)));
-            }
-            Ask::Empty(count, told) => {
-                let took = empty_barriers(&mut backend, count);
-                busy.end();
-                let _ = told.send(took.map_err(|why| lost(AT_BARRIER, &why)));
-            }
-            Ask::Leave(told) => {
-                backend.leave();
-                let _ = told.send(());
-                return;
-            }
-            Ask::Abort(code, told) => {
-                backend.abort(code);
-                let _ = told.send(());
-                return;
-            }
-        }
-    }
-}
-
-fn empty_barriers(backend: &mut impl Backend, count: u32) -> Result<Vec<Duration>, String> {
-    // They begin together.
-    backend.barrier()?;
-    let mut took = Vec::with_capacity(count as usize);
-    for _ in 0..count {
-        let begun = Instant::now();
-        backend.barrier()?;
-        took.push(begun.elapsed());
-    }
-    Ok(took)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::sync::Condvar;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
-    /// Two processes of which the other one never comes.
-    struct Hung;
+    /// Where processes meet that are threads here.
+    #[derive(Default)]
+    struct Place {
+        state: Mutex<State>,
+        moved: Condvar,
+    }
 
-    impl Backend for Hung {
+    #[derive(Default)]
+    struct State {
+        given: Vec<Option<Vec<u8>>>,
+        /// What all gave the last time, and how often they have met.
+        all: Vec<Vec<u8>>,
+        times: u64,
+        /// Those who do not come any more.
+        frozen: Vec<u32>,
+    }
+
+    struct Visitor {
+        rank: u32,
+        size: u32,
+        place: Arc<Place>,
+    }
+
+    impl Backend for Visitor {
         fn seen(&self) -> Seen {
             Seen {
-                rank: 0,
-                size: 2,
-                library: "hung".to_string(),
+                rank: self.rank,
+                size: self.size,
+                library: "double".to_string(),
             }
         }
 
         fn barrier(&mut self) -> Result<(), String> {
-            loop {
-                thread::park();
-            }
+            self.all_gather(b"barrier").map(drop)
         }
 
         fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-            Ok(vec![bytes.to_vec(), Vec::new()])
+            let mut state = self.place.state.lock().unwrap();
+            while state.frozen.contains(&self.rank) {
+                state = self.place.moved.wait(state).unwrap();
+            }
+            let before = state.times;
+            state.given.resize(self.size as usize, None);
+            state.given[self.rank as usize] = Some(bytes.to_vec());
+            if state.given.iter().all(Option::is_some) {
+                state.all = std::mem::take(&mut state.given)
+                    .into_iter()
+                    .flatten()
+                    .collect();
+                state.times += 1;
+                self.place.moved.notify_all();
+            }
+            while state.times == before {
+                state = self.place.moved.wait(state).unwrap();
+            }
+            Ok(state.all.clone())
         }
 
         fn abort(&mut self, _code: u8) {}
@@ -313,36 +307,141 @@ mod tests {
         fn leave(&mut self) {}
     }
 
-    #[test]
-    fn who_does_not_come_ends_the_wait() {
-        let limit = Duration::from_millis(50);
-        let patience = Patience {
-            step: limit,
-            edge: limit,
+    const LONG: Duration = Duration::from_secs(30);
+
+    fn start(place: &Arc<Place>, size: u32, silence: Duration) -> Vec<Engine> {
+        let one = |rank| {
+            let place = Arc::clone(place);
+            let visitor = Visitor { rank, size, place };
+            let start = LONG;
+            Engine::start(Patience { silence, start }, move || Ok(visitor)).unwrap()
         };
-        let engine = Engine::start(patience, || Ok(Hung)).unwrap();
-        assert_eq!(
-            engine.all_gather(b"a").unwrap(),
-            [b"a".to_vec(), Vec::new()]
+        (0..size).map(one).collect()
+    }
+
+    /// What comes of something that is asked for.
+    fn asked<T: Send + 'static>(ask: impl FnOnce(Then<T>)) -> Receiver<Result<T, GroupError>> {
+        let (told, answer) = mpsc::channel();
+        ask(Box::new(move |went| drop(told.send(went))));
+        answer
+    }
+
+    #[test]
+    fn what_takes_long_is_no_silence() {
+        let silence = Duration::from_secs(3);
+        let engines = start(&Arc::default(), 2, silence);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                engines[1].barrier().unwrap();
+                // It works for longer than it may say nothing.
+                thread::sleep(silence + LOOK * 10);
+                engines[1].all_gather(b"b").unwrap();
+                engines[1].leave();
+            });
+            engines[0].barrier().unwrap();
+            let all = engines[0].all_gather(b"a").unwrap();
+            assert_eq!(all, [b"a".to_vec(), b"b".to_vec()]);
+            engines[0].leave();
+        });
+    }
+
+    #[test]
+    fn who_says_nothing_ends_the_wait() {
+        let place = Arc::new(Place::default());
+        let engines = start(&place, 2, Duration::from_millis(1500));
+        let first = asked(|then| engines[1].barrier_then(then));
+        engines[0].barrier().unwrap();
+        first.recv().unwrap().unwrap();
+        engines[0].call_them(vec!["one".to_string(), "other".to_string()]);
+        place.state.lock().unwrap().frozen.push(1);
+        let silent = engines[0].barrier().unwrap_err();
+        assert!(
+            silent.to_string().starts_with("other did not answer"),
+            "{silent}"
         );
-        assert_eq!(engine.overdue(limit), None);
-        let silent = engine.barrier().unwrap_err();
-        assert!(matches!(silent, GroupError::Silent { .. }), "{silent}");
-        while engine.overdue(limit).is_none() {
-            thread::sleep(Duration::from_millis(1));
-        }
         // It returns, although the thread is stuck.
-        engine.abort(5);
+        engines[0].abort(5);
+    }
+
+    #[test]
+    fn one_that_is_told_to_end_ends_the_work_and_the_waits_of_all() {
+        let engines = start(&Arc::default(), 2, LONG);
+        let (told, stopped) = (Arc::new(AtomicBool::new(false)), mpsc::channel());
+        for engine in &engines {
+            let (told, sender) = (Arc::clone(&told), stopped.0.clone());
+            let is_first = engine.seen().rank == 0;
+            engine.works(Work {
+                is_stopped: Box::new(move || is_first && told.load(Ordering::Relaxed)),
+                stop: Box::new(move || sender.send(()).unwrap()),
+            });
+        }
+        // One waits for the other in a step when it happens.
+        let step = asked(|then| engines[1].step_then(Next::Step, then));
+        assert_eq!(step.recv_timeout(LOOK * 10).ok(), None);
+        told.store(true, Ordering::Relaxed);
+        assert_eq!(step.recv().unwrap(), Ok(None));
+        let edges = engines
+            .iter()
+            .map(|engine| asked(|then| engine.edge_then(then)));
+        for edge in edges {
+            assert_eq!(edge.recv().unwrap(), Ok(true));
+        }
+        assert_eq!(stopped.1.try_iter().count(), 2);
+        let edge = asked(|then| engines[0].edge_then(then));
+        assert_eq!(edge.recv().unwrap(), Ok(false), "it is told once");
+    }
+
+    #[test]
+    fn nothing_is_said_from_step_to_step() {
+        let place = Arc::new(Place::default());
+        let engines = start(&place, 2, LONG);
+        let steps = |next| {
+            let steps: Vec<_> = engines
+                .iter()
+                .map(|engine| asked(|then| engine.step_then(next, then)))
+                .collect();
+            for step in steps {
+                assert!(step.recv().unwrap().unwrap().is_some());
+            }
+        };
+        let times = || place.state.lock().unwrap().times;
+        steps(Next::Step);
+        let before = times();
+        thread::sleep(Duration::from_millis(1200));
+        assert_eq!(times(), before);
+        steps(Next::Step);
+        assert_eq!(times(), before + 1, "a barrier, and no round before it");
+        steps(Next::Work);
+        let before = times();
+        while times() == before {
+            thread::sleep(LOOK);
+        }
+        let around: Vec<_> = engines
+            .iter()
+            .map(|engine| asked(|then| engine.ask(Ask::Barriers(3, then))))
+            .collect();
+        for around in around {
+            assert_eq!(around.recv().unwrap().unwrap().len(), 3);
+        }
+    }
+
+    #[test]
+    fn hosts_at_different_points_are_an_error_and_no_wait_without_end() {
+        let engines = start(&Arc::default(), 2, LONG);
+        let barrier = asked(|then| engines[0].barrier_then(then));
+        let gather = asked(|then| engines[1].all_gather_then(vec![1], then));
+        let (one, other) = (barrier.recv().unwrap(), gather.recv().unwrap());
+        assert!(matches!(one, Err(GroupError::Lost { .. })), "{one:?}");
+        assert!(matches!(other, Err(GroupError::Lost { .. })), "{other:?}");
     }
 
     #[test]
     fn a_library_that_cannot_be_used_says_why() {
-        let second = Duration::from_secs(1);
         let patience = Patience {
-            step: second,
-            edge: second,
+            silence: LONG,
+            start: LONG,
         };
-        let refused = Engine::start(patience, || Err::<Hung, _>("no".to_string()));
+        let refused = Engine::start(patience, || Err::<Visitor, _>("no".to_string()));
         assert_eq!(refused.unwrap_err(), "no");
     }
 }

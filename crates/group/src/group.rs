@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::engine::{Engine, Patience};
+use crate::engine::Engine;
 use crate::error::GroupError;
+use crate::rounds::{AroundBarrier, Next, Work};
 
 /// The processes of one run; each stands for a host.
 #[derive(Debug)]
@@ -69,6 +70,13 @@ impl Group {
         &self.library
     }
 
+    /// Says what each process is called, by rank, so that errors can name one.
+    pub fn call_them(&self, names: Vec<String>) {
+        if let Some(engine) = &self.engine {
+            engine.call_them(names);
+        }
+    }
+
     /// Waits for all.
     ///
     /// # Errors
@@ -77,13 +85,56 @@ impl Group {
         self.engine.as_ref().map_or(Ok(()), Engine::barrier)
     }
 
-    /// Begins to wait for all, and calls `then` on a thread of the group's own once they have come,
-    /// with how long that took from when the library was told that this process has. Whether that has been going on for too long [`Self::overdue`] tells; nothing else ends it.
-    pub fn barrier_then(&self, then: impl FnOnce(Result<Duration, GroupError>) + Send + 'static) {
+    /// Begins to wait for all, and calls `then` on a thread of the group's own once they have come.
+    /// Whether one says nothing any more [`Self::overdue`] tells; nothing else ends the wait.
+    pub fn barrier_then(&self, then: impl FnOnce(Result<(), GroupError>) + Send + 'static) {
         match &self.engine {
-            None => then(Ok(Duration::ZERO)),
+            None => then(Ok(())),
             Some(engine) => engine.barrier_then(Box::new(then)),
         }
+    }
+
+    /// Begins to wait for all at the end of a step, as [`Self::barrier_then`] does, and tells `then` for
+    /// how long the others kept this process waiting; nothing where one was told to end
+    /// meanwhile ([`Self::works`]). All say alike what is `next`.
+    pub fn step_then(
+        &self,
+        next: Next,
+        then: impl FnOnce(Result<Option<Duration>, GroupError>) + Send + 'static,
+    ) {
+        match &self.engine {
+            None => then(Ok(Some(Duration::ZERO))),
+            Some(engine) => engine.step_then(next, Box::new(then)),
+        }
+    }
+
+    /// Begins work that all end, by `stop`, once `is_stopped` says so on one of them; all hear of it
+    /// in the same round. To be called by all.
+    pub fn works(
+        &self,
+        is_stopped: impl Fn() -> bool + Send + 'static,
+        stop: impl Fn() + Send + 'static,
+    ) {
+        if let Some(engine) = &self.engine {
+            engine.works(Work {
+                is_stopped: Box::new(is_stopped),
+                stop: Box::new(stop),
+            });
+        }
+    }
+
+    /// Begins to wait until nobody [works](Self::works) any more, and tells `then` whether one was told to end,
+    /// of which all hear alike. To be called by all.
+    pub fn edge_then(&self, then: impl FnOnce(Result<bool, GroupError>) + Send + 'static) {
+        match &self.engine {
+            None => then(Ok(false)),
+            Some(engine) => engine.edge_then(Box::new(then)),
+        }
+    }
+
+    /// Whether processes tell each other that they are there: not from one step to the next.
+    pub fn hears(&self) -> bool {
+        self.engine.as_ref().is_some_and(Engine::hears)
     }
 
     /// Gives `bytes` to all, and returns what each of them gave, by rank.
@@ -110,32 +161,33 @@ impl Group {
         }
     }
 
-    /// What each of `count` barriers takes at which nobody is late: all begin the next one as soon
-    /// as they have left the last. Nothing alone.
+    /// When each of `count` barriers began and ended at which nobody is late: all begin the next one as
+    /// soon as they have left the last. Nothing alone.
     ///
     /// # Errors
     /// When the others do not come in time, or the library fails.
-    pub fn empty_barriers(&self, count: u32) -> Result<Vec<Duration>, GroupError> {
+    pub fn barriers(&self, count: u32) -> Result<Vec<AroundBarrier>, GroupError> {
         match &self.engine {
             None => Ok(Vec::new()),
-            Some(engine) => engine.empty_barriers(count),
+            Some(engine) => engine.barriers(count),
         }
     }
 
-    /// The error that waiting has become, if it has taken longer than `limit`.
+    /// The error that waiting has become, if nobody has been heard of for longer than `limit`.
     pub fn overdue(&self, limit: Duration) -> Option<GroupError> {
         self.engine
             .as_ref()
             .and_then(|engine| engine.overdue(limit))
     }
 
-    /// How long waiting may take.
-    pub fn patience(&self) -> Patience {
-        let without_end = Patience {
-            step: Duration::MAX,
-            edge: Duration::MAX,
-        };
-        self.engine.as_ref().map_or(without_end, Engine::patience)
+    /// Why the others cannot be heard any more, where the library has said so.
+    pub fn broken(&self) -> Option<GroupError> {
+        self.engine.as_ref().and_then(Engine::broken)
+    }
+
+    /// For how long the others may say nothing now.
+    pub fn patience(&self) -> Duration {
+        self.engine.as_ref().map_or(Duration::MAX, Engine::patience)
     }
 
     /// Leaves: all were here to the end. To be called by all.
@@ -169,7 +221,7 @@ mod tests {
         assert!(group.leads() && group.is_alone());
         group.barrier().unwrap();
         assert_eq!(group.all_gather(b"x").unwrap(), [b"x".to_vec()]);
-        assert_eq!(group.empty_barriers(10).unwrap(), []);
+        assert!(group.barriers(10).unwrap().is_empty());
         assert_eq!(group.overdue(Duration::ZERO), None);
         let (told, came) = std::sync::mpsc::channel();
         group.barrier_then(move |went| told.send(went).unwrap());

@@ -19,9 +19,11 @@ mod group;
 mod mpi;
 mod pmi1;
 mod pmix;
+mod rounds;
 
 pub use choice::{Choice, give_up, join};
 pub use engine::Patience;
 pub use environment::{Environment, Launch};
 pub use error::GroupError;
 pub use group::Group;
+pub use rounds::{AroundBarrier, Moment, Next};

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::BorrowedFd;
 
-use crate::engine::{Backend, Seen};
+use crate::rounds::{Backend, Seen};
 
 /// Bytes of a value at most, unless the launcher says otherwise.
 const USUAL_VALUE_BYTES: usize = 1024;

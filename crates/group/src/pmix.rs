@@ -6,7 +6,7 @@ use std::ptr;
 
 use libloading::os::unix::{Library as Opened, RTLD_GLOBAL, RTLD_NOW};
 
-use crate::engine::{Backend, Seen};
+use crate::rounds::{Backend, Seen};
 
 /// Names the library to use, and forbids all others.
 const LIBRARY_VARIABLE: &str = "STORMLP_LIBPMIX";

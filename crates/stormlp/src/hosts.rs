@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use stormlp_group::{
-    Choice, Environment, Group, GroupError, Patience, give_up, join as find_others,
+    AroundBarrier, Choice, Environment, Group, GroupError, Moment, Patience, give_up,
+    join as find_others,
 };
 use stormlp_model::facts::HostFacts;
 use stormlp_model::group::{
@@ -23,8 +24,8 @@ use crate::session::Session;
 
 /// How long the others may take unless an option says otherwise.
 const PATIENCE: Patience = Patience {
-    step: Duration::from_secs(8),
-    edge: Duration::from_secs(120),
+    silence: Duration::from_secs(8),
+    start: Duration::from_secs(120),
 };
 /// Empty barriers that are timed.
 const EMPTY_BARRIERS: u32 = 1000;
@@ -52,7 +53,7 @@ pub(crate) struct GroupArgs {
     group: Choice,
 
     /// How long another host may say nothing before the run ends, as in 30s [default: 8s; 2 min
-    /// before the first byte and in the first step of an epoch]
+    /// until all have met at the start]
     #[arg(long, global = true, value_name = "TIME", value_parser = parse_duration)]
     barrier_timeout: Option<Duration>,
 }
@@ -99,8 +100,8 @@ pub(crate) fn join(args: &GroupArgs, needs: Needs) -> Result<Group, Failure> {
             let environment = Environment::of_process();
             let asked = args.barrier_timeout;
             let patience = asked.map_or(PATIENCE, |time| Patience {
-                step: time,
-                edge: time,
+                silence: time,
+                start: time,
             });
             find_others(args.group, &environment, patience).map_err(Failure::from)
         }
@@ -191,6 +192,8 @@ pub(crate) fn introduce(session: &Session, host: &HostFacts) -> Result<Vec<Membe
         unix_seconds: Utc::now().timestamp_micros() as f64 / 1e6,
     };
     let members: Vec<Member> = exchange(group, &own)?;
+    let names = members.iter().map(|member| member.name(&members));
+    group.call_them(names.collect());
     match group::disagreement(&members) {
         None => Ok(members),
         Some(difference) => Err(Failure::no_plan(anyhow::anyhow!("{difference}"))
@@ -221,13 +224,14 @@ where
 /// # Errors
 /// When the others cannot be heard.
 pub(crate) fn facts(group: &Group) -> Result<GroupFacts, Failure> {
-    let mut took = group.empty_barriers(FEW_BARRIERS)?;
+    let around = group.barriers(FEW_BARRIERS)?;
+    let mut took = durations(&around);
     let so_far: Duration = took.iter().sum();
     // All have to come to the same number.
     let slowest = exchange(group, &so_far.as_secs_f64())?;
     let slowest = slowest.into_iter().fold(0.0, f64::max);
     if slowest * f64::from(EMPTY_BARRIERS / FEW_BARRIERS) < TRIAL.as_secs_f64() {
-        took = group.empty_barriers(EMPTY_BARRIERS)?;
+        took = durations(&group.barriers(EMPTY_BARRIERS)?);
     }
     let took: Vec<f64> = took.iter().map(|one| one.as_secs_f64() * 1e6).collect();
     Ok(GroupFacts {
@@ -237,19 +241,22 @@ pub(crate) fn facts(group: &Group) -> Result<GroupFacts, Failure> {
         empty_barrier_us: BarrierUs::of(&took),
         own_barrier_us: None,
         ideal_au_percent: None,
-        clocks: clocks(group)?,
+        clocks: clocks(group, &around)?,
         machines: Vec::new(),
     })
 }
 
-/// How far the clocks of all are apart.
-fn clocks(group: &Group) -> Result<Vec<ClockOffset>, Failure> {
-    let mut readings: Vec<AtBarrier> = Vec::new();
-    for _ in 0..FEW_BARRIERS {
-        let came = Utc::now().timestamp_micros();
-        group.barrier()?;
-        readings.push((came, Utc::now().timestamp_micros()));
-    }
+/// How long barriers took.
+fn durations(around: &[AroundBarrier]) -> Vec<Duration> {
+    let took = |[came, left]: &AroundBarrier| left.instant - came.instant;
+    around.iter().map(took).collect()
+}
+
+/// How far the clocks of all are apart, by when each came to barriers and left them.
+fn clocks(group: &Group, around: &[AroundBarrier]) -> Result<Vec<ClockOffset>, Failure> {
+    let micros = |moment: &Moment| DateTime::<Utc>::from(moment.system).timestamp_micros();
+    let reading = |[came, left]: &AroundBarrier| (micros(came), micros(left));
+    let readings: Vec<AtBarrier> = around.iter().map(reading).collect();
     Ok(clock_offsets(&exchange(group, &readings)?))
 }
 

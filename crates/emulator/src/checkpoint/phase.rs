@@ -3,7 +3,6 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use stormlp_model::checkpoint::{CheckpointPlan, RankResult};
 use stormlp_model::event::{Event, Observer};
@@ -29,11 +28,9 @@ use super::mover::{MoveRules, Moved, Mover, RankTask};
 use super::together;
 use crate::ends::Ends;
 use crate::evidence;
-use crate::hosts::{Hosts, Pulse};
+use crate::hosts::Hosts;
 use crate::sampler::{Counters, Sampler};
 
-/// How often to look after other hosts.
-const LOOK_AT_HOSTS: Duration = Duration::from_millis(250);
 /// Threads for what blocks, at most.
 const MOST_CLERKS: usize = 64;
 /// Stack of a clerk in bytes: it does nothing but call the kernel.
@@ -183,9 +180,8 @@ impl<'a> Stage<'a> {
         measured.take(transport.path, movers);
         measured.complete = measured.failure.is_none() && measured.ranks.len() == wanted;
         // A failure here ends the others, too.
-        let together = self.hosts.zip(watched.pulse);
-        if let Some((hosts, pulse)) = together.filter(|_| measured.failure.is_none()) {
-            together::put_together(hosts, pulse, &mut measured, self.stop)?;
+        if let Some(hosts) = self.hosts.filter(|_| measured.failure.is_none()) {
+            together::put_together(hosts, &mut measured, self.stop)?;
         }
         Ok(measured)
     }
@@ -292,7 +288,7 @@ impl<'a> Stage<'a> {
         watch: &Watch<'_>,
         drivers: &DriverSet,
         total: u64,
-    ) -> Result<Watched<'a>, CheckpointError> {
+    ) -> Result<Watched, CheckpointError> {
         if let Some(hosts) = self.hosts {
             watch.gather();
             hosts.meet(&|| !self.stop.is_stopped())?;
@@ -303,17 +299,13 @@ impl<'a> Stage<'a> {
         // Before the first transfer, so that no byte is missing.
         sampler.look(0, Counters::now(drivers, self.devices));
         let start = watch.open();
-        let mut pulse = self
-            .hosts
-            .map(|hosts| Pulse::new(hosts, self.stop).during("in a checkpoint"));
+        if let Some(hosts) = self.hosts {
+            hosts.works(self.stop)?;
+        }
         let mut is_over = false;
         while !is_over {
-            watch.sleep(match pulse {
-                Some(_) => sampler.pause().min(LOOK_AT_HOSTS),
-                None => sampler.pause(),
-            });
+            watch.sleep(sampler.pause());
             is_over = watch.is_over();
-            pulse.as_mut().map_or(Ok(()), Pulse::beat)?;
             let at_ns = start.elapsed().as_nanos() as u64;
             sampler.tick(at_ns, is_over, || Counters::now(drivers, self.devices));
             // Direct transfers go beyond the end of a file, up to a whole block.
@@ -321,7 +313,6 @@ impl<'a> Stage<'a> {
             self.observer.event(&Event::Progress { done });
         }
         Ok(Watched {
-            pulse,
             cpu: CpuTimes::of_process().since(cpu_before),
             device: self
                 .devices
@@ -334,8 +325,7 @@ impl<'a> Stage<'a> {
 }
 
 /// What the watching thread saw.
-struct Watched<'a> {
-    pulse: Option<Pulse<'a>>,
+struct Watched {
     series: Series,
     cpu: CpuTimes,
     device: Option<DeviceCounters>,

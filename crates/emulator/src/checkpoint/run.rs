@@ -129,7 +129,7 @@ pub(super) fn run_over(
         .save_all(&mut region)
         .and_then(|()| run.restore_all(&mut region));
     // All come to the end alike; with an error the run ends, whatever the others say.
-    let ended = ended.and(run.edge());
+    let ended = ended.and_then(|()| run.edge());
     run.sum_up();
     let mut report = run.report;
     report.ending = match ended {

@@ -14,7 +14,7 @@ use stormlp_transfer::telemetry::{CpuTimes, DeviceCounters};
 
 use super::error::CheckpointError;
 use super::phase::PhaseMeasurement;
-use crate::hosts::{Hosts, Pulse, garbled, sum_of_series};
+use crate::hosts::{Hosts, garbled, sum_of_series};
 
 /// What a host measured of a phase, on its way to the others.
 #[derive(Serialize, Deserialize)]
@@ -66,11 +66,11 @@ pub(super) fn leads(plan: &CheckpointPlan, hosts: Option<&Hosts>) -> bool {
 /// Waits until all hosts are done with a phase, and makes what this one measured what all did.
 pub(super) fn put_together(
     hosts: &Hosts,
-    pulse: Pulse<'_>,
     measured: &mut PhaseMeasurement,
     stop: &StopToken,
 ) -> Result<(), CheckpointError> {
-    let stopped = pulse.finish()?;
+    let stopped = hosts.edge();
+    let stopped = stopped.map_err(|error| error.during("in a checkpoint"))?;
     let own = Part {
         ranks: measured.ranks.clone(),
         latency: measured.latency.pack(),

@@ -1,4 +1,4 @@
-//! Hosts that tell each other that they work, by a thread beside the work.
+//! Hosts that work alongside each other, and wait for each other when they are done.
 
 use stormlp_group::GroupError;
 use stormlp_model::stop::StopToken;
@@ -19,10 +19,7 @@ impl Hosts {
         let begun = self.works(stop);
         let done = work();
         let heard = begun.and_then(|()| match has_failed(&done) {
-            true => {
-                self.fall_silent();
-                Ok(false)
-            }
+            true => Ok(false),
             false => self.edge(),
         });
         (done, heard)

@@ -5,7 +5,6 @@
 
 mod alive;
 mod alongside;
-mod pulse;
 mod roll_call;
 mod series;
 
@@ -13,11 +12,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use stormlp_group::{Group, GroupError};
+use stormlp_group::{Group, GroupError, Next};
 use stormlp_model::group::{GroupFacts, Member};
 use stormlp_model::stop::StopToken;
 
@@ -26,11 +26,12 @@ use crate::surroundings::unix_seconds;
 use alive::Alive;
 use roll_call::RollCall;
 
-pub(crate) use pulse::Pulse;
 pub(crate) use series::sum as sum_of_series;
 
 /// How often to look whether the run is to end, while the others are waited for.
 const LOOK: Duration = Duration::from_millis(100);
+/// How often to look for what takes the others no time.
+const GLANCE: Duration = Duration::from_millis(20);
 /// How long a run that was told to end waits for the others to hear of it.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// The same where a launcher ends this process: after a second it kills it, and what was measured is to
@@ -77,7 +78,7 @@ impl Company<'_> {
             if left <= 0.0 {
                 break;
             }
-            std::thread::sleep(Duration::from_secs_f64(left).min(LOOK));
+            thread::sleep(Duration::from_secs_f64(left).min(LOOK));
         }
         None
     }
@@ -96,8 +97,10 @@ pub struct Hosts {
     apart: Arc<AtomicBool>,
     /// Set once all have told each other that the run is to end.
     told: Arc<AtomicBool>,
-    /// What tells the others that this host works, from [`Self::works`] to [`Self::edge`].
-    alive: Arc<Mutex<Option<Alive>>>,
+    /// Set once all are known to have been told, each by itself.
+    all_stopped: Arc<AtomicBool>,
+    /// What this host works at, from [`Self::works`] to [`Self::edge`].
+    at_work: Arc<Mutex<Option<AtWork>>>,
     roll_call: Option<RollCall>,
 }
 
@@ -110,7 +113,8 @@ impl Hosts {
             facts,
             apart: Arc::default(),
             told: Arc::default(),
-            alive: Arc::default(),
+            all_stopped: Arc::default(),
+            at_work: Arc::default(),
             roll_call: None,
         }
     }
@@ -139,25 +143,59 @@ impl Hosts {
         self.told.load(Ordering::Relaxed)
     }
 
+    /// Whether every host was told to end, each by itself: nobody has failed.
+    pub fn were_all_stopped(&self) -> bool {
+        self.all_stopped.load(Ordering::Relaxed)
+    }
+
     /// Goes on without the others.
     pub(crate) fn leave(&self) {
         self.apart.store(true, Ordering::Relaxed);
     }
 
-    /// From now on to the next [`Self::edge`] tells the others that this host works: it may take as long
-    /// as it takes. To be called by all.
+    /// Begins work that may take as long as it takes, and that ends on all hosts by `stop`, on whichever
+    /// it is pulled, up to the next [`Self::edge`]. `stop` is pulled, too, when a host is lost meanwhile.
+    /// To be called by all.
     ///
     /// # Errors
     /// When no thread can be had.
     pub(crate) fn works(&self, stop: &StopToken) -> Result<(), GroupError> {
-        let mut alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
-        if alive.is_none() && !self.are_apart() {
+        self.begin(stop, || {
             // The thread must not keep itself alive.
             let hosts = Self {
-                alive: Arc::default(),
+                at_work: Arc::default(),
                 ..self.clone()
             };
-            *alive = Some(Alive::begin(hosts, stop.clone())?);
+            let alive = Alive::begin(hosts, stop.clone());
+            alive.map(Some).map_err(|error| garbled(&error))
+        })
+    }
+
+    /// The same where the caller looks for himself whether a host is [lost](Self::lost).
+    pub(crate) fn works_watchfully(&self, stop: &StopToken) -> Result<(), GroupError> {
+        self.begin(stop, || Ok(None))
+    }
+
+    fn begin(
+        &self,
+        stop: &StopToken,
+        alive: impl FnOnce() -> Result<Option<Alive>, GroupError>,
+    ) -> Result<(), GroupError> {
+        let mut at_work = self.at_work.lock().unwrap_or_else(PoisonError::into_inner);
+        if at_work.is_none() && !self.are_apart() {
+            let (own, all, told) = (stop.clone(), stop.clone(), Arc::clone(&self.told));
+            self.group.works(
+                move || own.is_stopped(),
+                move || {
+                    told.store(true, Ordering::Relaxed);
+                    all.stop();
+                },
+            );
+            let stop = stop.clone();
+            *at_work = Some(AtWork {
+                stop,
+                alive: alive()?,
+            });
         }
         Ok(())
     }
@@ -168,14 +206,29 @@ impl Hosts {
     /// # Errors
     /// When another host has not been heard of for too long.
     pub(crate) fn edge(&self) -> Result<bool, GroupError> {
-        let mut alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
-        alive.take().map_or(Ok(false), Alive::finish)
-    }
-
-    /// Says no more that this host works: the run ends.
-    fn fall_silent(&self) {
-        let mut alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
-        *alive = None;
+        let at_work = {
+            let mut at_work = self.at_work.lock().unwrap_or_else(PoisonError::into_inner);
+            at_work.take()
+        };
+        let Some(AtWork { stop, alive }) = at_work else {
+            return Ok(false);
+        };
+        if let Some(alive) = alive {
+            alive.end();
+        }
+        if self.are_apart() || !self.group.hears() {
+            return Ok(false);
+        }
+        let (told, came) = mpsc::channel();
+        self.group.edge_then(move |went| drop(told.send(went)));
+        let farewell = Farewell::default();
+        let went = self.await_others(&came, &|| !farewell.is_over(&stop));
+        let went = went.map_err(|error| error.during("while all were at work"))?;
+        // One that was told to end does not wait for ever.
+        Ok(went.unwrap_or_else(|| {
+            self.leave();
+            true
+        }))
     }
 
     /// Waits for all at an [edge](Self::edge), while `goes_on` says so; whether they came, and nobody was
@@ -230,7 +283,7 @@ impl Hosts {
                 Ok(Err(error)) => error,
                 Err(RecvTimeoutError::Disconnected) => unheard(),
                 Err(RecvTimeoutError::Timeout) if !goes_on() => return Ok(None),
-                Err(RecvTimeoutError::Timeout) => match self.overdue(true) {
+                Err(RecvTimeoutError::Timeout) => match self.lost() {
                     Some(error) => error,
                     None => continue,
                 },
@@ -240,10 +293,20 @@ impl Hosts {
         }
     }
 
-    /// Tells those that wait for this host at a barrier that it was told to end, and will not come.
-    pub(crate) fn say_stopped(&self) {
-        if let Some(roll_call) = &self.roll_call {
-            roll_call.stop(self.group.rank());
+    /// Tells those that wait for this host at a barrier that it was told to end by `stop`, and will not
+    /// come. Where a launcher ended it, waits for a while for the others to say so, too: nobody has failed
+    /// then.
+    pub(crate) fn say_stopped(&self, stop: &StopToken) {
+        let Some(roll_call) = &self.roll_call else {
+            return;
+        };
+        roll_call.stop(self.group.rank());
+        let farewell = Farewell::default();
+        while stop.is_hurried() && !farewell.is_over(stop) {
+            if roll_call.are_all_stopped(self.group.size()) {
+                return self.all_stopped.store(true, Ordering::Relaxed);
+            }
+            thread::sleep(GLANCE);
         }
     }
 
@@ -258,19 +321,23 @@ impl Hosts {
                 .is_some_and(|roll_call| roll_call.is_stopped(size))
     }
 
-    /// The error that waiting has become; in the middle of a phase the others may take less time
-    /// than at its edge, where one may have much more to do.
-    pub(crate) fn overdue(&self, in_the_middle: bool) -> Option<GroupError> {
-        let patience = self.group.patience();
-        let limit = match in_the_middle {
-            true => patience.step,
-            false => patience.edge,
-        };
-        self.silent(limit)
+    /// Waits for all at the end of a step, while `goes_on` says so; whether they came, and nobody was told
+    /// to end.
+    pub(crate) fn step(&self, next: Next, goes_on: &dyn Fn() -> bool) -> Result<bool, GroupError> {
+        let (told, came) = mpsc::channel();
+        self.group
+            .step_then(next, move |went| drop(told.send(went)));
+        let went = self.await_others(&came, goes_on)?;
+        Ok(went.flatten().is_some())
     }
 
-    /// The error of having waited for longer than `limit`, with who did not come.
-    fn silent(&self, limit: Duration) -> Option<GroupError> {
+    /// Why another host is given up, with who it is: it has said nothing for too long, or the library
+    /// has lost it.
+    pub(crate) fn lost(&self) -> Option<GroupError> {
+        if let Some(error) = self.group.broken() {
+            return Some(error);
+        }
+        let limit = self.group.patience();
         let (rank, size) = (self.group.rank(), self.group.size());
         // The others say that they wait before this host looks who does.
         self.group.overdue(limit / 4 * 3)?;
@@ -288,6 +355,14 @@ impl Hosts {
         roll_call.forget(rank);
         Some(error.of(absent))
     }
+}
+
+/// Work that may take as long as it takes.
+#[derive(Debug)]
+struct AtWork {
+    /// Ends it.
+    stop: StopToken,
+    alive: Option<Alive>,
 }
 
 /// How long a run that was told to end has waited for the others.

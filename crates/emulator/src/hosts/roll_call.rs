@@ -59,7 +59,16 @@ impl RollCall {
 
     /// Whether one of so many was told to end, as far as the folder tells.
     pub(super) fn is_stopped(&self, size: u32) -> bool {
-        (0..size).any(|rank| matches!(Disk.look(&self.end(rank)), Ok(Some(_))))
+        (0..size).any(|rank| self.has_stopped(rank))
+    }
+
+    /// Whether each of so many was told to end, as far as the folder tells.
+    pub(super) fn are_all_stopped(&self, size: u32) -> bool {
+        (0..size).all(|rank| self.has_stopped(rank))
+    }
+
+    fn has_stopped(&self, rank: u32) -> bool {
+        matches!(Disk.look(&self.end(rank)), Ok(Some(_)))
     }
 
     /// The ranks that do not wait, of so many; nobody where the folder does not tell.
@@ -104,7 +113,9 @@ mod tests {
         let other = RollCall::in_folder(folder.path());
         assert!(!other.is_stopped(2));
         RollCall::in_folder(folder.path()).stop(1);
-        assert!(other.is_stopped(2));
+        assert!(other.is_stopped(2) && !other.are_all_stopped(2));
+        other.stop(0);
+        assert!(other.are_all_stopped(2));
     }
 
     #[test]

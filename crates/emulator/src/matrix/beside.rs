@@ -5,7 +5,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use stormlp_group::GroupError;
 use stormlp_model::matrix::{CellReport, MatrixPlan};
@@ -14,10 +13,7 @@ use stormlp_model::stop::StopToken;
 
 use super::MatrixError;
 use super::merge::{self, CellPart};
-use crate::hosts::{Company, Hosts, Pulse, garbled};
-
-/// How often to look after the others.
-const LOOK_AT_HOSTS: Duration = Duration::from_millis(250);
+use crate::hosts::{Company, Hosts, garbled};
 
 /// Those beside this host, and how far it is with them in a cell.
 pub(crate) struct Side<'a> {
@@ -87,42 +83,33 @@ impl<'a> Side<'a> {
         Ok(())
     }
 
-    /// What tells the others that this host measures; nothing once all have heard that the run ends.
-    pub(crate) fn pulse(&self, stop: &'a StopToken) -> Option<Pulse<'a>> {
-        let hosts = self.hosts().filter(|_| !self.is_stopped(stop))?;
-        Some(Pulse::new(hosts, stop).during("in a cell"))
-    }
-
-    /// How long to sleep at most before the others are looked after again.
-    pub(crate) fn nap(&self, until: Duration) -> Duration {
-        match self.hosts() {
-            Some(_) => until.min(LOOK_AT_HOSTS),
-            None => until,
+    /// Tells the others that this host measures, unless all have heard that the run ends.
+    pub(crate) fn measures(&self, stop: &StopToken) -> Result<(), MatrixError> {
+        match self.is_stopped(stop) {
+            true => Ok(()),
+            false => self.works(stop),
         }
     }
 
     /// Waits until the others are done, too. That they are lost is no reason to lose what was measured:
     /// [`Self::lost`] tells it.
-    pub(crate) fn finish(&self, pulse: Option<Pulse<'_>>, stop: &StopToken) {
+    pub(crate) fn finish(&self, stop: &StopToken) {
         self.finished.store(true, Ordering::Relaxed);
-        let Some((hosts, pulse)) = self.hosts().zip(pulse) else {
+        let Some(hosts) = self.hosts() else {
             return;
         };
-        let went = match pulse.finish() {
-            Ok(false) => hosts.works(stop),
-            Ok(true) => {
-                self.stopped.store(true, Ordering::Relaxed);
+        let went = match hosts.edge() {
+            Ok(false) if !self.is_stopped(stop) => hosts.works(stop),
+            Ok(stopped) => {
+                self.stopped.fetch_or(stopped, Ordering::Relaxed);
                 Ok(())
             }
-            Err(error) => Err(error),
+            Err(error) => Err(error.during("in a cell")),
         };
-        went.unwrap_or_else(|error| self.lose(error));
-    }
-
-    /// The others cannot be heard any more.
-    pub(crate) fn lose(&self, error: GroupError) {
-        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        lost.get_or_insert(error);
+        if let Err(error) = went {
+            let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+            lost.get_or_insert(error);
+        }
     }
 
     /// Why they cannot be heard, once.
@@ -135,7 +122,8 @@ impl<'a> Side<'a> {
     fn catch_up(&self, stop: &'a StopToken) -> Result<(), MatrixError> {
         self.meet(stop)?;
         if !self.finished.load(Ordering::Relaxed) {
-            self.finish(self.pulse(stop), stop);
+            self.measures(stop)?;
+            self.finish(stop);
             self.lost()?;
         }
         self.edge().map(drop)

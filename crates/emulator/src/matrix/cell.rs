@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stormlp_group::GroupError;
 use stormlp_model::event::{Event, Observer};
 use stormlp_model::matrix::{CacheState, CellPlan, Fill, MatrixPlan, Span, WorkerPlan};
 use stormlp_model::operation::Direction;
@@ -29,7 +28,6 @@ use super::recorder::Recorder;
 use super::regions::Regions;
 use super::worker::{BufferFill, Outcome, Work, Worker};
 use crate::ends::Ends;
-use crate::hosts::Pulse;
 use crate::sampler::{Counters, Sampler};
 use crate::surroundings::unix_seconds;
 
@@ -106,10 +104,7 @@ impl Bench<'_> {
             },
         )?;
         let watched = watched?;
-        self.side.finish(watched.pulse, self.stop);
-        if let Some(error) = watched.lost {
-            self.side.lose(error);
-        }
+        self.side.finish(self.stop);
         Ok(CellMeasurement {
             outcomes: outcomes.into_iter().collect::<Result<_, _>>()?,
             cpu: watched.cpu,
@@ -292,7 +287,7 @@ impl Bench<'_> {
         watch: &Watch<'_>,
         drivers: &DriverSet,
         devices: &BlockDevices,
-    ) -> Result<Watched<'_>, MatrixError> {
+    ) -> Result<Watched, MatrixError> {
         let mut sampler = Sampler::new(self.plan.telemetry, self.instruments);
         if self.plan.warmup_seconds == 0.0 {
             // Before the first transfer, so that no byte is missing.
@@ -302,13 +297,12 @@ impl Bench<'_> {
         let start = Instant::now();
         let company = self.side.company;
         let started_unix_seconds = (!company.is_alone()).then(unix_seconds);
-        let (mut pulse, mut lost) = (self.side.pulse(self.stop), None);
+        self.side.measures(self.stop)?;
         let measured_from = start + Duration::from_secs_f64(self.plan.warmup_seconds);
         let interval = self.plan.telemetry.tick();
         while Instant::now() < measured_from && !watch.is_over() {
             let left = measured_from.saturating_duration_since(Instant::now());
-            watch.sleep(self.side.nap(interval.min(left)));
-            self.beat(&mut pulse, &mut lost);
+            watch.sleep(interval.min(left));
         }
         let cpu = CpuTimes::of_process();
         let device = devices.counters();
@@ -322,11 +316,7 @@ impl Bench<'_> {
         let mut tick = measured_from + interval;
         while !watch.is_over() {
             // A worker that ends wakes this thread before its tick.
-            watch.sleep(
-                self.side
-                    .nap(tick.saturating_duration_since(Instant::now())),
-            );
-            self.beat(&mut pulse, &mut lost);
+            watch.sleep(tick.saturating_duration_since(Instant::now()));
             if Instant::now() < tick {
                 continue;
             }
@@ -345,30 +335,16 @@ impl Bench<'_> {
             device: end.zip(device).map(|(now, then)| now.since(then)),
             series: sampler.series(),
             started_unix_seconds,
-            pulse,
-            lost,
         })
-    }
-
-    /// Tells the others that this host measures. Where one of them is lost the cell ends, and what was
-    /// measured until then stays.
-    fn beat(&self, pulse: &mut Option<Pulse<'_>>, lost: &mut Option<GroupError>) {
-        if let Some(Err(error)) = pulse.as_mut().map(Pulse::beat) {
-            self.stop.stop();
-            *lost = Some(error);
-            *pulse = None;
-        }
     }
 }
 
 /// What the watching thread saw.
-struct Watched<'a> {
+struct Watched {
     cpu: CpuTimes,
     device: Option<DeviceCounters>,
     series: Series,
     started_unix_seconds: Option<f64>,
-    pulse: Option<Pulse<'a>>,
-    lost: Option<GroupError>,
 }
 
 /// The distinct names of the accelerators of a cell.

@@ -166,6 +166,12 @@ fn company_is_gone(company: Company<'_>) -> bool {
     matches!(company, Company::Hosts(hosts) if hosts.are_apart())
 }
 
+/// Whether a run ended so since other hosts cannot be heard.
+fn lacks_hosts(ending: &Ending) -> bool {
+    let cause = FailureCause::Hosts;
+    matches!(ending, Ending::Failed { cause: why, .. } if *why == cause)
+}
+
 /// That the run ends since other hosts cannot be heard.
 fn lost(error: &MatrixError) -> Ending {
     let remedy = match error {
@@ -258,6 +264,10 @@ impl Matrix<'_> {
             if let Some(numbers) = &mut own.measurement {
                 numbers.interrupted = true;
             }
+        }
+        if own.measurement.is_none() && self.fault.as_ref().is_some_and(lacks_hosts) {
+            // It did not even begin, which is no failure of the cell.
+            return Ok(None);
         }
         let whole = match self.fault.is_some() && side.has_hosts() {
             // The others hear of it by the end of the run.

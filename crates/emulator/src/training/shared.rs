@@ -10,12 +10,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::Thread;
 use std::time::Duration;
 
-use stormlp_group::Group;
+use stormlp_group::{Group, Next};
 use stormlp_transfer::timer::Waker;
 use stormlp_transfer::{DriverSet, Stamp, StampClock};
 
 use super::error::TrainError;
-use super::machine::{Halt, Joint, Landed, Machine, Nanos, PhaseSpec, ReadRequest};
+use super::machine::{Halt, Landed, Machine, Nanos, PhaseSpec, ReadRequest};
 use super::source::Source;
 
 /// A read that is over.
@@ -96,7 +96,7 @@ struct Wakes {
     pacer: Option<Thread>,
     main: bool,
     /// Whether other hosts are to be waited for.
-    others: bool,
+    others: Option<Next>,
 }
 
 impl Shared {
@@ -291,26 +291,28 @@ impl Shared {
         if wakes.main {
             self.moved.notify_all();
         }
-        if wakes.others {
-            self.wait_for_others();
+        if let Some(next) = wakes.others {
+            self.wait_for_others(next);
         }
     }
 
     /// Begins to wait for the other hosts, on the thread that talks to them.
-    fn wait_for_others(&self) {
+    fn wait_for_others(&self, next: Next) {
         let Some((group, this)) = &self.others else {
             return;
         };
         let this = Weak::clone(this);
-        group.barrier_then(move |went| {
+        group.step_then(next, move |went| {
             let Some(shared) = this.upgrade() else {
                 return;
             };
             match went {
-                Ok(waited) => {
+                Ok(Some(waited)) => {
                     let waited = waited.as_nanos() as Nanos;
                     shared.with(|machine, now| machine.others_came(waited, now));
                 }
+                // The run ends: who watches it has been told.
+                Ok(None) => {}
                 Err(error) => shared.fail(error.into()),
             }
         });
@@ -336,7 +338,7 @@ impl State {
     fn wakes(&mut self) -> Wakes {
         let mut wakes = Wakes {
             main: self.machine.halt().is_some(),
-            others: self.machine.joint().is_some_and(Joint::take_wish),
+            others: self.machine.take_wish(),
             ..Wakes::default()
         };
         if self.machine.reads_waiting() > 0

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use library::{Flavour, Table};
 pub(crate) use library::{Library, find};
 
-use crate::engine::{Backend, Seen};
+use crate::rounds::{Backend, Seen};
 
 /// For how long a wait looks without a pause, other than to let another thread have the CPU.
 const EAGER: Duration = Duration::from_millis(1);

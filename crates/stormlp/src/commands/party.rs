@@ -306,7 +306,7 @@ pub(crate) fn same_option<T: AsRef<str> + PartialEq>(
 /// A run on several `hosts` that SIGTERM ended, ended because its launcher did: since somebody told it
 /// to, which is known where all hosts were there to the end, or since another host failed.
 pub(crate) fn blame_launcher(ending: &mut Ending, hosts: Option<&Hosts>) {
-    let unsure = hosts.is_some_and(|hosts| !hosts.were_told_to_end());
+    let unsure = hosts.is_some_and(|hosts| !hosts.were_told_to_end() && !hosts.were_all_stopped());
     if unsure && *ending == Ending::Stopped && signals::was_terminated() {
         *ending = Ending::Failed {
             cause: FailureCause::Hosts,

@@ -15,7 +15,7 @@ use super::super::together::HostsTally;
 use super::{Cut, Distributions, Kind, Orders, Runner};
 
 /// How often to look whether other hosts keep this one waiting.
-const LOOK_AT_HOSTS: Duration = Duration::from_millis(500);
+const LOOK_AT_HOSTS: Duration = Duration::from_millis(200);
 
 impl<'a> Runner<'a> {
     /// All epochs. Hosts that are on their own meet before the first and after the last of them.
@@ -26,6 +26,9 @@ impl<'a> Runner<'a> {
         self.works()?;
         if !self.is_on_its_own() {
             let went = self.epochs(orders);
+            if has_failed(&went) {
+                return went;
+            }
             // The last that was saved may take one host longer than the others.
             let edge = hosts.edge().map_err(TrainError::from);
             return went.and(edge.map(drop).map_err(Cut::from));
@@ -150,12 +153,16 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Waits for the other hosts before a phase, where all begin it together.
-    pub(super) fn meet_before_phase(&self) -> Result<(), Cut> {
-        match self.is_on_its_own() {
-            true => Ok(()),
-            false => self.meet(),
+    /// Waits for the other hosts before a phase, where all begin it together. From the barrier of one of its
+    /// steps to the next they say nothing; before the first, and after a checkpoint, they do.
+    pub(super) fn meet_before_phase(&self, kind: Kind<'_>) -> Result<(), Cut> {
+        if self.is_on_its_own() {
+            return Ok(());
         }
+        self.meet()?;
+        let hosts = self.hosts.filter(|_| self.has_step_barrier(kind));
+        let works = hosts.map(|hosts| hosts.works_watchfully(self.surroundings.stop));
+        Ok(works.transpose().map(drop).map_err(TrainError::from)?)
     }
 
     /// Waits for the other hosts, where there are any.
@@ -197,11 +204,17 @@ impl<'a> Runner<'a> {
 
     /// Goes on meeting the other hosts at the ends of steps for which this one had no data left.
     pub(super) fn catch_up(&self, kind: Kind<'_>, steps: u64) -> Result<(), Cut> {
-        if self.hosts.is_some() && self.has_step_barrier(kind) {
-            let met = |machine: &mut Machine| machine.joint().map_or(0, |j| j.waits_us().len());
-            let met = self.crew.shared.with(|machine, _| met(machine)) as u64;
-            for _ in met..steps {
-                self.meet()?;
+        let Some(hosts) = self.hosts.filter(|_| self.has_step_barrier(kind)) else {
+            return Ok(());
+        };
+        let met = |machine: &mut Machine| machine.joint().map_or(0, |j| j.waits_us().len());
+        let met = self.crew.shared.with(|machine, _| met(machine)) as u64;
+        let goes_on = || !self.surroundings.stop.is_stopped();
+        for step in met + 1..=steps {
+            let next = self.crew.shared.with(|machine, _| machine.after(step));
+            let went = hosts.step(next, &goes_on).map_err(TrainError::from)?;
+            if !went {
+                return Err(self.abort());
             }
         }
         Ok(())
@@ -218,8 +231,7 @@ impl<'a> Runner<'a> {
             self.surroundings.stop.stop();
             return;
         }
-        let steps = self.crew.shared.with(|machine, _| machine.steps_done());
-        if let Some(error) = hosts.overdue(steps > 0 && !self.follows_checkpoint(steps)) {
+        if let Some(error) = hosts.lost() {
             self.crew.shared.fail(error.into());
         }
     }
@@ -228,16 +240,14 @@ impl<'a> Runner<'a> {
     pub(super) fn abort_for_all(&self) -> Cut {
         let waited_for = self.hosts.filter(|_| self.plan.barrier.is_at_every_step());
         if let Some(hosts) = waited_for {
-            hosts.say_stopped();
+            // Before the first step, and after a checkpoint, all hear of it from each other.
+            // Who is lost then is no reason to go on.
+            let _ = hosts.edge();
+            if !hosts.were_told_to_end() {
+                hosts.say_stopped(self.surroundings.stop);
+            }
         }
         self.abort()
-    }
-
-    /// Whether step `step` begins after a checkpoint, for which all wait at its end.
-    fn follows_checkpoint(&self, step: u64) -> bool {
-        let checkpoint = self.plan.checkpoint.as_ref();
-        let every = checkpoint.and_then(|checkpoint| checkpoint.steps_between);
-        every.is_some_and(|every| step > 1 && (step - 1).is_multiple_of(every.max(1)))
     }
 
     /// How long to wait before the next look at the counters and at the other hosts.

@@ -362,7 +362,7 @@ impl<'a> Runner<'a> {
         if self.surroundings.stop.is_stopped() {
             return Err(Cut::Stopped);
         }
-        self.meet_before_phase()?;
+        self.meet_before_phase(kind)?;
         let first = self.reading();
         let drivers = &self.crew.shared.drivers;
         self.sampler.look(first.now, counters(&first, drivers));

@@ -1,11 +1,13 @@
 //! The barrier of a step over several hosts, as the machine of one of them sees it.
 //!
 //! Once all accelerators of this host have come, whoever drives the machine is to wait for the
-//! other hosts ([`Joint::take_wish`]) and to say how long that took (`Machine::others_came`).
+//! other hosts ([`Machine::take_wish`]) and to say how long that took (`Machine::others_came`).
 //!
 //! The wait counts from when the last accelerator came by its deadline. That this host was late to
 //! see it, and to tell the others, is in what they wait, but in nobody's time here: it is as on one
 //! host, where a barrier opens at the deadline of the last one, whenever that was seen.
+
+use stormlp_group::Next;
 
 use super::{Machine, Nanos};
 
@@ -49,13 +51,13 @@ impl Joint {
         Some((for_the_last, at))
     }
 
-    /// Whether the other hosts are to be waited for now; says so once for each barrier.
-    pub fn take_wish(&mut self) -> bool {
+    /// The step at whose end the other hosts are to be waited for now; says so once for each.
+    pub fn take_wish(&mut self) -> Option<u64> {
         let State::Came { for_the_last, at } = self.state else {
-            return false;
+            return None;
         };
         self.state = State::Waiting { for_the_last, at };
-        true
+        Some(self.waits_us.len() as u64 + 1)
     }
 
     /// How long each barrier of the phase kept this host waiting, in microseconds.
@@ -70,6 +72,24 @@ impl Machine {
     pub fn with_other_hosts(mut self) -> Self {
         self.joint = Some(Joint::default());
         self
+    }
+
+    /// Whether the other hosts are to be waited for now, and what follows then; says so once for each
+    /// barrier.
+    pub fn take_wish(&mut self) -> Option<Next> {
+        let step = self.joint.as_mut()?.take_wish()?;
+        Some(self.after(step))
+    }
+
+    /// What follows the barrier of step `step`: one host may have much more to do than another where that
+    /// is a checkpoint, or what lies between phases.
+    pub fn after(&self, step: u64) -> Next {
+        let every = self.spec.checkpoint_steps;
+        let is_saved = every.is_some_and(|every| every > 0 && step.is_multiple_of(every));
+        match step >= self.spec.steps || is_saved {
+            true => Next::Work,
+            false => Next::Step,
+        }
     }
 
     /// The barriers with other hosts, where there are any.
@@ -127,8 +147,8 @@ mod tests {
                 ..Landed::default()
             };
             machine.on_read_complete(read, landed, came);
-            assert!(machine.joint().unwrap().take_wish());
-            assert!(!machine.joint().unwrap().take_wish(), "it is told once");
+            assert!(machine.take_wish().is_some());
+            assert_eq!(machine.take_wish(), None, "it is told once");
             assert_eq!(machine.halt(), None);
             machine.others_came(waited, came + waited);
         }
@@ -163,7 +183,7 @@ mod tests {
         read(&mut machine, 0);
         // The deadline at 10 ms is seen at 13, and the others take a millisecond.
         machine.on_deadline(13 * MS, || 13 * MS);
-        assert!(machine.joint().unwrap().take_wish());
+        assert!(machine.take_wish().is_some());
         machine.others_came(MS, 15 * MS);
         assert_eq!(machine.joint().unwrap().waits_us(), [1000]);
         // The next batch was asked for at 11 ms, and came when this host saw it.
