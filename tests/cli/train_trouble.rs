@@ -107,8 +107,8 @@ fn wrong_words_are_2() {
         ("unet3d --storage tape", "tape"),
         ("unet3d --read-threads 1000000000", "1024"),
         ("unet3d --prefetch 1000000000", "65536"),
-        ("unet3d --epochs 1000000000000", "1000000"),
-        ("unet3d -n -1", "-1 is not in 1"),
+        ("unet3d --epochs 1000000000000", "from 1 to 1000000:"),
+        ("unet3d -n -1", "`-1` is not a whole number of 1 or more"),
         ("unet3d --transfer-size 0", "1 byte or more"),
         (
             "unet3d --storage null --path gds",

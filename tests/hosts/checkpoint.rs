@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::gds::{json, parts, runs, sum};
+use crate::gds::{alone, json, parts, runs, sum};
 use crate::launcher::{Launcher, said};
 
 /// A model of 60 MB on 8 ranks.
@@ -66,6 +66,18 @@ fn two_hosts_save_and_restore_one_checkpoint() {
         for part in parts(&runs[0]) {
             assert_eq!(json(&part)["saves"].as_array().unwrap().len(), 2);
         }
+        let shown = |format: &str| {
+            let asked = ["report", runs[0].to_str().unwrap(), "--format", format];
+            String::from_utf8(alone(folder.path(), &asked).stdout).unwrap()
+        };
+        let rows = shown("csv");
+        let last = rows.lines().map(|row| row.rsplit(',').next().unwrap());
+        assert_eq!(last.collect::<Vec<_>>(), ["hosts", "2", "2", "2", "2"]);
+        let metrics = shown("openmetrics");
+        assert_eq!(
+            metrics.matches("hosts=\"2\"").count(),
+            metrics.matches("{").count() - 1
+        );
     }
 }
 

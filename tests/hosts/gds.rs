@@ -180,6 +180,7 @@ fn a_host_that_only_plans_is_told_of() {
             told.contains("and as many on each of the 2 hosts"),
             "{told}"
         );
+        assert!(told.contains("filled by the 2 hosts ("), "{told}");
         for command in ["train", "checkpoint"] {
             let words = match command {
                 "train" => vec!["train", "unet3d", "--data-dir", "d"],

@@ -5,6 +5,8 @@
 pub struct Environment {
     /// Who started this process together with others; `None` where nobody did.
     pub launch: Option<Launch>,
+    /// The number of this process among those, where the environment says it.
+    pub rank: Option<u32>,
     /// Whether a PMIx server is named.
     pub has_pmix: bool,
     /// The descriptor of a PMI-1 connection.
@@ -41,16 +43,24 @@ pub enum Launcher {
     Pmix,
 }
 
-/// The variables that hold the number of processes, the most telling first.
-const SIZES: [(Launcher, &str); 7] = [
-    (Launcher::OpenMpi, "OMPI_COMM_WORLD_SIZE"),
-    (Launcher::Mvapich, "MV2_COMM_WORLD_SIZE"),
+/// The variables that hold the number of processes and the rank of one, the most telling first.
+const VARIABLES: [(Launcher, &str, &str); 7] = [
+    (
+        Launcher::OpenMpi,
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_RANK",
+    ),
+    (
+        Launcher::Mvapich,
+        "MV2_COMM_WORLD_SIZE",
+        "MV2_COMM_WORLD_RANK",
+    ),
     // Of a step: a batch script has the job's number, and is started once.
-    (Launcher::Slurm, "SLURM_STEP_NUM_TASKS"),
-    (Launcher::Flux, "FLUX_JOB_SIZE"),
-    (Launcher::Pals, "PALS_SIZE"),
-    (Launcher::Jsrun, "JSM_NAMESPACE_SIZE"),
-    (Launcher::Hydra, "PMI_SIZE"),
+    (Launcher::Slurm, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
+    (Launcher::Flux, "FLUX_JOB_SIZE", "FLUX_TASK_RANK"),
+    (Launcher::Pals, "PALS_SIZE", "PALS_RANKID"),
+    (Launcher::Jsrun, "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK"),
+    (Launcher::Hydra, "PMI_SIZE", "PMI_RANK"),
 ];
 
 impl Launcher {
@@ -92,22 +102,23 @@ impl Environment {
         let number = |name| variable(name)?.trim().parse::<u32>().ok();
         let has_pmix = variable("PMIX_RANK").is_some() && variable("PMIX_NAMESPACE").is_some();
         let pmi_fd = variable("PMI_FD").and_then(|fd| fd.trim().parse().ok());
-        let told = SIZES
+        let told = VARIABLES
             .into_iter()
-            .find_map(|(by, name)| Some((by, number(name)?)));
-        let launch = match told {
-            Some((by, size)) => Some(Launch {
-                by,
-                size: Some(size),
-            }),
-            None if has_pmix => Some(Launch {
-                by: Launcher::Pmix,
-                size: None,
-            }),
-            None => None,
+            .find_map(|(by, size, rank)| Some((by, number(size)?, rank)));
+        let (launch, rank) = match told {
+            Some((by, size, rank)) => {
+                let size = Some(size);
+                (Some(Launch { by, size }), number(rank))
+            }
+            None if has_pmix => {
+                let by = Launcher::Pmix;
+                (Some(Launch { by, size: None }), number("PMIX_RANK"))
+            }
+            None => (None, None),
         };
         Self {
             launch,
+            rank,
             has_pmix,
             pmi_fd,
         }
@@ -155,13 +166,16 @@ mod tests {
         ];
         assert_eq!(by(&ompi), Some((Launcher::OpenMpi, Some(4))));
         assert!(read(&ompi).has_pmix);
+        // Its own variable does not say it here.
+        assert_eq!(read(&ompi).rank, None);
         let hydra = [("PMI_SIZE", "2"), ("PMI_RANK", "0"), ("PMI_FD", "9")];
         assert_eq!(by(&hydra), Some((Launcher::Hydra, Some(2))));
         assert_eq!(read(&hydra).pmi_fd, Some(9));
+        assert_eq!(read(&hydra).rank, Some(0));
         let srun = [("SLURM_STEP_NUM_TASKS", "8"), ("PMI_SIZE", "8")];
         assert_eq!(by(&srun), Some((Launcher::Slurm, Some(8))));
         let other = [("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "x")];
         assert_eq!(by(&other), Some((Launcher::Pmix, None)));
-        assert_eq!(read(&other).size(), None);
+        assert_eq!((read(&other).size(), read(&other).rank), (None, Some(0)));
     }
 }

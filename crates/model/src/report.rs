@@ -396,6 +396,16 @@ impl AnyReport {
         }
     }
 
+    /// Over how many hosts the run went: the processes that had a share in it.
+    pub fn hosts(&self) -> usize {
+        let hosts = match self {
+            Self::Gds(report) => report.results.hosts.len(),
+            Self::Train(report) => report.plan.hosts.len(),
+            Self::Checkpoint(report) => report.results.hosts.len(),
+        };
+        hosts.max(1)
+    }
+
     /// How the run ended.
     pub fn ending(&self) -> &Ending {
         match self {

@@ -250,6 +250,7 @@ const CHECKPOINT_LABELS: &[(&str, &str)] = &[
     ("planned_path", "path"),
     ("phase", "phase"),
     ("step", "step"),
+    ("hosts", "hosts"),
 ];
 
 fn families(kind: ReportKind) -> (&'static [Family], &'static [(&'static str, &'static str)]) {
@@ -360,6 +361,7 @@ fn about_runs(text: &mut String, sources: &[Source<'_>]) {
     let info = sources.iter().map(|source| {
         let head = source.report.head();
         let outcome = outcome(source.report);
+        let hosts = source.report.hosts().to_string();
         let mut labels = source.run_labels();
         let more = [
             ("status", crate::status(source.report)),
@@ -367,6 +369,7 @@ fn about_runs(text: &mut String, sources: &[Source<'_>]) {
             ("stormlp_version", head.host.stormlp_version.as_str()),
             ("kernel", head.host.kernel.as_str()),
             ("command", head.command.as_str()),
+            ("hosts", &hosts),
         ];
         labels.extend(more.map(|(name, value)| (name.to_string(), value.to_string())));
         one(labels, 1.0)

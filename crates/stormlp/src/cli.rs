@@ -211,10 +211,52 @@ Exit codes: 0 done, 1 bug, 2 wrong usage, 3 no valid plan, 4 this machine lacks 
 by a signal.";
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
-    use clap::CommandFactory;
+    use std::any::TypeId;
+
+    use clap::{CommandFactory, Parser as _};
 
     use super::Cli;
+
+    /// The options of `command` and of those below it that are whole numbers, with what is typed
+    /// before them.
+    fn numbers(command: &clap::Command, before: &[String], found: &mut Vec<Vec<String>>) {
+        let kinds = [
+            TypeId::of::<u8>(),
+            TypeId::of::<u16>(),
+            TypeId::of::<u32>(),
+            TypeId::of::<u64>(),
+            TypeId::of::<usize>(),
+        ];
+        for option in command.get_arguments() {
+            let kind = option.get_value_parser().type_id();
+            let takes = option.get_action().takes_values();
+            let long = option
+                .get_long()
+                .filter(|_| takes && kinds.iter().any(|one| kind == *one));
+            found.extend(long.map(|long| [before, &[format!("--{long}=few")]].concat()));
+        }
+        for below in command.get_subcommands() {
+            let before = [before, &[below.get_name().to_string()]].concat();
+            numbers(below, &before, found);
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_told_what_is_one() {
+        let mut found = Vec::new();
+        numbers(&Cli::command(), &["stormlp".to_string()], &mut found);
+        assert!(found.len() > 40, "{found:?}");
+        for words in found {
+            let told = Cli::try_parse_from(&words).unwrap_err().to_string();
+            assert!(
+                told.contains("`few` is not a whole number"),
+                "{words:?}: {told}"
+            );
+            assert!(told.contains("use one such as "), "{words:?}: {told}");
+        }
+    }
 
     #[test]
     fn the_definition_of_the_command_line_holds_together() {

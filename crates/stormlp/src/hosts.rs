@@ -37,6 +37,9 @@ const TRIAL: Duration = Duration::from_millis(500);
 /// How long one that was told to end leaves the others to end by themselves, before it ends them.
 const GRACE: Duration = Duration::from_millis(1500);
 
+/// How long the first process has to say for all why none can begin, and to end the others.
+const FIRST_SPEAKS: Duration = Duration::from_secs(2);
+
 /// How processes on several hosts find each other.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Several hosts")]
@@ -109,12 +112,16 @@ pub(crate) fn join(args: &GroupArgs, needs: Needs) -> Result<Group, Failure> {
 }
 
 /// Says why this process cannot begin, and ends those that a launcher started with it: they would wait
-/// for it. `tell` says it, and is told whether there are any.
+/// for it. `tell` says it, and is told whether there are any. Most often none of them can, and the first
+/// one has ended the others before they say so, too.
 pub(crate) fn refuse<T>(code: u8, tell: impl FnOnce(bool) -> T) -> ExitCode {
     let environment = Environment::of_process();
     let of_many = environment.size() != Some(1) && !each_for_itself(std::env::args_os());
     if of_many {
         output::speak_for(&hostname());
+        if environment.rank.is_some_and(|rank| rank > 0) {
+            thread::sleep(FIRST_SPEAKS);
+        }
     }
     tell(of_many);
     if of_many {

@@ -18,6 +18,8 @@ const NEAR_CEILING_POINTS: f64 = 3.0;
 /// With a larger share of the waiting than this, storage or host is what a run is bound by; with
 /// less for either, it is both.
 const DECISIVE_SHARE: f64 = 0.6;
+/// Less is told as 0.00 s.
+const LEAST_SECONDS: f64 = 0.005;
 /// With more than this share of the counted samples read before AU's window began, AU says little
 /// of what storage can sustain.
 pub(super) const READ_AHEAD_SHARE: f64 = 0.3;
@@ -165,23 +167,35 @@ fn sentence(
             slowest_epoch(plan, epochs),
             spare_the_host(plan, epochs, waiting)
         ),
-        Bound::Barrier => match epochs
-            .iter()
-            .filter_map(|epoch| epoch.slowest)
-            .max_by(|a, b| a.kept_others_seconds.total_cmp(&b.kept_others_seconds))
-        {
-            Some(slowest) => format!(
-                "barrier-bound: accelerators waited for slower peers, most for accelerator {} \
-                 ({:.2} s)",
-                slowest.accelerator, slowest.kept_others_seconds
-            ),
-            None => "barrier-bound: accelerators waited for slower peers".to_string(),
-        },
+        Bound::Barrier => at_barriers(au, epochs, waiting.barrier),
         Bound::Startup => format!(
             "AU {au:.1} %; {:.2} s of waiting were the first batches of epochs",
             waiting.startup
         ),
         Bound::Unknown => "the waiting has no cause that was measured".to_string(),
+    }
+}
+
+/// What is left where nothing waited for data: `seconds` of waiting at barriers. What would be told as
+/// 0.00 s explains nothing.
+fn at_barriers(au: f64, epochs: &[&EpochReport], seconds: f64) -> String {
+    let slowest = epochs
+        .iter()
+        .filter_map(|epoch| epoch.slowest)
+        .max_by(|a, b| a.kept_others_seconds.total_cmp(&b.kept_others_seconds));
+    match slowest {
+        _ if seconds < LEAST_SECONDS => {
+            format!("AU {au:.1} %; accelerators waited neither for data nor for each other")
+        }
+        Some(slowest) if slowest.kept_others_seconds >= LEAST_SECONDS => format!(
+            "barrier-bound: accelerators waited for slower peers, most for accelerator {} ({:.2} s)",
+            slowest.accelerator, slowest.kept_others_seconds
+        ),
+        Some(_) => format!(
+            "barrier-bound: accelerators waited {seconds:.2} s at barriers, for none of them in \
+             particular"
+        ),
+        None => "barrier-bound: accelerators waited for slower peers".to_string(),
     }
 }
 

@@ -4,7 +4,7 @@ use stormlp_model::facts::FoundFile;
 use stormlp_model::facts::HostFacts;
 use stormlp_model::training::client::ClientCost;
 use stormlp_model::training::inventory::Inventory;
-use stormlp_model::training::report::{AcceleratorEpoch, Cost, StepLatency};
+use stormlp_model::training::report::{AcceleratorEpoch, Cost, Slowest, StepLatency};
 use stormlp_model::training::request::TrainRequest;
 
 use super::*;
@@ -66,6 +66,16 @@ fn judged(
     preread_share: f64,
     waiting_seconds: WaitingSeconds,
 ) -> Verdict {
+    judged_by(plan, (au, preread_share), waiting_seconds, None)
+}
+
+/// The same where the others waited most for `slowest`.
+fn judged_by(
+    plan: &TrainPlan,
+    (au, preread_share): (f64, f64),
+    waiting_seconds: WaitingSeconds,
+    slowest: Option<Slowest>,
+) -> Verdict {
     let measures = Measures {
         au_percent: AuPercent {
             profile: au,
@@ -85,7 +95,7 @@ fn judged(
         cached_share: None,
         cached_method: None,
         device: None,
-        slowest: None,
+        slowest,
         latency: StepLatency::default(),
         accelerators: vec![AcceleratorEpoch {
             accelerator: 0,
@@ -161,4 +171,23 @@ fn a_client_that_is_in_every_step_is_not_told_to_read_faster() {
     );
     let of_bytes = judged(&plan, 90.0, 0.1, waiting(0.0, 5.0 * steps, 0.0, 0.0)).sentence;
     assert!(of_bytes.contains("--read-threads"), "{of_bytes}");
+}
+
+#[test]
+fn what_would_be_told_as_no_time_explains_nothing() {
+    let plan = plan(&TrainRequest::default());
+    let of = |barrier: f64, kept_others_seconds: f64| {
+        let slowest = Slowest {
+            accelerator: 3,
+            kept_others_seconds,
+        };
+        let waiting = waiting(0.0, 0.0, barrier, 0.0);
+        let verdict = judged_by(&plan, (95.1, 0.0), waiting, Some(slowest));
+        assert_eq!(verdict.bound, Bound::Barrier);
+        verdict.sentence
+    };
+    let nothing = "AU 95.1 %; accelerators waited neither for data nor for each other";
+    assert_eq!(of(0.004, 0.004), nothing);
+    assert!(of(0.5, 0.004).contains("waited 0.50 s at barriers, for none"));
+    assert!(of(0.5, 0.2).contains("most for accelerator 3 (0.20 s)"));
 }

@@ -38,7 +38,7 @@ pub use knee::{
     THREADS as KNEE_THREADS, find_knees, likely_left, next_cell,
 };
 pub use manifest::{ContentState, DataManifest, MANIFEST_NAME, ManifestError, ManifestFile};
-pub use plan::{CellPlan, Crew, FileAction, FilePlan, FolderPlan, MatrixPlan, WorkerPlan};
+pub use plan::{CellPlan, Crew, FileAction, FilePlan, FolderPlan, Layout, MatrixPlan, WorkerPlan};
 pub use preset::{PresetError, apply_preset, apply_text, preset_names};
 pub use reach::Reach;
 pub use report::{

@@ -1,5 +1,6 @@
 //! What was decided: every number of a matrix before the first byte moves.
 
+use std::iter::Sum;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -27,6 +28,30 @@ pub enum FileAction {
     Allocate,
     /// Make it (anew) and write the pattern of the plan's seed from end to end.
     Fill,
+}
+
+/// How many files of which action there are, and what is to be written before the first cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Layout {
+    /// Files that are used as they are.
+    pub used: usize,
+    /// Files that are made, and written by the cells.
+    pub made: usize,
+    /// Files that are filled.
+    pub filled: usize,
+    /// Bytes to be written.
+    pub bytes: u64,
+}
+
+impl Sum for Layout {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            used: sum.used + one.used,
+            made: sum.made + one.made,
+            filled: sum.filled + one.filled,
+            bytes: sum.bytes.saturating_add(one.bytes),
+        })
+    }
 }
 
 /// One file or block device of a matrix.
@@ -214,6 +239,20 @@ fn yes() -> bool {
 }
 
 impl MatrixPlan {
+    /// What is to be done about its files.
+    pub fn layout(&self) -> Layout {
+        let count = |action| {
+            let files = self.files.iter();
+            files.filter(|file| file.action == action).count()
+        };
+        Layout {
+            used: count(FileAction::Use),
+            made: count(FileAction::Allocate),
+            filled: count(FileAction::Fill),
+            bytes: self.layout_bytes,
+        }
+    }
+
     /// The engine of this host; in older reports that of the cells, which all had the same.
     pub fn host_engine(&self) -> EngineKind {
         let first = || (self.cells.first()).map_or(EngineKind::Psync, |c| c.transport.engine);

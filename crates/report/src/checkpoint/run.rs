@@ -20,7 +20,7 @@ use crate::{around, hosts, storage};
 const GIB_S: (&str, u64) = ("GiB/s", 1 << 30);
 
 /// Where the columns of the records stand: with `/` in the save or restore, else in the report.
-pub(crate) const RECORDS: [(&str, &str); 33] = [
+pub(crate) const RECORDS: [(&str, &str); 34] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -54,6 +54,7 @@ pub(crate) const RECORDS: [(&str, &str); 33] = [
     ("cpu_user_seconds", "/cpu_user_seconds"),
     ("cpu_system_seconds", "/cpu_system_seconds"),
     ("started_at_seconds", "/started_at_seconds"),
+    ("hosts", "/hosts"),
 ];
 
 /// What a run came to.
@@ -105,13 +106,15 @@ pub fn document(report: &CheckpointReport) -> Document {
     document
 }
 
-/// Saves and restores for the records.
+/// Saves and restores for the records, each with the number of hosts that had a share in it.
 fn units(report: &CheckpointReport) -> impl Iterator<Item = Value> {
+    let hosts = report.results.hosts.len().max(1);
     let unit = |phase: &'static str| {
         move |result: &CheckpointResult| {
             // A result is plain data, which always has a JSON form.
             let mut value = serde_json::to_value(result).unwrap_or_default();
             value["phase"] = phase.into();
+            value["hosts"] = hosts.into();
             value
         }
     };

@@ -1,7 +1,7 @@
 //! A plan before it runs: what `--dry-run` prints.
 
 use stormlp_model::facts::Availability;
-use stormlp_model::matrix::{FileAction, MatrixPlan, Span};
+use stormlp_model::matrix::{Layout, MatrixPlan, Span};
 use stormlp_model::units::{ByteSize, format_duration};
 
 use super::reach;
@@ -10,8 +10,8 @@ use crate::document::{Column, Document, Table};
 
 /// The plan: files, memory, engine, and a row for each cell.
 ///
-/// Of so many `hosts` each has as many files.
-pub fn plan(plan: &MatrixPlan, hosts: usize) -> Document {
+/// Each of the hosts has as many files, and a layout of its own of what lies there already: `layouts`.
+pub fn plan(plan: &MatrixPlan, layouts: &[Layout]) -> Document {
     let what = match plan.find_knee {
         true => "a search for knees, which runs as many of these cells as it takes",
         false => plan.name.as_str(),
@@ -27,23 +27,9 @@ pub fn plan(plan: &MatrixPlan, hosts: usize) -> Document {
         Span::Passes(passes) => format!("{passes} passes"),
     };
     let facts = &mut document.facts;
-    facts.add("files", format!("{}{}", files_words(plan), on_each(hosts)));
-    let count = |action| {
-        plan.files
-            .iter()
-            .filter(|file| file.action == action)
-            .count()
-    };
-    facts.add(
-        "",
-        format!(
-            "{} used as they are, {} made, {} filled ({} to write first)",
-            count(FileAction::Use),
-            count(FileAction::Allocate),
-            count(FileAction::Fill),
-            ByteSize(plan.layout_bytes)
-        ),
-    );
+    let each = on_each(layouts.len());
+    facts.add("files", format!("{}{each}", files_words(plan)));
+    facts.add("", layout_words(layouts));
     if let Some(percent) = plan.read_percent {
         facts.add("mix", mix_words(percent));
     }
@@ -68,6 +54,22 @@ pub fn plan(plan: &MatrixPlan, hosts: usize) -> Document {
     document.table(cells(plan));
     document.warn(&plan.warnings);
     document
+}
+
+/// What is done about the files of all hosts before the first cell.
+fn layout_words(layouts: &[Layout]) -> String {
+    let of_all: Layout = layouts.iter().copied().sum();
+    let hosts = match layouts.len() {
+        0 | 1 => String::new(),
+        hosts => format!(" by the {hosts} hosts"),
+    };
+    format!(
+        "{} used as they are, {} made, {} filled{hosts} ({} to write first)",
+        of_all.used,
+        of_all.made,
+        of_all.filled,
+        ByteSize(of_all.bytes)
+    )
 }
 
 fn cells(plan: &MatrixPlan) -> Table {

@@ -10,8 +10,8 @@ use stormlp_model::evidence::{DirectIo, Evidence};
 use stormlp_model::facts::{Availability, HostFacts, PathSupport};
 use stormlp_model::histogram::LatencyUs;
 use stormlp_model::matrix::{
-    BufferBacking, CellReport, CellStatus, FolderFacts, IoSize, MatrixReport, MatrixRequest,
-    MatrixResults, Measurement, PathChoice, TargetInventory, resolve,
+    BufferBacking, CellReport, CellStatus, FolderFacts, IoSize, Layout, MatrixReport,
+    MatrixRequest, MatrixResults, Measurement, PathChoice, TargetInventory, resolve,
 };
 use stormlp_model::operation::Operation;
 use stormlp_model::path::{EngineKind, PathKind};
@@ -367,7 +367,32 @@ fn a_mix_is_told_in_plan_and_result() {
     let report = report(&request, both);
     let told = "70 % reads and 30 % writes in each cell";
     assert!(table(&report).contains(told));
-    assert!(text::render(&super::plan(&report.plan, 0), None).contains(told));
+    let plan = super::plan(&report.plan, &[report.plan.layout()]);
+    assert!(text::render(&plan, None).contains(told));
+}
+
+#[test]
+fn a_plan_tells_what_all_hosts_write_first() {
+    let report = report(&plain(), both);
+    let layout = |used, filled, bytes| Layout {
+        used,
+        made: 0,
+        filled,
+        bytes,
+    };
+    let told = |layouts: &[Layout]| text::render(&super::plan(&report.plan, layouts), None);
+    let alone = told(&[layout(0, 2, 2 << 20)]);
+    assert!(alone.contains("2 filled (2 MiB to write first)"), "{alone}");
+    // The second one has its files already.
+    let two = told(&[
+        layout(0, 2, 2 << 20),
+        layout(2, 0, 0),
+        layout(1, 1, 1 << 20),
+    ]);
+    assert!(
+        two.contains("3 used as they are, 0 made, 3 filled by the 3 hosts (3 MiB to write first)"),
+        "{two}"
+    );
 }
 
 #[test]
@@ -556,7 +581,7 @@ pub(crate) fn samples() -> Vec<(&'static str, crate::document::Document)> {
     let now = report(&plain(), both);
     vec![
         ("gds", document(&now, Columns::Standard)),
-        ("gds_plan", super::plan(&now.plan, 0)),
+        ("gds_plan", super::plan(&now.plan, &[now.plan.layout()])),
     ]
 }
 

@@ -93,12 +93,12 @@ const PLAN: &str = "plan.";
 /// What stands at every place of the plan of a report that is part of the work, and what follows from
 /// those that are not and is.
 pub(super) fn of(report: &AnyReport) -> BTreeMap<String, String> {
+    let hosts = report.hosts().to_string();
     let (mut places, name, value) = match report {
         AnyReport::Gds(report) => {
             let holes = report.plan.hole_share().map_or("none".to_string(), percent);
             let mut places = in_plan(&once(&report.plan), OF_MATRIX);
-            let hosts = report.results.hosts.len().max(1);
-            places.insert("hosts".to_string(), hosts.to_string());
+            places.insert("hosts".to_string(), hosts);
             (places, "holes", holes)
         }
         AnyReport::Train(report) => {
@@ -109,8 +109,7 @@ pub(super) fn of(report: &AnyReport) -> BTreeMap<String, String> {
         AnyReport::Checkpoint(report) => {
             let folders = report.plan.folders.len().to_string();
             let mut places = in_plan(&report.plan, OF_CHECKPOINT);
-            let hosts = report.results.hosts.len().max(1);
-            places.insert("hosts".to_string(), hosts.to_string());
+            places.insert("hosts".to_string(), hosts);
             (places, "folders", folders)
         }
     };

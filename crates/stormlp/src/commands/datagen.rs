@@ -17,6 +17,7 @@ use stormlp_report::dataset as text;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::storage::Disk;
 
+use crate::commands::numbers::whole;
 use crate::commands::party::Party;
 use crate::commands::promises;
 use crate::commands::workloads;
@@ -55,15 +56,15 @@ pub(crate) struct Args {
     data_dir: Option<PathBuf>,
 
     /// Training files.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
     files: Option<u64>,
 
     /// Samples in each file.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::from(u32::MAX)))]
     samples_per_file: Option<u64>,
 
     /// Subfolders of the training files.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
     subfolders: Option<u64>,
 
     /// The edition whose sizes are drawn [default: the workload's own].
@@ -71,7 +72,7 @@ pub(crate) struct Args {
     profile: Option<Profile>,
 
     /// Ranks that DLIO would generate with: in v3 each draws sizes of its own.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..))]
     generator_ranks: u32,
 
     /// What fills the samples: random bytes that neither compress nor repeat, or one byte value.
@@ -79,11 +80,11 @@ pub(crate) struct Args {
     content: Content,
 
     /// Seed of the content; sizes are DLIO's whatever the seed.
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = whole::<u64>(..))]
     seed: u64,
 
     /// Threads that write [default: two for each CPU, at most 16].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=512))]
     threads: Option<u16>,
 
     /// How writes reach the kernel.

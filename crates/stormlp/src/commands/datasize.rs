@@ -10,6 +10,7 @@ use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Disk, Storage as _};
 
 use super::workloads;
+use crate::commands::numbers::whole;
 use crate::exit::Failure;
 use crate::output::Format;
 use crate::session::Session;
@@ -34,11 +35,11 @@ pub(crate) struct Args {
     accelerator: Option<String>,
 
     /// Accelerators in all
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..))]
     accelerators: u32,
 
     /// Hosts that train together
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..))]
     hosts: u32,
 
     /// Memory of one host [default: this host's, or its control group's limit when lower]
@@ -50,11 +51,11 @@ pub(crate) struct Args {
     profile: Option<Profile>,
 
     /// Samples of one step of one accelerator
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
     batch_size: Option<u32>,
 
     /// Samples in each file
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
     samples_per_file: Option<u32>,
 
     /// Where the dataset is to lie; nothing is written

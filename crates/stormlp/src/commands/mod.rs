@@ -13,6 +13,7 @@ pub(crate) mod doctor;
 pub(crate) mod gds;
 pub(crate) mod gdsio;
 pub(crate) mod man;
+mod numbers;
 mod party;
 pub(crate) mod plan;
 mod promises;

@@ -1,5 +1,6 @@
 //! The options of a workload that a run and a plan of it share.
 
+use crate::commands::numbers::whole;
 use clap::Args;
 use stormlp_model::training::request::{MAX_EPOCHS, MAX_PREFETCH, MAX_READ_THREADS};
 
@@ -7,15 +8,15 @@ use stormlp_model::training::request::{MAX_EPOCHS, MAX_PREFETCH, MAX_READ_THREAD
 #[derive(Debug, Args)]
 pub(crate) struct StepArgs {
     /// Samples of one step of one accelerator
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
     pub(crate) batch_size: Option<u32>,
 
     /// Epochs of a run
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_EPOCHS)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u64::from(MAX_EPOCHS)))]
     pub(crate) epochs: Option<u32>,
 
     /// Steps of each epoch [default: as many as the dataset has]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
     pub(crate) steps: Option<u64>,
 }
 
@@ -23,10 +24,10 @@ pub(crate) struct StepArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ReaderArgs {
     /// Reading workers of each accelerator; with 0 it reads inline, as PyTorch does
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_READ_THREADS)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(..=u64::from(MAX_READ_THREADS)))]
     pub(crate) read_threads: Option<u32>,
 
     /// Batches to read ahead
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_PREFETCH)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(..=u64::from(MAX_PREFETCH)))]
     pub(crate) prefetch: Option<u32>,
 }

@@ -14,6 +14,7 @@ use stormlp_model::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_model::units::{ByteSize, parse_duration};
 
 use crate::commands::deliver::OutputArgs;
+use crate::commands::numbers::whole;
 use crate::commands::submission::{self, RehearsedTree};
 use crate::commands::threads::{ThreadArgs, check_cufile};
 use crate::commands::workloads::read_text;
@@ -214,7 +215,7 @@ struct SizeArgs {
 
     /// Ranks of the run; all of them take part unless --scale is given too
     /// [default: all of the model's; 8 with --mode subset]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
     ranks: Option<u64>,
 
     /// Hold the run to MLPerf's closed rules; never scales
@@ -227,12 +228,12 @@ struct SizeArgs {
 #[command(next_help_heading = "Order")]
 struct OrderArgs {
     /// Checkpoints to save [default: 10; 2 when scaled]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(..))]
     writes: Option<u32>,
 
     /// Checkpoints to restore: of those this run saves or, with --writes 0, of those already there
     /// [default: 10; 2 when scaled; never more than there are]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(..))]
     reads: Option<u32>,
 
     /// Time between checkpoints [default: 5s; none when scaled]
@@ -240,7 +241,7 @@ struct OrderArgs {
     pause: Option<f64>,
 
     /// Keep the newest N checkpoints [default: all]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(..))]
     keep: Option<u32>,
 
     /// Save beside emulated training steps of this length, and say how long training waits
@@ -248,7 +249,7 @@ struct OrderArgs {
     overlap: Option<f64>,
 
     /// Each rank restores the files of the rank N further on
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = whole::<u64>(..))]
     rank_shift: Option<u64>,
 
     /// Drop files from the page cache before they are restored, and check that they are gone
@@ -296,7 +297,7 @@ struct TransferArgs {
 
     /// Have cuFile count all the time at this level, which costs it time: 0 never counts, 3 tells
     /// routes [default: it counts the first transfers by their routes, and no others]
-    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
+    #[arg(long, value_name = "LEVEL", value_parser = whole::<u8>(0..=3))]
     cufile_stats: Option<u8>,
 
     /// Pages that buffers in host memory lie on: huge (where the kernel has them), or small, as in
@@ -305,7 +306,7 @@ struct TransferArgs {
     pages: Pages,
 
     /// Transfers of each rank in flight [default: 1; 4 for reads with --profile v3]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(..))]
     streams: Option<u32>,
 
     /// Bytes of one transfer [default: 1M through the page cache, else 4M]
@@ -318,7 +319,7 @@ struct TransferArgs {
     container: Option<Container>,
 
     /// Seed of the content [default: another for each run]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
     seed: Option<u64>,
 }
 

@@ -14,6 +14,7 @@ use stormlp_model::path::{MemoryKind, PathKind};
 use stormlp_model::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_model::units::{ByteSize, parse_duration, parse_size_sweep};
 
+use crate::commands::numbers::whole;
 use crate::commands::threads::ThreadArgs;
 use crate::exit::{Code, Failure, Page};
 
@@ -75,11 +76,11 @@ pub(crate) struct MatrixArgs {
     io_size: Vec<Sizes>,
 
     /// Numbers of threads [default: 8]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = whole::<u32>(1..))]
     threads: Vec<u32>,
 
     /// Transfers in flight for each thread; entries of a batch on the batch paths [default: 1]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = whole::<u32>(1..))]
     queue_depth: Vec<u32>,
 
     /// A named matrix: quick, data-preparation, training, inference, full; options given beside
@@ -92,7 +93,7 @@ pub(crate) struct MatrixArgs {
     duration: Option<Duration>,
 
     /// Go over the files this many times instead; all of it counts
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
     passes: Option<u32>,
 
     /// Run each cell for this long before it is measured
@@ -100,7 +101,7 @@ pub(crate) struct MatrixArgs {
     warmup: Option<Duration>,
 
     /// Run each cell this many times; the table shows mean ± standard deviation [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
     repeat: Option<u32>,
 
     /// Find the fewest transfers in flight, for each path, operation and size, that come within 2 % of
@@ -115,7 +116,7 @@ pub(crate) struct MatrixArgs {
     cache: Option<CacheState>,
 
     /// Share of reads in percent: a mix of reads and writes in each cell, on every path
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    #[arg(long, value_name = "PERCENT", value_parser = whole::<u8>(0..=100))]
     read_percent: Option<u8>,
 }
 
@@ -212,11 +213,11 @@ pub(crate) struct DeviceArgs {
 
     /// Transfers gathered before they go to the kernel [default: half the depth through the page
     /// cache, else 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
     submit_batch: Option<u32>,
 
     /// Seed of random offsets and of the pattern [default: 0]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
     seed: Option<u64>,
 
     /// Random offsets anywhere, not at multiples of 4 KiB
@@ -230,7 +231,7 @@ pub(crate) struct DeviceArgs {
     /// Have cuFile count through the measured part at this level, which costs it time: 0 never
     /// counts, 3 tells routes [default: it counts the routes of a few transfers, before that part
     /// unless files are small]
-    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
+    #[arg(long, value_name = "LEVEL", value_parser = whole::<u8>(0..=3))]
     cufile_stats: Option<u8>,
 
     /// Fail when the file system refuses O_DIRECT

@@ -23,6 +23,7 @@ use super::detached::DetachedArgs;
 use super::party::Party;
 use super::threads::ThreadArgs;
 use crate::exit::Failure;
+use crate::hosts::exchange;
 use crate::session::Session;
 
 use resume::Saved;
@@ -119,10 +120,11 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     });
     let prepared = hosts::prepare(request, (args.dry_run, resume), &party, session)?;
     if args.dry_run {
+        let layouts = exchange(&session.group, &prepared.plan.layout())?;
         return match session.group.leads() {
-            true => (args.output).print_plan(&prepared.plan, false, |plan| {
-                matrix::plan(plan, party.members().len())
-            }),
+            true => {
+                (args.output).print_plan(&prepared.plan, false, |plan| matrix::plan(plan, &layouts))
+            }
             false => Ok(()),
         };
     }

@@ -19,6 +19,7 @@ use stormlp_transfer::probe;
 
 use super::host_cost;
 use super::storage::storage;
+use crate::commands::numbers::whole;
 use crate::commands::train::parse_compute;
 use crate::commands::workload_args::{ReaderArgs, StepArgs};
 use crate::commands::workloads::{self, parse_some_bytes};
@@ -42,7 +43,7 @@ pub(super) struct WorkloadArgs {
     accelerator: Option<String>,
 
     /// Accelerators in all [default: as many as reach the threshold]
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_ACCELERATORS)))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = whole::<u32>(1..=u64::from(MAX_ACCELERATORS)))]
     accelerators: Option<u32>,
 
     /// Whose order, read pattern and formulas [default: the workload's own edition]
@@ -65,7 +66,7 @@ pub(super) struct WorkloadArgs {
     path: Option<PathKind>,
 
     /// Seed of the shuffles and of all that is drawn
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
     seed: Option<u64>,
 
     /// A key of the workload to set, as mlpstorage takes them: reader.batch_size=8
@@ -78,11 +79,11 @@ pub(super) struct WorkloadArgs {
 #[command(next_help_heading = "The hosts")]
 pub(super) struct HostArgs {
     /// Hosts that train together [default: 1, or as many as --accelerators-per-host asks for]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_ACCELERATORS)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u64::from(MAX_ACCELERATORS)))]
     hosts: Option<u32>,
 
     /// Accelerators that a host has room for
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_ACCELERATORS)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u64::from(MAX_ACCELERATORS)))]
     accelerators_per_host: Option<u32>,
 
     /// Memory of one host, which the dataset's size follows from
@@ -91,7 +92,7 @@ pub(super) struct HostArgs {
     host_memory: Option<ByteSize>,
 
     /// CPUs of one host, which share what bytes cost it [default: this host's]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=65_536))]
     host_cpus: Option<u32>,
 
     /// What the barrier of each step takes [default: nothing]

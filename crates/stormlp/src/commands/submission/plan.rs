@@ -9,6 +9,7 @@ use stormlp_model::units::ByteSize;
 use stormlp_report::submission;
 use stormlp_transfer::probe;
 
+use crate::commands::numbers::whole;
 use crate::commands::workloads::{self, parse_some_bytes};
 use crate::exit::Failure;
 use crate::output::Format;
@@ -38,7 +39,7 @@ pub(crate) struct Args {
     accelerator: Option<String>,
 
     /// Accelerators of a training run in all
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..))]
     accelerators: u32,
 
     /// The clients

@@ -21,6 +21,7 @@ use stormlp_model::training::workload::Workload;
 use stormlp_model::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_model::units::{ByteSize, parse_duration};
 
+use crate::commands::numbers::whole;
 use crate::commands::submission::other_edition;
 use crate::commands::threads::check_cufile;
 use crate::commands::workload_args::{ReaderArgs, StepArgs};
@@ -41,7 +42,7 @@ pub(crate) struct WorkloadArgs {
     accelerator: Option<String>,
 
     /// Accelerators in all [default: 1]
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = whole::<u32>(1..))]
     accelerators: Option<u32>,
 
     /// The edition to reproduce: order, read pattern and formulas [default: the workload's own]
@@ -75,7 +76,7 @@ pub(crate) struct WorkloadArgs {
 
     /// Scored runs; several begin with a warm-up run that is not scored, as MLPerf's 5 do
     /// [default: 1; 5 with --closed]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_RUNS)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u64::from(MAX_RUNS)))]
     runs: Option<u32>,
 
     /// Hold the run to MLPerf's closed rules: each one that it would break is named
@@ -83,7 +84,7 @@ pub(crate) struct WorkloadArgs {
     closed: bool,
 
     /// Seed of the shuffles
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
     seed: Option<u64>,
 
     /// A key of the workload to set, as mlpstorage takes them: reader.read_threads=8
@@ -179,11 +180,11 @@ pub(crate) struct DataArgs {
     pub(crate) data_dir: Option<PathBuf>,
 
     /// Training files to use
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
     files: Option<u64>,
 
     /// Samples in each file
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::from(u32::MAX)))]
     samples_per_file: Option<u64>,
 
     /// Make the dataset if the folder is empty, wherever it is
@@ -221,7 +222,7 @@ pub(crate) struct ReadArgs {
 
     /// Have cuFile count all the time at this level, which costs it time: 0 never counts, 3 tells
     /// routes [default: it counts the first transfers by their routes, and no others]
-    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
+    #[arg(long, value_name = "LEVEL", value_parser = whole::<u8>(0..=3))]
     cufile_stats: Option<u8>,
 
     /// Drop the files from the page cache before each epoch, and check that they are gone
@@ -247,7 +248,7 @@ pub(crate) struct ReadArgs {
     pages: Option<Pages>,
 
     /// I/O threads of this process [default: one for each CPU]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1024))]
     threads: Option<u32>,
 
     /// Memory the run may use [default: this host's, or its control group's limit]

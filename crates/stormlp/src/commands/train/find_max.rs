@@ -34,6 +34,7 @@ use super::args::DataArgs;
 use super::data::{self, Data};
 use super::{Args, check_phases, facts, head, is_null, lock, request};
 use crate::commands::deliver::{Delivery, Saver};
+use crate::commands::numbers::whole;
 use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
@@ -56,7 +57,7 @@ pub(super) struct FindMaxArgs {
 
     /// Full runs at the answer and at one above it; with 0 the answer rests on probes, each of which
     /// is right with 99 % [default: 1]
-    #[arg(long, value_name = "N", requires = "find_max", value_parser = clap::value_parser!(u32).range(0..=100))]
+    #[arg(long, value_name = "N", requires = "find_max", value_parser = whole::<u32>(0..=100))]
     confirm: Option<u32>,
 
     /// Go on with the search of a saved report, given the options that it was begun with

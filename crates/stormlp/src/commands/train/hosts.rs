@@ -17,6 +17,7 @@ use stormlp_model::training::request::{RequestedHosts, TrainRequest};
 use stormlp_model::units::{ByteSize, counted};
 use stormlp_model::warning::{Warning, WarningKind};
 
+use crate::commands::numbers::whole;
 use crate::commands::party::{Party, same_option};
 use crate::commands::promises;
 use crate::exit::Failure;
@@ -28,7 +29,7 @@ use crate::session::Session;
 #[command(next_help_heading = "Several hosts")]
 pub(crate) struct HostsArgs {
     /// Accelerators of all hosts together, as many on each
-    #[arg(long, value_name = "N", conflicts_with_all = ["accelerators", "find_max"], value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["accelerators", "find_max"], value_parser = whole::<u32>(1..))]
     accelerators_total: Option<u32>,
 
     /// Every host has the dataset in a folder of its own: nothing is said of shared storage then

@@ -1,0 +1,89 @@
+//! Whole numbers on the command line.
+
+use std::ops::{Bound, RangeBounds};
+
+/// A number to show as an example, where it is possible.
+const EXAMPLE: u64 = 8;
+
+/// A whole number that an option may have.
+pub(crate) trait Whole: TryFrom<u64> {
+    /// The largest there is.
+    const MOST: u64;
+}
+
+impl Whole for u8 {
+    const MOST: u64 = Self::MAX as u64;
+}
+
+impl Whole for u16 {
+    const MOST: u64 = Self::MAX as u64;
+}
+
+impl Whole for u32 {
+    const MOST: u64 = Self::MAX as u64;
+}
+
+impl Whole for u64 {
+    const MOST: u64 = Self::MAX;
+}
+
+/// Reads a number of `range`; what is none of it is told which ones there are, with one of them.
+pub(crate) fn whole<N: Whole>(
+    range: impl RangeBounds<u64>,
+) -> impl Fn(&str) -> Result<N, String> + Clone + Send + Sync + 'static {
+    let least = match range.start_bound() {
+        Bound::Included(least) => *least,
+        Bound::Excluded(below) => below + 1,
+        Bound::Unbounded => 0,
+    };
+    let most = match range.end_bound() {
+        Bound::Included(most) => *most,
+        Bound::Excluded(above) => above - 1,
+        Bound::Unbounded => N::MOST,
+    };
+    move |text| {
+        let number: Option<u64> = text.parse().ok();
+        let possible = number.filter(|number| (least..=most).contains(number));
+        let possible = possible.and_then(|number| N::try_from(number).ok());
+        possible.ok_or_else(|| {
+            let which = match (least, most == N::MOST) {
+                (0, true) if number.is_none() => String::new(),
+                (_, true) if number.is_none_or(|number| number < least) => {
+                    format!(" of {least} or more")
+                }
+                _ => format!(" from {least} to {most}"),
+            };
+            let example = EXAMPLE.clamp(least, most);
+            format!("`{text}` is not a whole number{which}: use one such as {example}")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_possible_is_told_what_is() {
+        let some = |text: &str| whole::<u32>(1..)(text);
+        assert_eq!(some("1"), Ok(1));
+        assert_eq!(some("4294967295"), Ok(u32::MAX));
+        let refused = |text: &str| some(text).err().unwrap_or_default();
+        let told = "`0` is not a whole number of 1 or more: use one such as 8";
+        assert_eq!(refused("0"), told);
+        assert_eq!(refused("many"), told.replace('0', "many"));
+        assert_eq!(refused("-1"), told.replacen('0', "-1", 1));
+        let told = "`4294967296` is not a whole number from 1 to 4294967295: use one such as 8";
+        assert_eq!(refused("4294967296"), told);
+    }
+
+    #[test]
+    fn an_example_is_one_of_those_that_are_possible() {
+        let level = whole::<u8>(0..=3)("4");
+        let told = "`4` is not a whole number from 0 to 3: use one such as 3";
+        assert_eq!(level, Err(told.to_string()));
+        let any = whole::<u64>(..)("x");
+        let told = "`x` is not a whole number: use one such as 8";
+        assert_eq!(any, Err(told.to_string()));
+    }
+}
