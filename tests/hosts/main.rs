@@ -5,6 +5,7 @@
 
 mod checkpoint;
 mod datagen;
+mod detached;
 mod doctor;
 mod gds;
 mod launcher;

@@ -3,7 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::report::Head;
+use crate::report::{Ending, Head};
+use crate::warning::{Warning, WarningKind};
+
+/// Hosts without a launcher that worked together for a smaller share of a time are told of.
+pub const TOGETHER: f64 = 0.95;
 
 /// Of which run a report is a part, and whose.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -116,6 +120,47 @@ pub fn in_order<T>(mut parts: Vec<T>, head: fn(&T) -> &Head) -> Result<Vec<T>, S
     Ok(parts)
 }
 
+/// How a run ended whose parts have these `endings`: as the first did that failed, else as the first that
+/// did not come to its end.
+pub fn ending(endings: impl Iterator<Item = Ending> + Clone) -> Ending {
+    let failed = |ending: &Ending| matches!(ending, Ending::Failed { .. });
+    let worst = endings.clone().find(failed);
+    let worst = worst.or_else(|| endings.clone().find(|ending| *ending != Ending::Complete));
+    worst.unwrap_or(Ending::Complete)
+}
+
+/// The share of the longest of `times` in which all of them ran, 0 to 1. Each is when a host began by its
+/// clock and how long it took, in seconds; `None` where none took any time.
+pub fn share_at_once(times: &[(f64, f64)]) -> Option<f64> {
+    let began = times.iter().map(|time| time.0).fold(f64::MIN, f64::max);
+    let ended = times.iter().map(|time| time.0 + time.1);
+    let ended = ended.fold(f64::MAX, f64::min);
+    let longest = times.iter().map(|time| time.1).fold(0.0, f64::max);
+    (longest > 0.0).then(|| ((ended - began) / longest).clamp(0.0, 1.0))
+}
+
+/// Says of hosts that nobody started together for which share of `each` of their units they were at it
+/// at the same time: `least` in `which`. Where that is little, `advice` says what helps.
+pub fn began_by_clocks(each: &str, (least, which): (f64, &str), advice: &str) -> Warning {
+    let mut fact = format!(
+        "these hosts began by their own clocks (--start-at), whose offsets nobody measured: by these \
+         they measured each {each} at the same time "
+    );
+    let advice = match least < TOGETHER {
+        true => advice,
+        false => "keep the clocks by one time server, or start the hosts by a launcher",
+    };
+    fact.push_str(&match least < TOGETHER {
+        false => format!("for {:.1} % of its time or more", least * 100.0),
+        true => format!(
+            "for {:.0} % of its time or more, the least in {which}: the sum of their rates there is of \
+             different times",
+            least * 100.0
+        ),
+    });
+    Warning::new(WarningKind::Hosts, fact, advice)
+}
+
 /// The ranks of which there is no part.
 pub fn missing<'h>(parts: impl Iterator<Item = &'h Head> + Clone) -> Vec<u32> {
     let known = parts.filter_map(|head| head.part.as_ref());
@@ -182,6 +227,27 @@ mod tests {
             let error = in_order(vec![head("r", "a", None), other], |head| head).unwrap_err();
             assert!(error.contains(told), "{error}");
         }
+    }
+
+    #[test]
+    fn hosts_work_at_once_from_the_last_start_to_the_first_end() {
+        let share = |times: &[(f64, f64)]| share_at_once(times).unwrap();
+        assert_eq!(share(&[(100.0, 4.0), (101.0, 4.0)]), 0.75);
+        assert_eq!(share(&[(100.0, 4.0), (101.0, 2.0)]), 0.5, "of the longest");
+        assert_eq!(share(&[(100.0, 1.0), (105.0, 1.0)]), 0.0);
+        assert_eq!(share(&[(100.0, 1.0)]), 1.0);
+        assert_eq!(share_at_once(&[]), None);
+        let told = |least| began_by_clocks("save", (least, "save 2"), "have fewer");
+        assert!(told(0.99).fact.ends_with("for 99.0 % of its time or more"));
+        assert!(told(0.5).fact.contains("the least in save 2"));
+        assert_eq!(told(0.5).advice, "have fewer");
+    }
+
+    #[test]
+    fn a_whole_ends_as_its_worst_part() {
+        let endings = [Ending::Complete, Ending::Stopped, Ending::Unfinished];
+        assert_eq!(ending(endings.iter().cloned()), Ending::Stopped);
+        assert_eq!(ending(endings[..1].iter().cloned()), Ending::Complete);
     }
 
     #[test]

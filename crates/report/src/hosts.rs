@@ -32,6 +32,14 @@ pub(crate) fn describe(group: &GroupFacts, facts: &mut Facts) {
     }
 }
 
+/// What else there is of something of this host, where so many have a share in it.
+pub(crate) fn on_each(hosts: usize) -> String {
+    match hosts {
+        0 | 1 => String::new(),
+        hosts => format!(", and as many on each of the {hosts} hosts"),
+    }
+}
+
 /// A row for the share of each host; `units` are what it was the last one to end. Nothing where there
 /// was one host.
 pub(crate) fn section(

@@ -251,6 +251,7 @@ const CHECKPOINT_LABELS: &[(&str, &str)] = &[
     ("phase", "phase"),
     ("step", "step"),
     ("hosts", "hosts"),
+    ("detached", "detached"),
 ];
 
 fn families(kind: ReportKind) -> (&'static [Family], &'static [(&'static str, &'static str)]) {

@@ -99,7 +99,7 @@ fn of_training(report: &TrainReport, status: String) -> Outcome {
 fn of_checkpoint(report: &CheckpointReport, status: String) -> Outcome {
     let summary = &report.results.summary;
     let rate = |summary: &PhaseSummary| {
-        let pair = match report.plan.profile.headline() {
+        let pair = match report.arithmetic() {
             Arithmetic::MlperfRules => summary.mlperf_rules,
             Arithmetic::Dlio => summary.dlio,
             Arithmetic::AllRanks => summary.all_ranks,

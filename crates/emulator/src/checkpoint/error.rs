@@ -95,6 +95,12 @@ pub enum CheckpointError {
     /// Another host did not come, or cannot be heard.
     #[error(transparent)]
     Hosts(#[from] GroupError),
+    /// The time at which all hosts begin had passed when this one was ready.
+    #[error("--start-at had passed by {seconds:.1} s when this host was ready to begin")]
+    Late {
+        /// By how much.
+        seconds: f64,
+    },
     /// The run was asked to drop files from the page cache, and they are still there.
     #[error(
         "{share:.0} % of checkpoint {step} is still in the page cache after it was dropped; a \
@@ -160,6 +166,7 @@ impl CheckpointError {
             }
             Self::FellBack { .. } => fallback::REMEDY,
             Self::Another { .. } => "use another --dir, or remove it first with --clean",
+            Self::Late { .. } => "run again on every host with a later --start-at",
             Self::StillCached { .. } if closed => {
                 "use a directory on a file system that gives up its cached pages"
             }

@@ -9,6 +9,7 @@ mod clerk;
 mod content;
 mod error;
 mod folders;
+mod merge;
 mod mover;
 mod overlap;
 mod phase;
@@ -20,7 +21,8 @@ mod trial;
 pub use content::CheckpointContent;
 pub use error::CheckpointError;
 pub use folders::{Cleaned, Look, clean, scan};
-pub use run::{run, run_on_hosts};
+pub use merge::merged;
+pub use run::{run, run_in_company};
 pub use trial::write_rate;
 
 #[cfg(test)]

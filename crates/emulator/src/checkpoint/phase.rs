@@ -3,6 +3,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Instant;
 
 use stormlp_model::checkpoint::{CheckpointPlan, RankResult};
 use stormlp_model::event::{Event, Observer};
@@ -28,8 +29,9 @@ use super::mover::{MoveRules, Moved, Mover, RankTask};
 use super::together;
 use crate::ends::Ends;
 use crate::evidence;
-use crate::hosts::Hosts;
+use crate::hosts::{Company, Hosts};
 use crate::sampler::{Counters, Sampler};
+use crate::surroundings::unix_seconds;
 
 /// Threads for what blocks, at most.
 const MOST_CLERKS: usize = 64;
@@ -68,10 +70,18 @@ pub(super) struct Stage<'a> {
     pub(super) instruments: &'a Instruments,
     /// The hosts, where several have a share.
     pub(super) hosts: Option<&'a Hosts>,
+    /// With whom the run begins.
+    pub(super) company: Company<'a>,
+    /// Whether the next phase is the first of the run, which alone begins at the time of a company.
+    pub(super) is_first: bool,
 }
 
 /// What one phase measured.
 pub(super) struct PhaseMeasurement {
+    /// When its gate opened.
+    pub(super) started: Instant,
+    /// The same in seconds since 1970, where other hosts go by their clocks.
+    pub(super) started_unix_seconds: Option<f64>,
     pub(super) ranks: Vec<RankResult>,
     pub(super) series: Series,
     /// From submitting a transfer to its completion, over all movers.
@@ -156,13 +166,16 @@ impl<'a> Stage<'a> {
                     self.move_bytes(supplies, rules, transport, &drivers, ends, start)
                 },
                 |watch| {
-                    let watched = self.watch(watch, &drivers, total);
+                    let begins = self.await_time(watch, &failed);
+                    let watched = begins.and_then(|()| self.watch(watch, &drivers, total));
                     watched.inspect_err(|_| failed.stop())
                 },
             )
         })?;
         let watched = watched?;
         let mut measured = PhaseMeasurement {
+            started: watched.started,
+            started_unix_seconds: watched.started_unix_seconds,
             complete: false,
             shares: Vec::new(),
             verified_bytes: 0,
@@ -282,6 +295,26 @@ impl<'a> Stage<'a> {
         Ok(mover.run(start.wait()))
     }
 
+    /// Whether the next phase begins at a time.
+    pub(super) fn awaits_time(&self) -> bool {
+        self.is_first && matches!(self.company, Company::From(_))
+    }
+
+    /// Waits for the time at which the run begins, where there is one, with all threads and buffers
+    /// ready.
+    fn await_time(&self, watch: &Watch<'_>, failed: &StopToken) -> Result<(), CheckpointError> {
+        if !self.awaits_time() {
+            return Ok(());
+        }
+        watch.gather();
+        // Nobody waits to hear that a thread could not begin.
+        let late = match failed.is_stopped() {
+            true => None,
+            false => self.company.await_time(self.stop),
+        };
+        late.map_or(Ok(()), |seconds| Err(CheckpointError::Late { seconds }))
+    }
+
     /// Opens the gate, then tells progress and samples until every mover is done.
     fn watch(
         &self,
@@ -299,6 +332,8 @@ impl<'a> Stage<'a> {
         // Before the first transfer, so that no byte is missing.
         sampler.look(0, Counters::now(drivers, self.devices));
         let start = watch.open();
+        let by_clock = matches!(self.company, Company::From(_));
+        let started_unix_seconds = by_clock.then(unix_seconds);
         if let Some(hosts) = self.hosts {
             hosts.works(self.stop)?;
         }
@@ -313,6 +348,8 @@ impl<'a> Stage<'a> {
             self.observer.event(&Event::Progress { done });
         }
         Ok(Watched {
+            started: start,
+            started_unix_seconds,
             cpu: CpuTimes::of_process().since(cpu_before),
             device: self
                 .devices
@@ -326,6 +363,8 @@ impl<'a> Stage<'a> {
 
 /// What the watching thread saw.
 struct Watched {
+    started: Instant,
+    started_unix_seconds: Option<f64>,
     series: Series,
     cpu: CpuTimes,
     device: Option<DeviceCounters>,

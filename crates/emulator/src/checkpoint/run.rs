@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use stormlp_model::checkpoint::{
     CacheBefore, CheckpointPlan, CheckpointReport, CheckpointResult, CheckpointResults, Container,
-    DeviceBytes, Framing, Parts, RankPlan, RankResult, RestorePlan, Summary, durations, rates,
-    step_folder, summarise,
+    DeviceBytes, Framing, RankPlan, RestorePlan, Summary, step_folder, summarise,
 };
 use stormlp_model::event::{Event, Unit};
 use stormlp_model::histogram::LatencyHistogram;
@@ -31,7 +30,7 @@ use super::phase::{PhaseMeasurement, Purpose, Stage};
 use super::together;
 use crate::fallback::{self, hold_cufile, settings};
 use crate::surroundings::now;
-use crate::{Hosts, Surroundings};
+use crate::{Company, Hosts, Surroundings};
 
 /// How often a pause looks whether the user wants to end.
 const TICK: Duration = Duration::from_millis(50);
@@ -57,17 +56,18 @@ pub fn run(
     surroundings: &Surroundings<'_>,
     on_unit: &mut dyn FnMut(&CheckpointReport),
 ) -> Result<CheckpointReport, CheckpointError> {
-    run_on_hosts(head, plan, None, surroundings, on_unit)
+    run_in_company(head, plan, Company::Alone, surroundings, on_unit)
 }
 
-/// The same on several `hosts`, of which this is one: each of them ends with the report of all.
+/// The same in `company`. Of several hosts that wait for each other each ends with the report of all;
+/// one that only begins at the same time as others has checkpoints and a report of its own.
 ///
 /// # Errors
-/// As [`run`].
-pub fn run_on_hosts(
+/// As [`run`], and when the hosts were to begin before this one was ready.
+pub fn run_in_company(
     head: Head,
     plan: &CheckpointPlan,
-    hosts: Option<&Hosts>,
+    company: Company<'_>,
     surroundings: &Surroundings<'_>,
     on_unit: &mut dyn FnMut(&CheckpointReport),
 ) -> Result<CheckpointReport, CheckpointError> {
@@ -75,12 +75,12 @@ pub fn run_on_hosts(
     // Threads that are started later, and their buffers, are where this one is.
     thread::bind(plan.save.placement.cpus.as_ref())?;
     let accelerator = accelerator::open(index, plan.save.wait)?;
-    run_over((head, plan, hosts), surroundings, on_unit, accelerator)
+    run_over((head, plan, company), surroundings, on_unit, accelerator)
 }
 
-/// [`run_on_hosts`] whose transfers end in `accelerator`.
+/// [`run_in_company`] whose transfers end in `accelerator`.
 pub(super) fn run_over(
-    (head, plan, hosts): (Head, &CheckpointPlan, Option<&Hosts>),
+    (head, plan, company): (Head, &CheckpointPlan, Company<'_>),
     surroundings: &Surroundings<'_>,
     on_unit: &mut dyn FnMut(&CheckpointReport),
     accelerator: Arc<dyn Accelerator>,
@@ -90,6 +90,10 @@ pub(super) fn run_over(
         observer,
         stop,
     } = surroundings;
+    let hosts = match company {
+        Company::Hosts(hosts) => Some(hosts),
+        Company::Alone | Company::From(_) => None,
+    };
     // One process keeps other runs out for all that see the folders.
     let leads = together::leads(plan, hosts);
     let _locks = match leads {
@@ -117,6 +121,8 @@ pub(super) fn run_over(
             devices: &devices,
             instruments: &instruments,
             hosts,
+            company,
+            is_first: true,
         },
         leads,
         here: together::plan_here(plan, hosts),
@@ -130,6 +136,9 @@ pub(super) fn run_over(
         .and_then(|()| run.restore_all(&mut region));
     // All come to the end alike; with an error the run ends, whatever the others say.
     let ended = ended.and_then(|()| run.edge());
+    if let Err(error @ CheckpointError::Late { .. }) = ended {
+        return Err(error);
+    }
     run.sum_up();
     let mut report = run.report;
     report.ending = match ended {
@@ -251,6 +260,7 @@ impl Run<'_> {
     /// Takes over what a phase says beside its ranks, whatever came of it.
     fn take(&mut self, direction: Direction, step: u32, measured: &mut PhaseMeasurement) {
         let (part, name, _) = names(direction);
+        self.stage.is_first = false;
         self.latencies[usize::from(direction == Direction::Read)].merge(&measured.latency);
         self.report.series.push(NamedSeries {
             name: format!("{part} {step}"),
@@ -278,8 +288,9 @@ impl Run<'_> {
         let plan = self.stage.plan;
         let content = CheckpointContent::new(plan.content);
         for step in 1..=plan.writes {
-            // With training beside it, the time between saves is the training itself.
-            if plan.overlap.is_none() && !self.pause()? {
+            // With training beside it, the time between saves is the training itself. Who begins at a
+            // time waits for that.
+            if plan.overlap.is_none() && !self.stage.awaits_time() && !self.pause()? {
                 return Ok(());
             }
             if self.is_stopped() {
@@ -323,7 +334,6 @@ impl Run<'_> {
         let plan = self.stage.plan;
         self.works()?;
         self.announce("saving", step, plan.writes);
-        let started_at_seconds = self.started.elapsed().as_secs_f64();
         self.free(region)?;
         let tasks = self.tasks(step, 0);
         let (measured, trained) = overlap::beside(
@@ -346,7 +356,7 @@ impl Run<'_> {
             folders::complete(self.stage.storage, &self.here, step)?;
         }
         let shares = std::mem::take(&mut measured.shares);
-        let mut result = self.result(step, started_at_seconds, measured, None);
+        let mut result = self.result(step, measured, None);
         together::add(&mut self.report.results.hosts, shares, &result);
         result.overlap = trained.map(|trained| trained.result(result.duration_seconds.max));
         self.report.results.saves.push(result);
@@ -381,7 +391,6 @@ impl Run<'_> {
         let cache = self.prepare_cache(restore.step)?;
         let content = CheckpointContent::new(restore.content);
         self.announce("restoring", restore.step, plan.restores.len() as u32);
-        let started_at_seconds = self.started.elapsed().as_secs_f64();
         self.free(region)?;
         let tasks = self.tasks(restore.step, plan.rank_shift);
         let mut measured = (self.stage).run(Purpose::Restore, &content, tasks, region)?;
@@ -395,7 +404,7 @@ impl Run<'_> {
         }
         self.works()?;
         let shares = std::mem::take(&mut measured.shares);
-        let result = self.result(restore.step, started_at_seconds, measured, cache);
+        let result = self.result(restore.step, measured, cache);
         together::add(&mut self.report.results.hosts, shares, &result);
         let checked = !plan.verify || self.check(restore, &content, region)?;
         self.report.results.restores.push(result);
@@ -439,8 +448,13 @@ impl Run<'_> {
             true => format!("SCALED {}  ", plan.scaling.shown()),
             false => String::new(),
         };
+        // What is shown to have taken so long was the waiting, too.
+        let first = match self.stage.awaits_time() {
+            true => "waiting for --start-at, then ",
+            false => "",
+        };
         self.stage.observer.event(&Event::PhaseStarted {
-            label: format!("{scaled}{verb} checkpoint {step} of {of}"),
+            label: format!("{scaled}{first}{verb} checkpoint {step} of {of}"),
             total: Some(plan.total_bytes),
             unit: Unit::Bytes,
         });
@@ -529,39 +543,20 @@ impl Run<'_> {
     fn result(
         &self,
         step: u32,
-        started_at_seconds: f64,
         measured: PhaseMeasurement,
         page_cache_before: Option<CacheBefore>,
     ) -> CheckpointResult {
-        let duration_seconds = durations(&measured.ranks);
-        let slowest = measured
-            .ranks
-            .iter()
-            .max_by(|a, b| a.duration_seconds.total_cmp(&b.duration_seconds));
         CheckpointResult {
-            step,
-            started_at_seconds,
-            bytes: measured.ranks.iter().map(|rank| rank.bytes).sum(),
-            gib_per_second: rates(&measured.ranks, duration_seconds),
-            duration_seconds,
-            mean_parts: mean_parts(&measured.ranks),
-            slowest_parts: slowest.map(|rank| rank.parts).unwrap_or_default(),
+            started_at_seconds: (measured.started - self.started).as_secs_f64(),
+            started_unix_seconds: measured.started_unix_seconds,
             device: measured.device.map(|device| DeviceBytes {
                 read_bytes: device.read_bytes,
                 written_bytes: device.written_bytes,
             }),
             page_cache_before,
-            overlap: None,
             cpu_user_seconds: measured.cpu.user_seconds,
             cpu_system_seconds: measured.cpu.system_seconds,
-            ranks: measured.ranks,
+            ..CheckpointResult::of_ranks(step, measured.ranks)
         }
     }
-}
-
-/// Mean over the ranks that have files.
-fn mean_parts(ranks: &[RankResult]) -> Parts {
-    let busy = ranks.iter().filter(|rank| rank.bytes > 0);
-    let count = busy.clone().count().max(1) as f64;
-    busy.fold(Parts::default(), |sum, rank| sum + rank.parts) / count
 }

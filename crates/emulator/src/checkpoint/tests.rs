@@ -22,13 +22,15 @@ use stormlp_transfer::{Accelerator, HostStandIn, PathSpec, TransferError, Transf
 
 use super::run::run_over;
 use super::*;
-use crate::Surroundings;
 use crate::testing::{BuildPath, SEAMS};
+use crate::{Company, Surroundings};
 
 #[path = "device_tests.rs"]
 mod device;
 #[path = "folders_tests.rs"]
 mod folders;
+#[path = "time_tests.rs"]
+mod time;
 
 /// 4 layers on 2 × 2 × 2 ranks; sizes are no multiples of 4 KiB.
 const TINY: &str = "
@@ -93,7 +95,7 @@ fn run_with(
         told += 1;
     };
     let report = run_over(
-        (head, &plan, None),
+        (head, &plan, Company::Alone),
         &surroundings,
         &mut on_unit,
         accelerator,

@@ -7,7 +7,7 @@ use stormlp_model::matrix::{
     CellReport, CellStatus, HostCell, JobReport, MatrixPlan, MatrixReport, MatrixResults,
     Measurement, Verification, find_knees, result_warnings,
 };
-use stormlp_model::parts::{HostShare, PartOf, count_hosts_once, names};
+use stormlp_model::parts::{self, HostShare, PartOf, count_hosts_once, names, share_at_once};
 use stormlp_model::path::PathKind;
 use stormlp_model::report::Ending;
 use stormlp_model::units;
@@ -16,9 +16,6 @@ use stormlp_model::warning::{Warning, WarningKind};
 use super::numbers::per_gib;
 use super::warnings;
 use crate::hosts::sum_of_series;
-
-/// Hosts without a launcher that measured together for a smaller share of a cell are told of.
-const TOGETHER: f64 = 0.95;
 
 /// What one host measured of a cell.
 pub(crate) struct CellPart<'a> {
@@ -149,7 +146,7 @@ pub fn merged(parts: &[MatrixReport]) -> Option<MatrixReport> {
         }
     }
     let mut whole = MatrixReport {
-        ending: ending(parts),
+        ending: parts::ending(parts.iter().map(|part| part.ending.clone())),
         results: MatrixResults {
             hosts: shares(&cells),
             cells,
@@ -198,15 +195,6 @@ fn boot(part: &MatrixReport) -> (&str, &str) {
     (&part.head.host.hostname, boot.unwrap_or_default())
 }
 
-/// How the run ended: as the first host's did that did not come to its end.
-fn ending(parts: &[MatrixReport]) -> Ending {
-    let mut endings = parts.iter().map(|part| part.ending.clone());
-    let failed = |ending: &Ending| matches!(ending, Ending::Failed { .. });
-    let worst = endings.clone().find(failed);
-    let worst = worst.or_else(|| endings.find(|ending| *ending != Ending::Complete));
-    worst.unwrap_or(Ending::Complete)
-}
-
 /// Says of hosts that nobody started together how much of their time was the same.
 fn apart(parts: &[MatrixReport], whole: &MatrixReport) -> Vec<Warning> {
     let detached = |part: &MatrixReport| {
@@ -219,25 +207,9 @@ fn apart(parts: &[MatrixReport], whole: &MatrixReport) -> Vec<Warning> {
     let Some((least, cell)) = least.filter(|_| parts.iter().any(detached)) else {
         return Vec::new();
     };
-    let mut fact = "these hosts began by their own clocks (--start-at), whose offsets nobody \
-                    measured: by these they measured each cell at the same time "
-        .to_string();
-    let mut advice = "keep the clocks by one time server, or start the hosts by a launcher";
-    fact.push_str(&match least < TOGETHER {
-        false => format!("for {:.1} % of its time or more", least * 100.0),
-        true => format!(
-            "for {:.0} % of its time or more, the least in cell {} ({} {}): the sum of their rates \
-             there is of different times",
-            least * 100.0,
-            cell.cell,
-            cell.requested_path,
-            cell.op
-        ),
-    });
-    if least < TOGETHER {
-        advice = "have fewer cells in a run, or begin once the test files are there";
-    }
-    vec![Warning::new(WarningKind::Hosts, fact, advice)]
+    let which = format!("cell {} ({} {})", cell.cell, cell.requested_path, cell.op);
+    let advice = "have fewer cells in a run, or begin once the test files are there";
+    vec![parts::began_by_clocks("cell", (least, &which), advice)]
 }
 
 /// For which share of the longest of their times all hosts measured `cell` at once, by their clocks.
@@ -247,15 +219,10 @@ fn together_for<'c>(parts: &[MatrixReport], cell: &'c CellReport) -> Option<(f64
         let found = cells.find(|one| one.cell == cell.cell)?;
         let numbers = found.measurement.as_ref()?;
         let began = numbers.started_unix_seconds?;
-        Some((began, began + numbers.duration_seconds))
+        Some((began, numbers.duration_seconds))
     };
     let times: Option<Vec<(f64, f64)>> = parts.iter().map(own).collect();
-    let times = times?;
-    let began = times.iter().map(|time| time.0).fold(f64::MIN, f64::max);
-    let ended = times.iter().map(|time| time.1).fold(f64::MAX, f64::min);
-    let longest = times.iter().map(|time| time.1 - time.0).fold(0.0, f64::max);
-    let share = ((ended - began) / longest).clamp(0.0, 1.0);
-    share.is_finite().then_some((share, cell))
+    Some((share_at_once(&times?)?, cell))
 }
 
 fn host_cell(part: &CellPart<'_>) -> Option<HostCell> {

@@ -13,6 +13,7 @@
 //! ```
 
 mod adopt;
+mod alike;
 mod architecture;
 pub mod builtin;
 mod choice;
@@ -37,6 +38,7 @@ mod transport;
 mod warnings;
 mod workload;
 
+pub use alike::difference;
 pub use architecture::{Architecture, DataType};
 pub use choice::{Arithmetic, CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
 pub use dealt::{dealt_to, host_of};
@@ -51,7 +53,7 @@ pub use parse::parse;
 pub use plan::{CheckpointPlan, OverlapPlan, RankPlan, RestorePlan};
 pub use report::{
     CacheBefore, CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes,
-    DurationSeconds, GibPerSecond, OverlapResult, Parts, RankResult,
+    DurationSeconds, GibPerSecond, HostPhase, OverlapResult, Parts, RankResult,
 };
 pub use request::CheckpointRequest;
 pub use resolve::{Resolution, resolve};

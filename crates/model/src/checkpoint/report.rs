@@ -4,6 +4,7 @@ use derive_more::{Add, AddAssign, Div};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::choice::Arithmetic;
 use super::knee::FindStreams;
 use super::plan::CheckpointPlan;
 use super::summary::Summary;
@@ -127,6 +128,10 @@ pub struct CheckpointResult {
     pub step: u32,
     /// When it started, in seconds since the run did.
     pub started_at_seconds: f64,
+    /// The same by this host's clock, in seconds since 1970; only with `--start-at`. Of several hosts
+    /// that began so, when the first of them did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_unix_seconds: Option<f64>,
     /// Bytes the ranks moved.
     pub bytes: u64,
     /// Durations over the ranks.
@@ -147,12 +152,51 @@ pub struct CheckpointResult {
     pub cpu_user_seconds: f64,
     /// CPU seconds in the kernel.
     pub cpu_system_seconds: f64,
-    /// Every rank.
+    /// Every rank. Of several hosts that began by their clocks they are counted on from host to host.
     pub ranks: Vec<RankResult>,
+    /// What each host did of it, where hosts that began by their clocks were put together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostPhase>,
+    /// The share of the longest host's time in which all of these hosts were at it, by their clocks, 0
+    /// to 1; `None` where they have no clock in common, or one alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_once_share: Option<f64>,
+}
+
+/// A save or restore of one host that began by its clock: of a checkpoint of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostPhase {
+    /// The host, with its process where the host has several.
+    pub name: String,
+    /// Bytes that it moved.
+    pub bytes: u64,
+    /// From its own start to the end of its slowest rank, in seconds.
+    pub duration_seconds: f64,
+    /// When it started by its own clock, in seconds since 1970.
+    pub started_unix_seconds: Option<f64>,
 }
 
 /// The report of `stormlp checkpoint`.
 pub type CheckpointReport = Report<CheckpointPlan, CheckpointResults>;
+
+impl CheckpointReport {
+    /// The arithmetic of the headline: the profile's own, which is of one checkpoint. Of hosts with
+    /// checkpoints of their own it is all bytes over the longest time of all.
+    pub fn arithmetic(&self) -> Arithmetic {
+        match self.results.is_of_detached_hosts() {
+            true => Arithmetic::AllRanks,
+            false => self.plan.profile.headline(),
+        }
+    }
+}
+
+impl CheckpointResults {
+    /// Whether they are put together of what hosts measured that no launcher started, each of
+    /// checkpoints of its own.
+    pub fn is_of_detached_hosts(&self) -> bool {
+        !self.hosts.is_empty() && self.group.is_none()
+    }
+}
 
 /// What a checkpoint run measured.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]

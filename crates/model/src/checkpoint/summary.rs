@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::report::{CheckpointResult, DurationSeconds, GibPerSecond, RankResult};
+use super::report::{CheckpointResult, DurationSeconds, GibPerSecond, Parts, RankResult};
 use crate::stats::{mean, population_deviation};
 use crate::units::GIB;
 
@@ -101,6 +101,40 @@ fn busy(ranks: &[RankResult]) -> impl Iterator<Item = &RankResult> {
     ranks.iter().filter(|rank| rank.bytes > 0)
 }
 
+impl CheckpointResult {
+    /// What `ranks` came to in checkpoint `step`; whatever is not of ranks is not known yet.
+    pub fn of_ranks(step: u32, ranks: Vec<RankResult>) -> Self {
+        let duration_seconds = durations(&ranks);
+        let slowest = ranks
+            .iter()
+            .max_by(|a, b| a.duration_seconds.total_cmp(&b.duration_seconds));
+        Self {
+            step,
+            started_at_seconds: 0.0,
+            started_unix_seconds: None,
+            bytes: ranks.iter().map(|rank| rank.bytes).sum(),
+            gib_per_second: rates(&ranks, duration_seconds),
+            duration_seconds,
+            mean_parts: mean_parts(&ranks),
+            slowest_parts: slowest.map(|rank| rank.parts).unwrap_or_default(),
+            device: None,
+            page_cache_before: None,
+            overlap: None,
+            cpu_user_seconds: 0.0,
+            cpu_system_seconds: 0.0,
+            ranks,
+            hosts: Vec::new(),
+            at_once_share: None,
+        }
+    }
+}
+
+/// Mean over the ranks that have files.
+fn mean_parts(ranks: &[RankResult]) -> Parts {
+    let count = busy(ranks).count().max(1) as f64;
+    busy(ranks).fold(Parts::default(), |sum, rank| sum + rank.parts) / count
+}
+
 /// The means of one kind of phase; `None` when nothing ran.
 pub fn summarise(results: &[CheckpointResult]) -> Option<PhaseSummary> {
     if results.is_empty() {
@@ -136,7 +170,6 @@ pub fn summarise(results: &[CheckpointResult]) -> Option<PhaseSummary> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::checkpoint::report::Parts;
 
     fn rank(rank: u64, duration_seconds: f64, bytes: u64) -> RankResult {
         RankResult {
@@ -163,24 +196,10 @@ mod tests {
 
     #[test]
     fn the_mean_of_rates_is_not_total_over_total() {
-        let result = |seconds: f64| {
-            let ranks = vec![rank(0, seconds, GIB)];
-            let duration_seconds = durations(&ranks);
-            CheckpointResult {
-                step: 1,
-                started_at_seconds: 0.0,
-                bytes: GIB,
-                duration_seconds,
-                gib_per_second: rates(&ranks, duration_seconds),
-                mean_parts: Parts::default(),
-                slowest_parts: Parts::default(),
-                device: None,
-                page_cache_before: None,
-                overlap: None,
-                cpu_user_seconds: 0.25,
-                cpu_system_seconds: 0.25,
-                ranks,
-            }
+        let result = |seconds: f64| CheckpointResult {
+            cpu_user_seconds: 0.25,
+            cpu_system_seconds: 0.25,
+            ..CheckpointResult::of_ranks(1, vec![rank(0, seconds, GIB)])
         };
         let summary = summarise(&[result(1.0), result(4.0)]).unwrap();
         assert_eq!(summary.dlio.gib_per_second.mean, 0.625);

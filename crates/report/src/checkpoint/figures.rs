@@ -26,7 +26,7 @@ fn of_phase(
     results: &[CheckpointResult],
     summary: &PhaseSummary,
 ) -> Vec<Figure> {
-    let own = report.plan.profile.headline();
+    let own = report.arithmetic();
     let mean = figure(summary, own);
     let (rate, seconds) = (mean.gib_per_second.mean, mean.duration_seconds.mean);
     let series = report

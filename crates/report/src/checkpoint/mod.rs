@@ -4,6 +4,7 @@
 //! the factor that was reached.
 
 mod charts;
+mod detached;
 mod figures;
 mod knee;
 mod mlperf;

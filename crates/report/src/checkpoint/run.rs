@@ -10,7 +10,7 @@ use stormlp_model::submission::MODELLED;
 use stormlp_model::units::ByteSize;
 
 use super::plan::setup;
-use super::{gib, knee, mark};
+use super::{detached, gib, knee, mark};
 use crate::document::{Cell, Column, Document, Facts, Quantity, Section, Table, ended};
 use crate::records::Records;
 use crate::series::{Distribution, Series};
@@ -20,7 +20,7 @@ use crate::{around, hosts, storage};
 const GIB_S: (&str, u64) = ("GiB/s", 1 << 30);
 
 /// Where the columns of the records stand: with `/` in the save or restore, else in the report.
-pub(crate) const RECORDS: [(&str, &str); 34] = [
+pub(crate) const RECORDS: [(&str, &str); 37] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
@@ -55,6 +55,9 @@ pub(crate) const RECORDS: [(&str, &str); 34] = [
     ("cpu_system_seconds", "/cpu_system_seconds"),
     ("started_at_seconds", "/started_at_seconds"),
     ("hosts", "/hosts"),
+    ("detached", "/detached"),
+    ("started_unix_seconds", "/started_unix_seconds"),
+    ("at_once_share", "/at_once_share"),
 ];
 
 /// What a run came to.
@@ -66,9 +69,12 @@ pub fn document(report: &CheckpointReport) -> Document {
     });
     document.mark = mark(&report.plan);
     setup(&report.plan, &mut document.facts);
-    // Beside the model and its profile, which it is about; the averages name MLPerf in every report.
-    let figure = ("figure".to_string(), MODELLED.to_string());
-    document.facts.0.insert(1, figure);
+    detached::describe(&report.results, &mut document.facts);
+    if !report.results.is_of_detached_hosts() {
+        // Beside the model and its profile, which it is about; the averages name MLPerf, too.
+        let figure = ("figure".to_string(), MODELLED.to_string());
+        document.facts.0.insert(1, figure);
+    }
     if let Some(find) = find_knee {
         knee::sections(find, &mut document);
     }
@@ -89,6 +95,7 @@ pub fn document(report: &CheckpointReport) -> Document {
     ] {
         if !results.is_empty() {
             let section = phase(&mut document, title, results);
+            detached::narrow(section, results);
             over_time(section, report, part);
         }
     }
@@ -115,6 +122,7 @@ fn units(report: &CheckpointReport) -> impl Iterator<Item = Value> {
             let mut value = serde_json::to_value(result).unwrap_or_default();
             value["phase"] = phase.into();
             value["hosts"] = hosts.into();
+            detached::note(&mut value, &report.results);
             value
         }
     };
@@ -124,7 +132,7 @@ fn units(report: &CheckpointReport) -> impl Iterator<Item = Value> {
 
 /// The rates by the profile's own arithmetic, and how the run ended when not well.
 fn headline(report: &CheckpointReport) -> String {
-    let own = report.plan.profile.headline();
+    let own = report.arithmetic();
     let phases = [
         (
             "saved",
@@ -152,10 +160,11 @@ fn headline(report: &CheckpointReport) -> String {
     let rates: Vec<String> = rates.collect();
     let answer = match rates.is_empty() {
         true => "nothing was measured".to_string(),
-        false => format!("{} by profile {}", rates.join(", "), report.plan.profile),
+        false => format!("{} by {}", rates.join(", "), detached::by_what(report)),
     };
     let ended = ended(&report.ending);
-    format!("checkpoint {}: {answer}{ended}", report.plan.model)
+    let of = detached::in_words(&report.results);
+    format!("checkpoint {}{of}: {answer}{ended}", report.plan.model)
 }
 
 /// Whether most of what was restored came from the page cache.
@@ -327,7 +336,12 @@ pub(super) fn figure(summary: &PhaseSummary, arithmetic: Arithmetic) -> Duration
 
 /// The arithmetics side by side, the profile's own marked; then what the run cost the host.
 fn averages(document: &mut Document, report: &CheckpointReport) {
-    let own = report.plan.profile.headline();
+    let own = report.arithmetic();
+    let told = || {
+        ARITHMETICS
+            .iter()
+            .filter(|(one, ..)| detached::has(report, *one))
+    };
     let mut table = Table::new([
         Column::words("", 0),
         Column::words("arithmetic", 0),
@@ -341,10 +355,10 @@ fn averages(document: &mut Document, report: &CheckpointReport) {
     ];
     for (name, summary) in phases {
         let Some(summary) = summary else { continue };
-        for (arithmetic, label, _) in ARITHMETICS {
+        for &(arithmetic, label, _) in told() {
             let pair = figure(summary, arithmetic);
             let (seconds, rate) = (pair.duration_seconds, pair.gib_per_second);
-            let mark = match arithmetic == own {
+            let mark = match arithmetic == own && !report.results.is_of_detached_hosts() {
                 true => report.plan.profile.to_string(),
                 false => String::new(),
             };
@@ -366,7 +380,7 @@ fn averages(document: &mut Document, report: &CheckpointReport) {
     }
     let title = "Means over the checkpoints (± spread)";
     let section = document.section(title, (!table.rows.is_empty()).then_some(table));
-    for (_, label, takes) in ARITHMETICS {
+    for &(_, label, takes) in told() {
         section.facts.add(label, takes);
     }
     costs(section, report);

@@ -2,13 +2,14 @@
 
 use stormlp_model::checkpoint::{
     CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, CheckpointResult,
-    CheckpointResults, DeviceBytes, Parts, RankResult, ScaleChoice, Summary, durations,
-    gib_per_second, parse, rates, resolve, summarise,
+    CheckpointResults, DeviceBytes, HostPhase, Parts, RankResult, ScaleChoice, Summary,
+    gib_per_second, parse, resolve, summarise,
 };
 use stormlp_model::facts::HostFacts;
 use stormlp_model::group::{GroupFacts, Member};
 use stormlp_model::histogram::LatencyHistogram;
-use stormlp_model::report::{Ending, Head, NamedSeries, Report, ReportKind, Series};
+use stormlp_model::parts::HostShare;
+use stormlp_model::report::{AnyReport, Ending, Head, NamedSeries, Report, ReportKind, Series};
 
 use super::*;
 use crate::document::Document;
@@ -59,24 +60,17 @@ fn result(step: u32, slow: f64) -> CheckpointResult {
         },
     };
     let ranks = vec![rank(0, 1.0), rank(1, slow)];
-    let duration_seconds = durations(&ranks);
+    let mean_parts = ranks[0].parts;
     CheckpointResult {
-        step,
         started_at_seconds: 10.0,
-        bytes: 2 * GIB,
-        gib_per_second: rates(&ranks, duration_seconds),
-        duration_seconds,
-        mean_parts: ranks[0].parts,
-        slowest_parts: ranks[1].parts,
+        mean_parts,
         device: Some(DeviceBytes {
             read_bytes: 0,
             written_bytes: 2 * GIB,
         }),
-        page_cache_before: None,
-        overlap: None,
         cpu_user_seconds: 0.5,
         cpu_system_seconds: 0.5,
-        ranks,
+        ..CheckpointResult::of_ranks(step, ranks)
     }
 }
 
@@ -187,6 +181,59 @@ fn mlperfs_summary_is_rank_0s_stopwatch() {
     assert_eq!(stats["1"]["save_ckpt2"]["throughput"], 0.5);
 }
 
+/// The same of two hosts that began by their clocks, put together.
+pub(crate) fn detached() -> CheckpointReport {
+    let mut report = report(1.0);
+    let host = |name: &str, seconds: f64| HostPhase {
+        name: name.to_string(),
+        bytes: GIB,
+        duration_seconds: seconds,
+        started_unix_seconds: Some(1.8e9),
+    };
+    for save in &mut report.results.saves {
+        save.hosts = vec![host("h1", 1.0), host("h2", save.duration_seconds.max)];
+        save.started_unix_seconds = Some(1.8e9);
+        save.at_once_share = Some(1.0 / save.duration_seconds.max);
+    }
+    let share = |name: &str, slowest| HostShare {
+        name: name.to_string(),
+        bytes: 2 * GIB,
+        cpu_seconds: 1.0,
+        slowest,
+    };
+    report.results.hosts = vec![share("h1", 0), share("h2", 2)];
+    report
+}
+
+#[test]
+fn detached_hosts_are_not_taken_for_one_checkpoint() {
+    let text = shown(&document(&detached()));
+    let headline = text.lines().next().unwrap_or_default();
+    assert!(
+        headline.starts_with(
+            "checkpoint small on 2 detached hosts, each with checkpoints of its own: saved at 0.750"
+        ),
+        "{headline}"
+    );
+    assert!(!headline.contains("profile"), "{headline}");
+    assert!(
+        text.contains("and as many on each of the 2 hosts"),
+        "{text}"
+    );
+    assert!(text.contains("at once %"), "{text}");
+    // Rank 0 is one of the first host.
+    assert!(
+        !text.contains("rank 0 GiB/s") && !text.contains("DLIO") && !text.contains("MLPerf"),
+        "{text}"
+    );
+    let found = AnyReport::from(detached()).contradictions();
+    assert_eq!(found, Vec::<String>::new());
+    let mut other = detached();
+    other.results.saves[0].hosts[1].duration_seconds = 9.0;
+    let found = AnyReport::from(other).contradictions().join("; ");
+    assert!(found.contains("saves.0.duration_seconds.max is"), "{found}");
+}
+
 /// A small run, for the tests of every renderer.
 pub(crate) fn sample_report() -> CheckpointReport {
     report(1.0)
@@ -198,6 +245,7 @@ pub(crate) fn samples() -> Vec<(&'static str, Document)> {
     vec![
         ("checkpoint", document(&report(1.0))),
         ("checkpoint_scaled", document(&report(0.4))),
+        ("checkpoint_detached", document(&detached())),
         (
             "checkpoint_plan",
             dry_run(&DryRun {

@@ -5,8 +5,9 @@ use stormlp_model::matrix::{Layout, MatrixPlan, Span};
 use stormlp_model::units::{ByteSize, format_duration};
 
 use super::reach;
-use super::run::{files_words, mix_words, on_each, planned_memory};
+use super::run::{files_words, mix_words, planned_memory};
 use crate::document::{Column, Document, Table};
+use crate::hosts::on_each;
 
 /// The plan: files, memory, engine, and a row for each cell.
 ///

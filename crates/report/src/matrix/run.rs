@@ -166,7 +166,7 @@ fn facts(report: &MatrixReport, groups: &[Group<'_>], document: &mut Document) {
             head.host.hostname, head.host.kernel, head.started_at
         ),
     );
-    let of_each = on_each(report.results.hosts.len());
+    let of_each = hosts::on_each(report.results.hosts.len());
     facts.add("files", format!("{}{of_each}", files_words(plan)));
     storage::describe(&head.host, facts);
     let span = match plan.span {
@@ -214,14 +214,6 @@ fn facts(report: &MatrixReport, groups: &[Group<'_>], document: &mut Document) {
 pub(super) fn mix_words(read_percent: u8) -> String {
     let writes = 100 - read_percent.min(100);
     format!("{read_percent} % reads and {writes} % writes in each cell")
-}
-
-/// What else there is of something of this host, where so many have a share in it.
-pub(super) fn on_each(hosts: usize) -> String {
-    match hosts {
-        0 | 1 => String::new(),
-        hosts => format!(", and as many on each of the {hosts} hosts"),
-    }
 }
 
 /// The files of a plan: how many, how large, where.

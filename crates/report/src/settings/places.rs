@@ -109,6 +109,10 @@ pub(super) fn of(report: &AnyReport) -> BTreeMap<String, String> {
         AnyReport::Checkpoint(report) => {
             let folders = report.plan.folders.len().to_string();
             let mut places = in_plan(&report.plan, OF_CHECKPOINT);
+            let hosts = match report.results.is_of_detached_hosts() {
+                true => format!("{hosts} with checkpoints of their own"),
+                false => hosts,
+            };
             places.insert("hosts".to_string(), hosts);
             (places, "folders", folders)
         }
@@ -297,6 +301,20 @@ mod tests {
         let share = serde_json::json!({"name": "h", "bytes": 1, "cpu_seconds": 0.1, "slowest": 1});
         let two = serde_json::json!([share, share]);
         assert_eq!(changed(&gds, "/hosts", two), ["hosts"]);
+    }
+
+    #[test]
+    fn detached_hosts_are_other_work_than_hosts_of_one_checkpoint() {
+        let detached: AnyReport = checkpoint::tests::detached().into();
+        let detached = serde_json::to_value(detached).unwrap();
+        let mut together = detached.clone();
+        let member = stormlp_model::group::Member::fixture(0, "h1");
+        let group = stormlp_model::group::GroupFacts::fixture(&[member]);
+        together["group"] = serde_json::to_value(group).unwrap();
+        let [then, now] = [&together, &detached].map(|one| settings::Work::of(&read(one)));
+        let told = settings::differences(&then, &now);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!((&*told[0].setting, &*told[0].baseline), ("hosts", "2"));
     }
 
     #[test]

@@ -77,6 +77,13 @@ impl Found {
         let sum = result.ranks.iter().map(|rank| rank.bytes);
         let sum = sum.fold(0, u64::saturating_add);
         self.hold_count(place, "bytes", result.bytes, sum, "those of its ranks");
+        let hosts = result.hosts.iter();
+        let longest = hosts.clone().map(|host| host.duration_seconds);
+        self.hosts(place, "bytes", result.bytes, hosts.map(|host| host.bytes));
+        if let Some(longest) = longest.reduce(f64::max) {
+            let (told, from) = (result.duration_seconds.max, "those of its hosts");
+            self.hold(place, "duration_seconds.max", told, longest, from);
+        }
         for (index, rank) in result.ranks.iter().enumerate() {
             let place = format!("{place}.ranks.{index}");
             let comes_to = gib_per_second(rank.bytes, rank.duration_seconds);

@@ -14,6 +14,7 @@ use stormlp_model::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_model::units::{ByteSize, parse_duration};
 
 use crate::commands::deliver::OutputArgs;
+use crate::commands::detached::DetachedArgs;
 use crate::commands::numbers::whole;
 use crate::commands::submission::{self, RehearsedTree};
 use crate::commands::threads::{ThreadArgs, check_cufile};
@@ -33,6 +34,10 @@ Examples:
                                                          how few streams bring the bandwidth
   mpirun -n 4 --map-by ppr:1:node --bind-to none stormlp checkpoint llama3-70b --dir /shared/ckpt
                                                          its ranks dealt to four hosts
+  stormlp checkpoint llama3-8b --dir /mnt/own --start-at 14:30:05 --run-id night
+                                                         on each host, without a launcher: each has
+                                                         checkpoints of its own; `report merge` puts
+                                                         their reports together
 
 Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is saved under
 ./stormlp-results (see --results-dir); checkpoints stay until --clean or `stormlp clean` removes them.")]
@@ -53,7 +58,7 @@ pub(crate) struct Args {
 
     /// Remove the checkpoints stormlp made in the directories, and do nothing else
     #[arg(long, conflicts_with_all = [
-        "dry_run", "format", "export", "baseline", "results_dir", "mlperf_output",
+        "dry_run", "format", "export", "baseline", "results_dir", "mlperf_output", "start_at",
     ])]
     pub(crate) clean: bool,
 
@@ -68,6 +73,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     threads: ThreadArgs,
+
+    #[command(flatten)]
+    pub(super) detached: DetachedArgs,
 
     /// Every host has directories of its own of these names, such as its own drives: each restores
     /// what it saved itself
@@ -140,6 +148,11 @@ impl Args {
     /// When the files for MLPerf's tools were to go elsewhere, or nothing is to be run.
     pub(crate) fn rehearse(&mut self, tree: RehearsedTree) -> Result<(), Failure> {
         submission::refuse_output(self.mlperf_output.as_deref())?;
+        if !self.detached.company().is_alone() {
+            return Err(Failure::usage(
+                "--start-at gives every host checkpoints of its own: that is no rehearsal",
+            ));
+        }
         if self.find_knee {
             return Err(Failure::usage(
                 "--find-knee makes many short runs: that is no rehearsal",
@@ -245,7 +258,14 @@ struct OrderArgs {
     keep: Option<u32>,
 
     /// Save beside emulated training steps of this length, and say how long training waits
-    #[arg(long, value_name = "STEP", value_parser = seconds, num_args = 0..=1, default_missing_value = "1")]
+    #[arg(
+        long,
+        value_name = "STEP",
+        value_parser = seconds,
+        num_args = 0..=1,
+        default_missing_value = "1",
+        conflicts_with = "start_at"
+    )]
     overlap: Option<f64>,
 
     /// Each rank restores the files of the rank N further on

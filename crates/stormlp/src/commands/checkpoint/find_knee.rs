@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use stormlp_emulator::checkpoint::{Look, run_on_hosts, scan};
-use stormlp_emulator::{Hosts, Surroundings};
+use stormlp_emulator::checkpoint::{Look, run_in_company, scan};
+use stormlp_emulator::{Company, Hosts, Surroundings};
 use stormlp_model::checkpoint::{
     CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, CheckpointResults,
     FindStreams, KNEE_STREAMS, ScaleChoice, StreamKnee,
@@ -208,7 +208,8 @@ impl Hunt<'_> {
             stop: &self.session.stop,
         };
         let others = self.others.as_ref();
-        let report = run_on_hosts(head, plan, others, &surroundings, &mut |_| {});
+        let company = others.map_or(Company::Alone, Company::Hosts);
+        let report = run_in_company(head, plan, company, &surroundings, &mut |_| {});
         let mut report = report.map_err(|error| {
             let remedy = error.remedy(false);
             Failure::machine(error).with_help(remedy)

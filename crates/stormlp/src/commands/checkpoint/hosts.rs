@@ -14,7 +14,8 @@ use crate::hosts;
 use crate::session::Session;
 
 /// Makes sure, as far as one can by looking, that the run can be made, and that all hosts see the same
-/// folders. Nothing is written by a run that is refused.
+/// folders. Nothing is written by a run that is refused. The plan is one of storage that is as fast as
+/// can be.
 ///
 /// # Errors
 /// As those of a plan; all hosts fail alike.
@@ -23,13 +24,14 @@ pub(super) fn look(
     host: &HostFacts,
     party: &Party,
     session: &Session,
-) -> Result<(), Failure> {
+) -> Result<CheckpointPlan, Failure> {
     let looked = looked_at(request).and_then(|facts| {
         let facts = of_all(facts, party);
         planned(request, host, &facts)
     });
     let looked = party.agree(looked, |_| Vec::new(), session)?;
-    check(&looked, party, session)
+    check(&looked, party, session)?;
+    Ok(looked)
 }
 
 /// Storage as it proved when it was written to.

@@ -1,13 +1,14 @@
 //! `stormlp checkpoint`: a model and its parallelism become a plan; the plan is printed or run.
 
 mod args;
+mod detached;
 mod find_knee;
 mod hosts;
 
 use std::path::Path;
 
-use stormlp_emulator::checkpoint::{Cleaned, Look, clean, run_on_hosts, scan, write_rate};
-use stormlp_emulator::{Hosts, Surroundings};
+use stormlp_emulator::checkpoint::{Cleaned, Look, clean, run_in_company, scan, write_rate};
+use stormlp_emulator::{Company, Surroundings};
 use stormlp_model::checkpoint::{
     CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, CheckpointResults,
     Resolution, ScaleChoice, resolve,
@@ -26,7 +27,7 @@ use stormlp_report::text;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::Disk;
 
-use super::deliver::{self, Delivery, OutputArgs, Savers, copy_of};
+use super::deliver::{self, OutputArgs, Savers, copy_of};
 use super::party::{Party, blame_launcher, shared_fate};
 
 use crate::exit::Failure;
@@ -46,16 +47,15 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         let other = args.mlperf_output.as_deref();
         request.results_beside_data = args.output.beside(folders, other);
     }
+    // Where there are others, they hear of it.
+    let begins = detached::check(&args, &request, session);
     let party = Party::introduce(args.local_data, session)?;
     let asked = |_: &HostFacts| hosts::asked(&request, &args);
-    let host = party.agree(host_facts(&request, session), asked, session)?;
+    let host = begins.and_then(|()| host_facts(&request, session));
+    let host = party.agree(host, asked, session)?;
     if request.dry_run {
         if args.find_knee {
-            find_knee::first_run(&mut request);
-            output::say(
-                "--find-knee: this is its first run, with 1 stream a rank; what is found decides which \
-                 numbers of streams come next",
-            );
+            show_first_run(&mut request);
         }
         return match session.group.leads() {
             true => dry_run(&request, &host, &args.output),
@@ -74,7 +74,8 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     let delivery = args.output.open(ReportKind::Checkpoint, Columns::Standard);
     let delivery = party.agree(delivery, |_| Vec::new(), session)?;
     // Nothing is written before a refusal, as far as one can be known by looking.
-    hosts::look(&request, &host, &party, session)?;
+    let looked = hosts::look(&request, &host, &party, session)?;
+    detached::check_size(&args.detached, &request, &looked)?;
     let savers = delivery.savers(&request.workload.name, &party, session)?;
     // One process writes what comes of the run.
     let mlperf_output = args.mlperf_output.as_deref();
@@ -86,7 +87,13 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         tree.set_aside()?;
     }
     let others = party.hosts(savers.parts_folder(), session)?;
-    let (report, savers) = carry_out(&plan, host, (&delivery, savers), others.as_ref(), session)?;
+    let company = others.as_ref();
+    let company = company.map_or(args.detached.company(), Company::Hosts);
+    let mut head = delivery.head(host, session);
+    args.detached.mark(&mut head);
+    args.detached.announce(session);
+    let (mut report, savers) = carry_out((head, &plan), savers, company, session)?;
+    blame_launcher(&mut report.ending, others.as_ref());
     let for_mlperf = match &args.rehearsal {
         Some(tree) => tree.add_checkpointing(&report),
         None => deliver::write_mlperf(mlperf_output, |taken| mlperf_files(&report, taken)),
@@ -135,10 +142,9 @@ fn tried(request: &CheckpointRequest, session: &Session) -> Result<CheckpointFac
 
 /// Says what is about to go, runs the plan and gives what came out.
 fn carry_out(
-    plan: &CheckpointPlan,
-    host: HostFacts,
-    (delivery, mut savers): (&Delivery, Savers),
-    others: Option<&Hosts>,
+    (head, plan): (Head, &CheckpointPlan),
+    mut savers: Savers,
+    company: Company<'_>,
     session: &Session,
 ) -> Result<(CheckpointReport, Savers), Failure> {
     if !session.quiet {
@@ -151,9 +157,7 @@ fn carry_out(
     if plan.path().needs_cufile() {
         savers.prepare_cufile(plan.require_gds);
     }
-    let head = delivery.head(host, session);
-    let mut report = emulate(head, plan, &mut savers, others, session)?;
-    blame_launcher(&mut report.ending, others);
+    let report = emulate(head, plan, &mut savers, company, session)?;
     Ok((report, savers))
 }
 
@@ -200,6 +204,15 @@ fn trial(
     }
 }
 
+/// Of a search only its first run can be shown.
+fn show_first_run(request: &mut CheckpointRequest) {
+    find_knee::first_run(request);
+    output::say(
+        "--find-knee: this is its first run, with 1 stream a rank; what is found decides which \
+         numbers of streams come next",
+    );
+}
+
 /// Prints the plan and what is in its way, and ends as the run would.
 fn dry_run(
     request: &CheckpointRequest,
@@ -240,7 +253,7 @@ fn emulate(
     head: Head,
     plan: &CheckpointPlan,
     savers: &mut Savers,
-    others: Option<&Hosts>,
+    company: Company<'_>,
     session: &Session,
 ) -> Result<CheckpointReport, Failure> {
     let begun = CheckpointReport::new(head.clone(), plan.clone(), CheckpointResults::default());
@@ -254,8 +267,8 @@ fn emulate(
     let mut on_unit = |report: &CheckpointReport| {
         savers.unit(|| report.clone());
     };
-    run_on_hosts(head, plan, others, &surroundings, &mut on_unit).map_err(|error| {
-        let remedy = error.remedy(plan.closed);
+    run_in_company(head, plan, company, &surroundings, &mut on_unit).map_err(|error| {
+        let remedy = detached::remedy(&error, company, plan.closed);
         Failure::machine(error).with_help(remedy)
     })
 }

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlp_emulator::{matrix, training};
-use stormlp_model::matrix::{MatrixReport, difference};
+use stormlp_emulator::{checkpoint, matrix, training};
+use stormlp_model::checkpoint::{self as checkpoints, CheckpointReport};
+use stormlp_model::matrix::{self as matrices, MatrixReport};
 use stormlp_model::parts::{self, PartOf, names};
-use stormlp_model::report::AnyReport;
+use stormlp_model::report::{AnyReport, Head};
 use stormlp_model::training::report::TrainReport;
 use stormlp_model::units::counted;
 use stormlp_model::warning::{Warning, WarningKind};
@@ -105,23 +106,72 @@ fn warn(report: &mut AnyReport, warning: Warning) {
 
 /// The whole of reports of one kind, in the order of their ranks.
 fn merged(reports: Vec<AnyReport>) -> Result<AnyReport, Failure> {
+    if let Some(parts) = matrices_of(&reports) {
+        let plans = parts.iter().map(|part| (&part.head, &part.plan));
+        same_work(plans, matrices::difference)?;
+        return whole(matrix::merged(&parts));
+    }
+    // Under a launcher each has the report of all.
+    if let Some(parts) = detached_checkpoints(&reports) {
+        let plans = parts.iter().map(|part| (&part.head, &part.plan));
+        same_work(plans, checkpoints::difference)?;
+        return whole(checkpoint::merged(&parts));
+    }
+    furthest(reports)
+}
+
+/// The reports, where all are of matrices.
+fn matrices_of(reports: &[AnyReport]) -> Option<Vec<MatrixReport>> {
     let matrices = reports.iter().map(|report| match report {
         AnyReport::Gds(report) => Some(report.clone()),
         AnyReport::Train(_) | AnyReport::Checkpoint(_) => None,
     });
-    let matrices: Option<Vec<MatrixReport>> = matrices.collect();
-    let Some(matrices) = matrices else {
-        return furthest(reports);
+    matrices.collect()
+}
+
+/// The reports, where all are of checkpoints of hosts that no launcher started.
+fn detached_checkpoints(reports: &[AnyReport]) -> Option<Vec<CheckpointReport>> {
+    let detached = |head: &Head| head.part.as_ref().is_some_and(|part| part.rank.is_none());
+    let checkpoints = reports.iter().map(|report| match report {
+        AnyReport::Checkpoint(report) if detached(&report.head) => Some(report.clone()),
+        AnyReport::Checkpoint(_) | AnyReport::Gds(_) | AnyReport::Train(_) => None,
+    });
+    checkpoints.collect()
+}
+
+/// What was made of parts.
+fn whole<R: Into<AnyReport>>(report: Option<R>) -> Result<AnyReport, Failure> {
+    let report = report.ok_or_else(|| Failure::bug(anyhow::anyhow!("a part is none")))?;
+    Ok(report.into())
+}
+
+/// In what two hosts were to do different things, in one line.
+type Difference<P> = fn((&str, &P), (&str, &P)) -> Option<String>;
+
+/// Makes sure that the hosts of `parts` were to do the same.
+///
+/// # Errors
+/// With exit code 3 and what two of them differ in.
+fn same_work<'p, P: 'p>(
+    parts: impl Iterator<Item = (&'p Head, &'p P)> + Clone,
+    difference: Difference<P>,
+) -> Result<(), Failure> {
+    let known = parts.clone().filter_map(|(head, _)| head.part.as_ref());
+    let names = names(&known.collect::<Vec<&PartOf>>());
+    let mut hosts = names
+        .iter()
+        .map(String::as_str)
+        .zip(parts.map(|(_, plan)| plan));
+    let Some(first) = hosts.next() else {
+        return Ok(());
     };
-    if let Some(difference) = differing(&matrices) {
-        return Err(Failure::no_plan(anyhow::anyhow!(
+    match hosts.find_map(|other| difference(first, other)) {
+        None => Ok(()),
+        Some(difference) => Err(Failure::no_plan(anyhow::anyhow!(
             "these reports cannot be put together: {difference}"
         ))
-        .with_help("start all hosts with the same options, but for where their files are"));
+        .with_help("start all hosts with the same options, but for where their files are")),
     }
-    let whole = matrix::merged(&matrices);
-    let whole = whole.ok_or_else(|| Failure::bug(anyhow::anyhow!("a part is none")))?;
-    Ok(AnyReport::Gds(whole))
 }
 
 /// The report of the host that came furthest: after each epoch and checkpoint every host has the
@@ -160,16 +210,4 @@ fn of_own_epochs(reports: &[AnyReport]) -> Option<TrainReport> {
         AnyReport::Gds(_) | AnyReport::Checkpoint(_) => None,
     });
     training::merged(&trainings.collect::<Option<Vec<_>>>()?)
-}
-
-/// In what two hosts were to measure different things, in one line.
-fn differing(parts: &[MatrixReport]) -> Option<String> {
-    let known: Option<Vec<&PartOf>> = parts.iter().map(|part| part.head.part.as_ref()).collect();
-    let names = names(&known?);
-    let mut hosts = names
-        .iter()
-        .map(String::as_str)
-        .zip(parts.iter().map(|part| &part.plan));
-    let first = hosts.next()?;
-    hosts.find_map(|other| difference(first, other))
 }

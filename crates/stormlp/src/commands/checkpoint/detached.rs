@@ -1,0 +1,71 @@
+//! Checkpoints of hosts that no launcher started: each saves and restores its own, and only the time of
+//! the beginning is common to them.
+
+use stormlp_emulator::Company;
+use stormlp_emulator::checkpoint::CheckpointError;
+use stormlp_model::checkpoint::{CheckpointPlan, CheckpointRequest, ScaleChoice};
+use stormlp_transfer::storage::LockError;
+
+use super::args::Args;
+use crate::commands::detached::DetachedArgs;
+use crate::exit::Failure;
+use crate::session::Session;
+
+/// What makes one run of all hosts.
+const LAUNCHER: &str =
+    "leave out --start-at and --run-id, and start the hosts by a launcher (mpirun, srun)";
+
+/// Refuses what hosts on their own cannot do together.
+///
+/// # Errors
+/// With exit code 2.
+pub(super) fn check(
+    args: &Args,
+    request: &CheckpointRequest,
+    session: &Session,
+) -> Result<(), Failure> {
+    args.detached.check(session)?;
+    if args.detached.company().is_alone() {
+        return Ok(());
+    }
+    let of_one_run = [
+        ("--closed", request.closed),
+        ("--mlperf-output", args.mlperf_output.is_some()),
+    ];
+    match of_one_run.into_iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((option, _)) => Err(Failure::usage(format!(
+            "{option} is of one checkpoint of all hosts: with --start-at each host has its own"
+        ))
+        .with_help(LAUNCHER)),
+    }
+}
+
+/// Refuses a size that each host would choose for itself by what is free there and how fast it is.
+///
+/// # Errors
+/// With exit code 3.
+pub(super) fn check_size(
+    asked: &DetachedArgs,
+    request: &CheckpointRequest,
+    plan: &CheckpointPlan,
+) -> Result<(), Failure> {
+    let auto = request.scale.is_none_or(|scale| scale == ScaleChoice::Auto);
+    if asked.company().is_alone() || !auto || !plan.is_scaled() || plan.writes == 0 {
+        return Ok(());
+    }
+    let what = "the whole checkpoint does not fit here, and each host would choose for itself how \
+                much of it to save: with --start-at all have to save the same";
+    Err(Failure::no_plan(anyhow::anyhow!("{what}"))
+        .with_help("give every host the same --scale FACTOR, or fewer --ranks"))
+}
+
+/// What the user can do after `error`.
+pub(super) fn remedy(error: &CheckpointError, company: Company<'_>, closed: bool) -> &'static str {
+    match (error, company) {
+        (CheckpointError::Lock(LockError::Held { .. }), Company::From(_)) => {
+            "give every host a --dir of its own: hosts that begin by their clocks share nothing"
+        }
+        _ => error.remedy(closed),
+    }
+}
