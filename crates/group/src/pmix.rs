@@ -187,9 +187,14 @@ impl Pmix {
         let of = Process { rank, ..self.own };
         let mut value: *mut Value = ptr::null_mut();
         // SAFETY: PMIx is set up; process and key live through the call, which writes one address.
-        check("PMIx_Get", unsafe {
+        let answer = unsafe {
             (self.library.get)(&raw const of, key.as_ptr(), ptr::null(), 0, &raw mut value)
-        })?;
+        };
+        let asked = match rank {
+            RANK_WILDCARD => ANOTHER.to_string(),
+            rank => of_rank(rank),
+        };
+        checked("PMIx_Get", answer, &asked)?;
         // SAFETY: on success the address is of a value that is the caller's now, or null.
         let found = unsafe { value.as_ref() }.and_then(read);
         if let Some(value) = ptr::NonNull::new(value) {
@@ -209,9 +214,8 @@ impl Pmix {
     fn fence(&self, info: &[Info]) -> Result<(), String> {
         // SAFETY: PMIx is set up; without a list all processes of the job are meant, and `info`
         // lives through the call.
-        check("PMIx_Fence", unsafe {
-            (self.library.fence)(ptr::null(), 0, info.as_ptr(), info.len())
-        })
+        let answer = unsafe { (self.library.fence)(ptr::null(), 0, info.as_ptr(), info.len()) };
+        checked("PMIx_Fence", answer, &another(self.own.rank, self.size))
     }
 }
 
@@ -301,24 +305,58 @@ fn collect() -> Info {
     }
 }
 
-/// What an error says of the others, where it says something.
-fn meaning(code: c_int) -> Option<&'static str> {
+/// Who has ended where it is not known which one.
+const ANOTHER: &str = "another host";
+
+fn of_rank(rank: u32) -> String {
+    format!("the process of rank {rank}")
+}
+
+/// Who is meant by another one than `own` of `size` processes: of more than two a fence does not tell which.
+fn another(own: u32, size: u32) -> String {
+    match (own, size) {
+        (0 | 1, 2) => of_rank(1 - own),
+        _ => ANOTHER.to_string(),
+    }
+}
+
+/// What an error says of `another` one, where it says something.
+fn meaning(code: c_int, another: &str) -> Option<String> {
     match code {
-        PMIX_ERR_PARTIAL_SUCCESS => Some("another host has ended"),
-        PMIX_ERR_UNREACH | PMIX_ERR_LOST_CONNECTION => Some(
-            "the launcher does not answer any more: another host may have ended, or it ends all",
-        ),
-        PMIX_ERR_TIMEOUT => Some("another host did not come in time"),
+        PMIX_ERR_PARTIAL_SUCCESS => Some(format!("{another} has ended")),
+        PMIX_ERR_UNREACH | PMIX_ERR_LOST_CONNECTION => Some(format!(
+            "the launcher does not answer any more: {another} may have ended, or it ends all"
+        )),
+        PMIX_ERR_TIMEOUT => Some(format!("{another} did not come in time")),
         _ => None,
     }
 }
 
 fn check(call: &str, answer: c_int) -> Result<(), String> {
+    checked(call, answer, ANOTHER)
+}
+
+fn checked(call: &str, answer: c_int, another: &str) -> Result<(), String> {
     match answer {
         0 => Ok(()),
-        code => Err(match meaning(code) {
+        code => Err(match meaning(code, another) {
             Some(meaning) => format!("{meaning} ({call} failed with error {code})"),
             None => format!("{call} failed with error {code}"),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_the_other_one_is_named() {
+        let told = |size| checked("PMIx_Fence", PMIX_ERR_PARTIAL_SUCCESS, &another(1, size));
+        let two = "the process of rank 0 has ended (PMIx_Fence failed with error -52)";
+        assert_eq!(told(2), Err(two.to_string()));
+        let more = "another host has ended (PMIx_Fence failed with error -52)";
+        assert_eq!(told(3), Err(more.to_string()));
+        assert_eq!(checked("PMIx_Fence", 0, ANOTHER), Ok(()));
     }
 }
