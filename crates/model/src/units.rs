@@ -233,6 +233,12 @@ mod tests {
     }
 
     #[test]
+    fn no_time_has_no_sign() {
+        let nothing: [f64; 0] = [];
+        assert_eq!(format_duration(nothing.iter().sum()), "0 ms");
+    }
+
+    #[test]
     fn sweeps_include_their_end() {
         let sizes = parse_size_sweep("1M:4M:1M").unwrap();
         assert_eq!(
