@@ -18,6 +18,7 @@ Prints what was measured beside what is wanted; nothing is asserted.
 """
 
 import argparse
+import contextlib
 import fcntl
 import heapq
 import json
@@ -190,6 +191,11 @@ class Link:
         for end in self.ends:
             os.close(end)
         for name in self.NAMES:
+            # Such as a daemon that has lost its mpirun.
+            listed = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True)
+            for pid in listed.stdout.split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
 
@@ -221,6 +227,12 @@ def cut(link, pids):
     link.cut = True
 
 
+def said_in(file):
+    """What was written to a file up to now."""
+    file.seek(0)
+    return file.read()
+
+
 def gone(args, folder):
     """What the first host does when the second one is no longer there."""
     for what, fate in [("killed", kill), ("stopped", stop), ("its link cut", cut)]:
@@ -228,14 +240,16 @@ def gone(args, folder):
         results = tempfile.mkdtemp(dir=folder)
         words = [args.stormlp, "train", *NULL, "--results-dir", results, "--group", args.group]
         words[words.index("200")] = "10000"
-        run = subprocess.Popen(link.launched(["-n", "2", *words]), cwd=folder, text=True,
-                               env=os.environ | ROOT, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, start_new_session=True)
+        # A daemon behind a cut link holds a pipe open for ever.
+        errors = tempfile.TemporaryFile("w+", dir=folder)
+        run = subprocess.Popen(link.launched(["-n", "2", *words]), cwd=folder,
+                               env=os.environ | ROOT, stdout=subprocess.DEVNULL,
+                               stderr=errors, start_new_session=True)
         try:
             time.sleep(8)
             first, second = (link.processes(number, args.stormlp) for number in range(2))
             if not first or not second:
-                sys.exit(f"no run on both hosts: {run.communicate()[1]}")
+                sys.exit(f"no run on both hosts: {said_in(errors)}")
             fate(link, second)
             begun = time.monotonic()
             while any(is_of(pid, args.stormlp) for pid in first) and time.monotonic() < begun + 60:
@@ -246,11 +260,11 @@ def gone(args, folder):
                 if is_of(pid, args.stormlp):
                     os.kill(pid, signal.SIGKILL)
             try:
-                said = run.communicate(timeout=30)[1]
+                run.wait(timeout=30)
             except subprocess.TimeoutExpired:
                 os.killpg(run.pid, signal.SIGKILL)
-                said = run.communicate()[1]
-            lines = [line for line in said.splitlines() if "error:" in line]
+                run.wait()
+            lines = [line for line in said_in(errors).splitlines() if "error:" in line]
             print(f"    launcher's code {run.returncode}; {' | '.join(lines)}")
         finally:
             link.close()
