@@ -145,6 +145,10 @@ fn what_does_not_belong_together_is_refused(folder: &Path) {
         |other| other["plan"]["content"]["seed"] = 9.into(),
         "seed.json",
     );
+    changed(
+        |other| other["part"]["start_at"] = "2020-01-01T00:00:00Z".into(),
+        "before.json",
+    );
     let gds = [
         "gds",
         "--path",
@@ -168,6 +172,7 @@ fn what_does_not_belong_together_is_refused(folder: &Path) {
     let one = one.to_str().unwrap();
     for (other, told) in [
         ("results-h3-day", "they are parts of two runs"),
+        ("before.json", "they are parts of two runs called night: "),
         ("cold.json", "the hosts differ in the setting `cold`: "),
         ("matrix.json", "ran `stormlp "),
         (one, "two of them are the same part"),

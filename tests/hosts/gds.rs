@@ -446,19 +446,29 @@ fn hosts_without_a_launcher_are_put_together() {
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
 }
 
-/// Of the two parts in `after`, one that was made one of other work is refused.
+/// Of the two parts in `after`, one that was made one of other work, or of another night, is refused.
 fn other_work_is_no_whole(folder: &Path) {
-    for (key, value) in [("seed", "7"), ("cache", "\"warm\"")] {
+    let setting = |key: &str| format!("the hosts differ in the setting `{key}`: ");
+    let before = "\"2020-01-01T00:00:00Z\"";
+    for (of, key, value, told) in [
+        ("plan", "seed", "7", setting("seed")),
+        ("plan", "cache", "\"warm\"", setting("cache")),
+        (
+            "part",
+            "start_at",
+            before,
+            "two runs called r1: ".to_string(),
+        ),
+    ] {
         let [one, other] = [0, 1].map(|nth| runs_of(folder, "after")[nth].clone());
         let mut changed = json(&other.join("report.json"));
-        changed["plan"][key] = serde_json::from_str(value).unwrap();
+        changed[of][key] = serde_json::from_str(value).unwrap();
         let place = folder.join("changed.json");
         fs::write(&place, changed.to_string()).unwrap();
         let words = [one.join("report.json"), place];
         let words = words.each_ref().map(|place| place.to_str().unwrap());
         let output = alone(folder, &["report", "merge", words[0], words[1]]);
         assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-        let told = format!("the hosts differ in the setting `{key}`: ");
         assert!(said(&output).contains(&told), "{}", said(&output));
     }
 }

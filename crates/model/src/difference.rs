@@ -74,9 +74,10 @@ fn narrow<'v>(one: &'v Value, other: &'v Value, place: &mut Vec<String>) -> (&'v
 }
 
 /// A value as people read it.
-pub(crate) fn text(value: &Value) -> String {
+pub fn text(value: &Value) -> String {
     match value {
-        Value::Null => "none".to_string(),
+        // `none` is a value of some options.
+        Value::Null => "nothing".to_string(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
@@ -101,11 +102,11 @@ mod tests {
                 r#"{"wait":null,"numa":"auto","cpus":"0"}"#,
                 r#"{"wait":null,"numa":"auto","cpus":null}"#
             ),
-            "the hosts differ in the setting at `cpus`: a has 0, b has none"
+            "the hosts differ in the setting at `cpus`: a has 0, b has nothing"
         );
         assert_eq!(
             told(r#"[{"x":[1,2]}]"#, r#"[{"x":[1,2,3]}]"#),
-            "the hosts differ in the setting at `0.x.2`: a has none, b has 3"
+            "the hosts differ in the setting at `0.x.2`: a has nothing, b has 3"
         );
         assert_eq!(
             told("[1]", "none"),

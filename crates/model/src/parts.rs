@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::group::Member;
 use crate::report::{Ending, Head};
 use crate::warning::{Warning, WarningKind};
 
@@ -63,6 +64,14 @@ pub fn count_hosts_once(hosts: &[(&str, &str)]) -> Vec<bool> {
     (0..hosts.len()).map(first).collect()
 }
 
+/// The [same](count_hosts_once) of the processes of a run.
+pub fn count_members_once(members: &[Member]) -> Vec<bool> {
+    let boots = members
+        .iter()
+        .map(|member| (&*member.hostname, &*member.boot_id));
+    count_hosts_once(&boots.collect::<Vec<_>>())
+}
+
 /// Puts parts into the order of their ranks, or of the names of their hosts.
 ///
 /// # Errors
@@ -91,6 +100,15 @@ pub fn in_order<T>(mut parts: Vec<T>, head: fn(&T) -> &Head) -> Result<Vec<T>, S
             return Err(format!(
                 "they are parts of two runs: {} of {}, {} of {}",
                 first.host, first.run_id, second.host, second.run_id
+            ));
+        }
+        // One --run-id may have been given to hosts on two nights.
+        if let (Some(of_one), Some(of_other)) = (&first.start_at, &second.start_at)
+            && of_one != of_other
+        {
+            return Err(format!(
+                "they are parts of two runs called {}: {} was to begin at {of_one}, {} at {of_other}",
+                first.run_id, first.host, second.host
             ));
         }
         if key(one) == key(other) {
@@ -227,6 +245,23 @@ mod tests {
             let error = in_order(vec![head("r", "a", None), other], |head| head).unwrap_err();
             assert!(error.contains(told), "{error}");
         }
+    }
+
+    #[test]
+    fn runs_of_one_name_that_began_at_other_times_are_two() {
+        let at = |host: &str, start_at: &str| {
+            let mut head = head("night", host, None);
+            head.part.as_mut().unwrap().start_at = Some(start_at.to_string());
+            head
+        };
+        let (monday, tuesday) = ("2026-01-05T22:00:00Z", "2026-01-06T22:00:00Z");
+        for host in ["a", "b"] {
+            let parts = vec![at("a", monday), at(host, tuesday)];
+            let error = in_order(parts, |head| head).unwrap_err();
+            let told = "two runs called night: a was to begin at 2026-01-05T22:00:00Z, ";
+            assert!(error.contains(told) && error.contains(tuesday), "{error}");
+        }
+        assert!(in_order(vec![at("a", monday), at("b", monday)], |head| head).is_ok());
     }
 
     #[test]

@@ -7,7 +7,6 @@ use stormlp_model::checkpoint::{
     CacheBefore, CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes, HostPhase,
     RankResult, Summary, summarise,
 };
-use stormlp_model::evidence::Evidence;
 use stormlp_model::histogram::{LatencyHistogram, NamedHistogram};
 use stormlp_model::parts::{
     self, HostShare, PartOf, TOGETHER, began_by_clocks, count_hosts_once, names,
@@ -265,18 +264,21 @@ fn series(parts: &[CheckpointReport], results: &CheckpointResults) -> Vec<NamedS
     summed.collect()
 }
 
-/// What holds for all hosts: where one ran another path than the first one did, its evidence.
+/// What holds for all hosts, under each name that one of them has.
 fn evidence(parts: &[CheckpointReport]) -> Vec<NamedEvidence> {
     let mut found: Vec<NamedEvidence> = Vec::new();
-    for one in parts.iter().flat_map(|part| &part.evidence) {
-        let path = |evidence: &Evidence| evidence.effective_path;
-        match found.iter_mut().find(|known| known.name == one.name) {
-            Some(known) if path(&known.evidence) != path(&one.evidence) => {
-                known.evidence = one.evidence.clone();
-            }
-            Some(_) => {}
-            None => found.push(one.clone()),
+    for NamedEvidence { name, .. } in parts.iter().flat_map(|part| &part.evidence) {
+        if found.iter().any(|known| known.name == *name) {
+            continue;
         }
+        let all = parts.iter().flat_map(|part| &part.evidence);
+        let own = all.filter(|one| one.name == *name);
+        found.extend(
+            together::of_all(own.map(|one| &one.evidence)).map(|of_all| NamedEvidence {
+                name: name.clone(),
+                evidence: of_all.clone(),
+            }),
+        );
     }
     found
 }
@@ -291,7 +293,8 @@ fn warnings(results: &CheckpointResults, torn: &[String]) -> Vec<Warning> {
     )];
     if !torn.is_empty() {
         let fact = format!(
-            "left out, since not every host has measured it whole: {}",
+            "left out, since not every host has measured it whole: {}; the latencies and the verified \
+             bytes are of all transfers, these included",
             torn.join(", ")
         );
         warnings.push(Warning::new(WarningKind::Hosts, fact, ""));

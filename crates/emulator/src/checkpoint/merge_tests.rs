@@ -149,12 +149,48 @@ fn what_not_every_host_has_is_left_out() {
         (1, &Ending::Stopped)
     );
     assert!(told(&whole).contains("whole: save 2"), "{}", told(&whole));
+    assert!(told(&whole).contains("these included"), "{}", told(&whole));
     assert_eq!(whole.series.len(), 1, "both were at it at once");
     assert_eq!(whole.series[0].series.interval_bytes, [4 << 30]);
     let alone = part("h1", vec![result(1, 100.0, [1.0, 1.0], 1 << 30)]);
     let alone = merged(&[alone]).unwrap();
     assert_eq!(alone.results.saves[0].at_once_share, None);
     assert!(alone.results.is_of_detached_hosts());
+}
+
+#[test]
+fn a_fallback_is_not_hidden_behind_hosts_that_had_none() {
+    use stormlp_model::evidence::{DirectIo, Evidence};
+    use stormlp_model::path::PathKind;
+
+    let (gds, fell_back) = (Some(PathKind::Gds), Some(PathKind::CpuGpu));
+    for paths in [
+        [gds, fell_back, gds],
+        [gds, gds, fell_back],
+        [gds, None, gds],
+    ] {
+        let mut nth = 0;
+        let parts = paths.map(|effective_path| {
+            nth += 1;
+            let mut part = part(&format!("h{nth}"), vec![result(1, 100.0, [1.0, 1.0], 1)]);
+            part.evidence = vec![NamedEvidence {
+                name: "saves".to_string(),
+                evidence: Evidence {
+                    effective_path,
+                    summary: format!("of h{nth}"),
+                    direct_io: DirectIo::NotAsked,
+                    engine: None,
+                    cufile: None,
+                },
+            }];
+            part
+        });
+        let whole = merged(&parts).unwrap();
+        let [saves] = &whole.evidence[..] else {
+            panic!("{:?}", whole.evidence)
+        };
+        assert_ne!(saves.evidence.effective_path, gds, "{paths:?}");
+    }
 }
 
 proptest! {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use stormlp_model::checkpoint::{CheckpointPlan, CheckpointResult, RankResult, dealt_to, host_of};
 use stormlp_model::evidence::Evidence;
 use stormlp_model::histogram::{LatencyHistogram, PackedHistogram};
-use stormlp_model::parts::{HostShare, count_hosts_once};
+use stormlp_model::parts::{HostShare, count_members_once};
 use stormlp_model::report::Series;
 use stormlp_model::stop::StopToken;
 use stormlp_transfer::telemetry::{CpuTimes, DeviceCounters};
@@ -89,12 +89,7 @@ pub(super) fn put_together(
         measured.complete = false;
         return Ok(());
     };
-    let boots: Vec<(&str, &str)> = hosts
-        .members
-        .iter()
-        .map(|member| (&*member.hostname, &*member.boot_id))
-        .collect();
-    let counted = count_hosts_once(&boots);
+    let counted = count_members_once(&hosts.members);
     let mut latency = LatencyHistogram::new();
     let (mut ranks, mut cpu) = (Vec::new(), CpuTimes::default());
     let mut devices = Some(DeviceCounters::default());
@@ -112,13 +107,7 @@ pub(super) fn put_together(
     measured.verified_bytes = parts.iter().map(|part| part.verified_bytes).sum();
     let series: Vec<&Series> = parts.iter().map(|part| &part.series).collect();
     measured.series = sum_of_series(&series);
-    let mut evidence = parts.iter().filter_map(|part| part.evidence.as_ref());
-    let first = evidence.clone().next();
-    let other = evidence.find(|one| {
-        let path = |evidence: &Evidence| evidence.effective_path;
-        first.is_some_and(|first| path(first) != path(one))
-    });
-    measured.evidence = other.or(first).cloned();
+    measured.evidence = of_all(parts.iter().filter_map(|part| part.evidence.as_ref())).cloned();
     measured.shares = parts
         .iter()
         .zip(hosts.names())
@@ -127,6 +116,14 @@ pub(super) fn put_together(
     (measured.ranks, measured.latency) = (ranks, latency);
     (measured.cpu, measured.device) = (cpu, devices);
     Ok(())
+}
+
+/// What holds for all hosts: the evidence of the first one whose path is not that of the first host, so
+/// that no fallback is hidden behind those that had none.
+pub(super) fn of_all<'e>(mut evidence: impl Iterator<Item = &'e Evidence>) -> Option<&'e Evidence> {
+    let first = evidence.next()?;
+    let other = evidence.find(|one| one.effective_path != first.effective_path);
+    other.or(Some(first))
 }
 
 fn share(part: &Part, name: String) -> HostShare {

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use stormlp_group::GroupError;
 use stormlp_model::matrix::{CellReport, MatrixPlan};
-use stormlp_model::parts::count_hosts_once;
+use stormlp_model::parts::count_members_once;
 use stormlp_model::stop::StopToken;
 
 use super::MatrixError;
@@ -145,11 +145,7 @@ impl<'a> Side<'a> {
             return Ok(None);
         };
         let names = hosts.names();
-        let members = hosts.members.iter();
-        let boots: Vec<(&str, &str)> = members
-            .map(|member| (&*member.hostname, &*member.boot_id))
-            .collect();
-        let counted = count_hosts_once(&boots);
+        let counted = count_members_once(&hosts.members);
         let parts: Vec<CellPart<'_>> = names
             .iter()
             .zip(counted)

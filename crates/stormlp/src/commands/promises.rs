@@ -2,8 +2,7 @@
 //! what is named, so that no new option can be forgotten.
 
 use serde::Serialize;
-use serde_json::Value;
-use stormlp_model::difference::{Promise, fields_but};
+use stormlp_model::difference::{Promise, fields_but, text};
 
 /// The fields of `value` [but those](fields_but) `apart`, under the `names` that users know.
 pub(crate) fn of<T: Serialize>(value: &T, apart: &[&str], names: &[(&str, &str)]) -> Vec<Promise> {
@@ -32,17 +31,8 @@ fn fields<T: Serialize>(
     };
     let fields = fields_but(value, apart).into_iter();
     fields
-        .map(|(key, value)| (named(&key), in_words(value)))
+        .map(|(key, value)| (named(&key), text(&value)))
         .collect()
-}
-
-fn in_words(value: Value) -> String {
-    match value {
-        // `none` is a value of some options.
-        Value::Null => "nothing".to_string(),
-        Value::String(text) => text,
-        other => other.to_string(),
-    }
 }
 
 /// The options for the threads, which a request holds as one value.

@@ -52,7 +52,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     let reports: Vec<AnyReport> = reports.collect::<Result<_, _>>()?;
     let reports = parts::in_order(reports, AnyReport::head).map_err(|why| {
         Failure::no_plan(anyhow::anyhow!("these reports cannot be put together: {why}"))
-            .with_help("name the parts of one run: the folder `parts` of its results, or the reports of hosts that were given the same --run-id")
+            .with_help("name the parts of one run: the folder `parts` of its results, or the reports of hosts that were given the same --run-id and --start-at")
     })?;
     let missing = parts::missing(reports.iter().map(AnyReport::head));
     let detached = parts::detached(reports.iter().map(AnyReport::head));
