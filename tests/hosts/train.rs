@@ -338,11 +338,28 @@ fn in_the_first_step(launcher: Launcher, folder: &Path) -> Child {
     let run = launcher.two(folder, &asked).spawn().unwrap();
     let results = folder.join("stormlp-results");
     let begun = Instant::now();
-    while !results.is_dir() && begun.elapsed() < Duration::from_secs(60) {
+    let patience = Duration::from_secs(60);
+    while !results.is_dir() && begun.elapsed() < patience {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // The threads that steps need are there.
+    let second = second_process(run.id());
+    while !threads(second).contains(&"pacer".to_string()) && begun.elapsed() < patience {
         std::thread::sleep(Duration::from_millis(50));
     }
     std::thread::sleep(Duration::from_secs(3));
     run
+}
+
+/// What the threads of a process are called.
+fn threads(process: u32) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task"))
+        .into_iter()
+        .flatten();
+    let names = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("comm")));
+    names
+        .map(|name| name.unwrap_or_default().trim().to_string())
+        .collect()
 }
 
 #[test]

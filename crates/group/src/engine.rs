@@ -18,6 +18,8 @@ use crate::rounds::{
 const FAREWELL: Duration = Duration::from_secs(5);
 /// How long a round may take that goes on while this process ends.
 const LAST_ROUND: Duration = Duration::from_secs(1);
+/// How often this process makes sure that it runs.
+const BEAT: Duration = Duration::from_millis(250);
 /// How often to look whether those still live that are waited for.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -52,8 +54,16 @@ impl Engine {
     ) -> Result<Self, String> {
         let (asks, asked) = mpsc::channel();
         let (told, began) = mpsc::channel();
-        let health = Arc::new(Health::new());
-        let of_thread = Arc::clone(&health);
+        let health = Arc::new(Health::new(patience.silence));
+        let (of_thread, beating) = (Arc::clone(&health), Arc::downgrade(&health));
+        let beat = move || {
+            while let Some(health) = beating.upgrade() {
+                health.beat();
+                thread::sleep(BEAT);
+            }
+        };
+        let beats = thread::Builder::new().name("beat".to_string()).spawn(beat);
+        beats.map_err(|error| format!("no thread could be started: {error}"))?;
         thread::Builder::new()
             .name("group".to_string())
             .spawn(move || {
@@ -151,11 +161,11 @@ impl Engine {
 
     pub(crate) fn overdue(&self, limit: Duration) -> Option<GroupError> {
         let waited = self.health.busy_for().filter(|waited| *waited > limit)?;
-        Some(GroupError::Silent {
+        Some(self.health.explain(GroupError::Silent {
             who: self.other(),
             during: AT_BARRIER,
             waited,
-        })
+        }))
     }
 
     pub(crate) fn broken(&self) -> Option<GroupError> {
@@ -389,6 +399,48 @@ mod tests {
         assert_eq!(stopped.1.try_iter().count(), 2);
         let edge = asked(|then| engines[0].edge_then(then));
         assert_eq!(edge.recv().unwrap(), Ok(false), "it is told once");
+    }
+
+    #[test]
+    fn who_has_heard_of_the_end_waits_for_nobody_in_a_step() {
+        let engines = start(&Arc::default(), 2, LONG);
+        let heard = Arc::new((Mutex::new(0), Condvar::new()));
+        for engine in &engines {
+            let heard = Arc::clone(&heard);
+            engine.works(Work {
+                is_stopped: Box::new(|| true),
+                stop: Box::new(move || {
+                    *heard.0.lock().unwrap() += 1;
+                    heard.1.notify_all();
+                }),
+            });
+        }
+        let all = heard.0.lock().unwrap();
+        drop(heard.1.wait_while(all, |count| *count < 2).unwrap());
+        // One goes on at once, the other comes to a step before it looks.
+        assert_eq!(
+            asked(|then| engines[0].edge_then(then)).recv().unwrap(),
+            Ok(true)
+        );
+        let gather = asked(|then| engines[0].all_gather_then(vec![0], then));
+        let step = asked(|then| engines[1].step_then(Next::Step, then));
+        assert_eq!(step.recv().unwrap(), Ok(None));
+        assert_eq!(
+            asked(|then| engines[1].edge_then(then)).recv().unwrap(),
+            Ok(true)
+        );
+        engines[1].all_gather(&[1]).unwrap();
+        assert_eq!(gather.recv().unwrap().unwrap(), [[0], [1]]);
+    }
+
+    #[test]
+    fn who_stood_still_does_not_blame_the_others() {
+        let health = Health::new(Duration::from_millis(40));
+        let lost = || lost(AT_BARRIER, "gone");
+        assert_eq!(Health::new(LONG).explain(lost()), lost());
+        thread::sleep(Duration::from_millis(60));
+        let told = health.explain(lost());
+        assert!(matches!(told, GroupError::StoodStill { .. }), "{told}");
     }
 
     #[test]

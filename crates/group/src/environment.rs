@@ -105,10 +105,22 @@ impl Environment {
         let told = VARIABLES
             .into_iter()
             .find_map(|(by, size, rank)| Some((by, number(size)?, rank)));
+        // Hydra's own, which it sets beside those that others speak to it by.
+        let here = number("MPI_LOCALNRANKS");
         let (launch, rank) = match told {
+            Some((Launcher::Hydra, size, rank)) if here.is_some_and(|here| here > size) => {
+                // What was set is not what it had started.
+                let by = Launcher::Hydra;
+                (Some(Launch { by, size: here }), number(rank))
+            }
             Some((by, size, rank)) => {
                 let size = Some(size);
                 (Some(Launch { by, size }), number(rank))
+            }
+            None if here.is_some() => {
+                let by = Launcher::Hydra;
+                let size = here.filter(|here| *here > 1);
+                (Some(Launch { by, size }), None)
             }
             None if has_pmix => {
                 let by = Launcher::Pmix;
@@ -165,6 +177,21 @@ mod tests {
             ("PMIX_NAMESPACE", "17"),
         ];
         assert_eq!(by(&ompi), Some((Launcher::OpenMpi, Some(4))));
+        // Hydra told this host of two, whatever was made of its other variables.
+        let cut = [("MPI_LOCALNRANKS", "2"), ("MPI_LOCALRANKID", "1")];
+        assert_eq!(by(&cut), Some((Launcher::Hydra, Some(2))));
+        let changed = [
+            ("MPI_LOCALNRANKS", "2"),
+            ("PMI_SIZE", "1"),
+            ("PMI_RANK", "0"),
+        ];
+        assert_eq!(by(&changed), Some((Launcher::Hydra, Some(2))));
+        let spread = [
+            ("MPI_LOCALNRANKS", "1"),
+            ("PMI_SIZE", "2"),
+            ("PMI_RANK", "0"),
+        ];
+        assert_eq!(by(&spread), Some((Launcher::Hydra, Some(2))));
         assert!(read(&ompi).has_pmix);
         // Its own variable does not say it here.
         assert_eq!(read(&ompi).rank, None);

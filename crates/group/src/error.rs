@@ -41,6 +41,12 @@ pub enum GroupError {
         /// For how long.
         waited: Duration,
     },
+    /// This process itself was not there.
+    #[error("this process stood still for {} s, and the others went on without it", .for_time.as_secs())]
+    StoodStill {
+        /// For how long.
+        for_time: Duration,
+    },
     /// The library failed.
     #[error("the connection to the other hosts failed {during}: {why}")]
     Lost {
@@ -104,6 +110,9 @@ impl GroupError {
             Self::Silent { .. } => {
                 "look whether stormlp still runs on every host, and whether its storage answers; \
                  --barrier-timeout gives slow hosts more time"
+            }
+            Self::StoodStill { .. } => {
+                "look what stopped or suspended it, or took its CPUs, and start again"
             }
             Self::Lost { .. } => "look on the other hosts for the first error, and start again",
         }

@@ -158,9 +158,12 @@ impl Pmix {
             rank: 0,
         };
         // SAFETY: the call fills in who this process is; there are no directives.
-        check("PMIx_Init", unsafe {
-            (library.init)(&raw mut own, ptr::null_mut(), 0)
-        })?;
+        let answer = unsafe { (library.init)(&raw mut own, ptr::null_mut(), 0) };
+        if answer != 0 {
+            return Err(format!(
+                "no PMIx server answers here (PMIx_Init failed with error {answer})"
+            ));
+        }
         let mut pmix = Self {
             library,
             own,

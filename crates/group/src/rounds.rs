@@ -21,6 +21,9 @@ use crate::error::GroupError;
 /// it is killed.
 const INTERVAL: Duration = Duration::from_millis(500);
 
+/// For how long after a standstill it is why the others are gone.
+const AFTERMATH: Duration = Duration::from_secs(30);
+
 pub(crate) const AT_BARRIER: &str = "at a barrier";
 pub(crate) const EXCHANGING: &str = "while results were exchanged";
 const AT_WORK: &str = "while all were at work";
@@ -140,11 +143,27 @@ pub(crate) struct Health {
     in_rounds: AtomicBool,
     /// Why nothing more comes of it.
     broken: Mutex<Option<GroupError>>,
+    pulse: Mutex<Pulse>,
+    /// Who does not run for so long has stood still.
+    standstill: Duration,
+}
+
+/// When this process was last known to run, and since when after a standstill of how long.
+#[derive(Debug)]
+struct Pulse {
+    last: Instant,
+    stood_still: Option<(Instant, Duration)>,
 }
 
 impl Health {
-    pub(crate) fn new() -> Self {
+    /// Of a process that the others miss after `silence`.
+    pub(crate) fn new(silence: Duration) -> Self {
         Self {
+            pulse: Mutex::new(Pulse {
+                last: Instant::now(),
+                stood_still: None,
+            }),
+            standstill: silence / 2,
             epoch: Instant::now(),
             since: AtomicU64::new(0),
             met: AtomicBool::new(false),
@@ -167,6 +186,28 @@ impl Health {
         let since = self.since.load(Ordering::Relaxed);
         let now = self.epoch.elapsed().as_nanos() as u64;
         (since > 0).then(|| Duration::from_nanos(now.saturating_sub(since)))
+    }
+
+    /// This process runs; to be called often.
+    pub(crate) fn beat(&self) {
+        let mut pulse = self.pulse.lock().unwrap_or_else(PoisonError::into_inner);
+        let (now, gap) = (Instant::now(), pulse.last.elapsed());
+        if gap > self.standstill {
+            pulse.stood_still = Some((now, gap));
+        }
+        pulse.last = now;
+    }
+
+    /// The error that `error` is where this process stood still right before it: the others have not.
+    pub(crate) fn explain(&self, error: GroupError) -> GroupError {
+        self.beat();
+        let pulse = self.pulse.lock().unwrap_or_else(PoisonError::into_inner);
+        match pulse.stood_still {
+            Some((since, for_time)) if since.elapsed() < AFTERMATH => {
+                GroupError::StoodStill { for_time }
+            }
+            _ => error,
+        }
     }
 
     pub(crate) fn have_met(&self) -> bool {
@@ -319,10 +360,11 @@ impl<B: Backend> Rounds<B> {
     fn agree(&mut self, word: Word) -> Result<bool, GroupError> {
         self.health.in_rounds.store(true, Ordering::Relaxed);
         let ends_at_stop = matches!(word, Word::Step | Word::Edge);
-        loop {
+        // Those who have heard do not come to a step any more.
+        while !(self.told && ends_at_stop) {
             let words = self.round(word)?;
             if self.told && ends_at_stop {
-                return Ok(true);
+                break;
             }
             if words.iter().all(|said| *said == word as u8) {
                 return Ok(false);
@@ -335,6 +377,7 @@ impl<B: Backend> Rounds<B> {
                 }));
             }
         }
+        Ok(true)
     }
 
     /// What each says, by rank.
@@ -372,7 +415,10 @@ impl<B: Backend> Rounds<B> {
                 self.health.met.store(true, Ordering::Relaxed);
                 Ok(value)
             }
-            Err(why) => Err(self.broken(GroupError::Lost { during, why })),
+            Err(why) => {
+                let error = self.health.explain(GroupError::Lost { during, why });
+                Err(self.broken(error))
+            }
         }
     }
 

@@ -27,6 +27,8 @@ const PATIENCE: Patience = Patience {
     silence: Duration::from_secs(8),
     start: Duration::from_secs(120),
 };
+/// A host that works may be heard of as late as this.
+const LEAST_PATIENCE: Duration = Duration::from_secs(2);
 /// Empty barriers that are timed.
 const EMPTY_BARRIERS: u32 = 1000;
 /// Empty barriers after which it is known that they take long.
@@ -57,8 +59,17 @@ pub(crate) struct GroupArgs {
 
     /// How long another host may say nothing before the run ends, as in 30s [default: 8s; 2 min
     /// until all have met at the start]
-    #[arg(long, global = true, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, global = true, value_name = "TIME", value_parser = patience)]
     barrier_timeout: Option<Duration>,
+}
+
+/// Reads how long another host may say nothing.
+fn patience(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    match time < LEAST_PATIENCE {
+        true => Err("hosts say twice a second that they are there: use 2s or more".to_string()),
+        false => Ok(time),
+    }
 }
 
 /// What a command makes of other processes that were started with this one.
@@ -284,7 +295,9 @@ impl From<GroupError> for Failure {
         let code = match &error {
             GroupError::NotFound { .. } | GroupError::Contradiction { .. } => Code::NoPlan,
             GroupError::Unusable { .. } => Code::Machine,
-            GroupError::Silent { .. } | GroupError::Lost { .. } => Code::Storage,
+            GroupError::Silent { .. } | GroupError::StoodStill { .. } | GroupError::Lost { .. } => {
+                Code::Storage
+            }
         };
         let remedy = error.remedy();
         Self::new(code, error).with_help(remedy)

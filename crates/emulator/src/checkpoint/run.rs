@@ -15,6 +15,7 @@ use stormlp_model::histogram::LatencyHistogram;
 use stormlp_model::location::Location;
 use stormlp_model::operation::Direction;
 use stormlp_model::report::{Ending, Head, NamedEvidence, NamedSeries, Report};
+use stormlp_model::stop::StopToken;
 use stormlp_model::transport::DeviceId;
 use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::telemetry::{Instruments, peak_rss_bytes};
@@ -143,7 +144,7 @@ pub(super) fn run_over(
     let mut report = run.report;
     report.ending = match ended {
         Err(error) => failed(&error, plan),
-        Ok(()) if stop.is_stopped() || run_is_apart(hosts) => Ending::Stopped,
+        Ok(()) if has_stopped(hosts, stop) => Ending::Stopped,
         Ok(()) => Ending::Complete,
     };
     report.warnings.extend(storage.warnings());
@@ -153,9 +154,12 @@ pub(super) fn run_over(
     Ok(report)
 }
 
-/// Whether hosts that were there are not any more.
-fn run_is_apart(hosts: Option<&Hosts>) -> bool {
-    hosts.is_some_and(Hosts::are_apart)
+/// Whether a run was told to end: of several hosts all have heard so, or this one left them.
+fn has_stopped(hosts: Option<&Hosts>, stop: &StopToken) -> bool {
+    match hosts {
+        Some(hosts) => hosts.were_told_to_end() || hosts.are_apart(),
+        None => stop.is_stopped(),
+    }
 }
 
 /// How a run ends that could not go on.
@@ -426,6 +430,7 @@ impl Run<'_> {
         let tasks = self.tasks(restore.step, plan.rank_shift);
         let checked = (self.stage).run(Purpose::Check, content, tasks, region)?;
         self.stage.observer.event(&Event::PhaseFinished);
+        self.works()?;
         self.report.results.verified_bytes += checked.verified_bytes;
         match checked.failure {
             Some(failure) => Err(failure),

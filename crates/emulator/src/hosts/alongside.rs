@@ -33,4 +33,19 @@ impl Hosts {
         let (done, heard) = self.alongside(stop, work, |_| false);
         heard.map(|_| done)
     }
+    /// Does `work` while a thread beside it looks whether a host is lost: `stop` is pulled then. For those
+    /// who look themselves otherwise.
+    ///
+    /// # Errors
+    /// When no thread can be had.
+    pub(crate) fn watched<T>(
+        &self,
+        stop: &StopToken,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, GroupError> {
+        let alive = self.watch(stop)?;
+        let done = work();
+        alive.end();
+        Ok(done)
+    }
 }

@@ -160,15 +160,17 @@ impl Hosts {
     /// # Errors
     /// When no thread can be had.
     pub(crate) fn works(&self, stop: &StopToken) -> Result<(), GroupError> {
-        self.begin(stop, || {
-            // The thread must not keep itself alive.
-            let hosts = Self {
-                at_work: Arc::default(),
-                ..self.clone()
-            };
-            let alive = Alive::begin(hosts, stop.clone());
-            alive.map(Some).map_err(|error| garbled(&error))
-        })
+        self.begin(stop, || self.watch(stop).map(Some))
+    }
+
+    /// A thread that pulls `stop` once a host is lost.
+    fn watch(&self, stop: &StopToken) -> Result<Alive, GroupError> {
+        // It must not keep itself alive.
+        let hosts = Self {
+            at_work: Arc::default(),
+            ..self.clone()
+        };
+        Alive::begin(hosts, stop.clone()).map_err(|error| garbled(&error))
     }
 
     /// The same where the caller looks for himself whether a host is [lost](Self::lost).
@@ -301,6 +303,10 @@ impl Hosts {
             return;
         };
         roll_call.stop(self.group.rank());
+        if self.are_apart() {
+            // It has waited for them already.
+            return;
+        }
         let farewell = Farewell::default();
         while stop.is_hurried() && !farewell.is_over(stop) {
             if roll_call.are_all_stopped(self.group.size()) {
@@ -351,9 +357,7 @@ impl Hosts {
         let names = self.names();
         let absent = roll_call.absent(rank, size);
         let absent = absent.iter().filter_map(|rank| names.get(*rank as usize));
-        let absent = absent.cloned().collect();
-        roll_call.forget(rank);
-        Some(error.of(absent))
+        Some(error.of(absent.cloned().collect()))
     }
 }
 

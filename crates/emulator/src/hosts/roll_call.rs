@@ -34,18 +34,14 @@ impl RollCall {
         self.folder.join(format!(".waiting-{rank}"))
     }
 
-    /// Says that this host waits. Where that cannot be written nobody is named.
+    /// Says that this host waits; the others may look for its note after it has gone. Where it cannot be
+    /// written nobody is named.
     pub(super) fn wait(&self, rank: u32) {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if written.is_none_or(|since| since.elapsed() > AGAIN) {
             *written = Some(Instant::now());
             let _ = Disk.write(&self.note(rank), b"", Durability::Whole);
         }
-    }
-
-    /// Forgets that this host waited.
-    pub(super) fn forget(&self, rank: u32) {
-        let _ = Disk.remove(&self.note(rank));
     }
 
     fn end(&self, rank: u32) -> PathBuf {
@@ -129,8 +125,11 @@ mod tests {
         }
         RollCall::in_folder(folder.path()).wait(2);
         assert_eq!(roll_call.absent(0, 3), [1]);
-        roll_call.forget(2);
-        assert_eq!(roll_call.absent(0, 3), [1, 2]);
+        assert_eq!(
+            roll_call.absent(2, 3),
+            [1],
+            "who looks later finds the same"
+        );
         assert_eq!(roll_call.absent(1, 2), [0], "of two it is the other one");
     }
 }

@@ -192,6 +192,13 @@ pub(super) fn epoch_line(plan: &TrainPlan, epoch: &EpochReport) -> String {
     let cut_short = epoch.shortfall(plan);
     let cut_short = cut_short.map_or(String::new(), |said| format!(", {said}"));
     let measures = &epoch.measures;
+    if epoch.fewest_steps() == 0 {
+        let number = epoch.epoch;
+        return format!(
+            "epoch {number} of {}{cut_short}: nothing was measured",
+            plan.epochs
+        );
+    }
     format!(
         "epoch {} of {}{cut_short}: AU {:.1} %, {:.2} samples/s, {:.1} MiB/s",
         epoch.epoch,

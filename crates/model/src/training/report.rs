@@ -292,7 +292,9 @@ impl EpochReport {
             true => format!("{fewest} to {of_all} steps, as files are dealt out"),
             false if self.lacks_hosts(plan) => {
                 let (own, all) = (self.accelerators.len(), plan.accelerators);
-                format!("cut short: a host was lost, and this is of {own} of {all} accelerators")
+                format!(
+                    "cut short, and of {own} of {all} accelerators: the other hosts did not tell"
+                )
             }
             false => format!("cut short after {fewest} of {of_all} steps"),
         })

@@ -103,7 +103,11 @@ fn of_run(report: &TrainReport) -> Document {
         Some(Distribution::of(name, us.as_ref()?))
     });
     section.distributions = known.collect();
-    throughput(report, &mut section.facts);
+    let all = report.results.epochs.iter();
+    let runs = report.results.runs.iter().flat_map(|run| &run.epochs);
+    if all.chain(runs).any(|epoch| epoch.fewest_steps() > 0) {
+        throughput(report, &mut section.facts);
+    }
     between_epochs(report, &mut section.facts);
     cost(report, &mut section.facts);
     let around = match report.results.runs.is_empty() {

@@ -354,7 +354,14 @@ fn failure(error: GenerateError, session: &Session) -> Failure {
             .with_help("use fewer --threads, or allow more (ulimit -u, the control group's pids)"),
         GenerateError::Space { .. } | GenerateError::TooLarge { .. } => Failure::machine(error)
             .with_help("free some space, choose another --data-dir, or make fewer --files"),
-        GenerateError::Stopped { .. } => {
+        GenerateError::Stopped { made, files } => {
+            let error = match session.group.is_alone() {
+                true => anyhow::Error::new(error),
+                // The others do not say how many they have made.
+                false => anyhow::anyhow!(
+                    "stopped with {made} of {files} files made on this host, and what the others made"
+                ),
+            };
             Failure::stopped(error).with_help(format!("continue with `{command} --resume`"))
         }
         GenerateError::CheckStopped { .. } => {

@@ -25,7 +25,15 @@ pub(super) fn writer<'a>(
 impl Runner<'_> {
     /// Writes the checkpoint after a step, which all hosts hear of at the end of the epoch.
     pub(super) fn checkpoint_within(&mut self, epoch: u32, step: u64) -> Result<(), Cut> {
-        let written = self.write(epoch, step)?;
+        let stop = self.surroundings.stop;
+        let written = match self.hosts {
+            None => self.write(epoch, step)?,
+            // Nobody else looks after the others meanwhile.
+            Some(hosts) => {
+                let written = hosts.watched(stop, || self.write(epoch, step));
+                written.map_err(TrainError::from)??
+            }
+        };
         self.written.extend(written);
         Ok(())
     }

@@ -30,8 +30,8 @@ impl<'a> Runner<'a> {
                 return went;
             }
             // The last that was saved may take one host longer than the others.
-            let edge = hosts.edge().map_err(TrainError::from);
-            return went.and(edge.map(drop).map_err(Cut::from));
+            hosts.edge().map_err(TrainError::from)?;
+            return went;
         }
         self.meet()?;
         let stop = self.surroundings.stop;
@@ -209,12 +209,18 @@ impl<'a> Runner<'a> {
         };
         let met = |machine: &mut Machine| machine.joint().map_or(0, |j| j.waits_us().len());
         let met = self.crew.shared.with(|machine, _| met(machine)) as u64;
-        let goes_on = || !self.surroundings.stop.is_stopped();
+        let stop = self.surroundings.stop;
+        let goes_on = || {
+            if hosts.waits_for_stopped() {
+                stop.stop();
+            }
+            !stop.is_stopped()
+        };
         for step in met + 1..=steps {
             let next = self.crew.shared.with(|machine, _| machine.after(step));
             let went = hosts.step(next, &goes_on).map_err(TrainError::from)?;
             if !went {
-                return Err(self.abort());
+                return Err(self.abort_for_all());
             }
         }
         Ok(())
@@ -238,16 +244,21 @@ impl<'a> Runner<'a> {
 
     /// Ends the phase since this host was told to end, and tells those that wait for it at a step's barrier.
     pub(super) fn abort_for_all(&self) -> Cut {
+        // Nobody here goes to a barrier any more.
+        let cut = self.abort();
         let waited_for = self.hosts.filter(|_| self.plan.barrier.is_at_every_step());
-        if let Some(hosts) = waited_for {
-            // Before the first step, and after a checkpoint, all hear of it from each other.
-            // Who is lost then is no reason to go on.
-            let _ = hosts.edge();
-            if !hosts.were_told_to_end() {
-                hosts.say_stopped(self.surroundings.stop);
-            }
+        let Some(hosts) = waited_for else {
+            return cut;
+        };
+        // Before the first step, and after a checkpoint, all hear of it from each other. A host that is
+        // lost pulls the stop, too.
+        if let Err(error) = hosts.edge() {
+            return TrainError::from(error).into();
         }
-        self.abort()
+        if !hosts.were_told_to_end() {
+            hosts.say_stopped(self.surroundings.stop);
+        }
+        cut
     }
 
     /// How long to wait before the next look at the counters and at the other hosts.

@@ -438,11 +438,11 @@ impl<'a> Runner<'a> {
                 Some(Halt::Checkpoint) => {
                     let step = self.crew.shared.with(|machine, _| machine.steps_done());
                     went = self.checkpoint_within(epoch, step);
-                    if went.is_ok() {
-                        self.crew.shared.with(|machine, now| machine.resume(now));
-                    } else {
-                        // The phase ends here, but what it measured so far is kept.
-                        self.abort();
+                    // With an error the phase ends here, but what it measured so far is kept.
+                    match went {
+                        Ok(()) => self.crew.shared.with(|machine, now| machine.resume(now)),
+                        Err(Cut::Stopped) => went = Err(self.abort_for_all()),
+                        Err(_) => drop(self.abort()),
                     }
                 }
                 None if self.surroundings.stop.is_stopped() => went = Err(self.abort_for_all()),

@@ -157,7 +157,7 @@ const APART: [&str; 13] = [
     "transport.placement",
 ];
 /// What parts of a plan are called where their keys do not say it.
-const NAMES: [(&str, &str); 12] = [
+const NAMES: [(&str, &str); 13] = [
     ("barrier", "option --barrier"),
     ("checkpoint", "checkpoints"),
     ("client", "option --client"),
@@ -168,6 +168,7 @@ const NAMES: [(&str, &str); 12] = [
     ("keep_step_times", "option --mlperf-output"),
     ("metric", "parameters metric.*"),
     ("preprocess", "parameter reader.preprocess_time"),
+    ("runs", "number of runs, those to warm up included"),
     ("telemetry_seconds", "option --telemetry"),
     (
         "transport",
