@@ -38,6 +38,8 @@ const TRIAL: Duration = Duration::from_millis(500);
 
 /// How long one that was told to end leaves the others to end by themselves, before it ends them.
 const GRACE: Duration = Duration::from_millis(1500);
+/// The same of one that has lost a host, which the others find out as soon.
+const SHORT_GRACE: Duration = Duration::from_millis(800);
 
 /// How long the first process has to say for all why none can begin, and to end the others.
 const FIRST_SPEAKS: Duration = Duration::from_secs(2);
@@ -177,9 +179,13 @@ pub(crate) fn part(group: &Group, outcome: Result<(), Failure>) -> ExitCode {
     } else {
         output::speak_for(&hostname());
         failure.report();
-        if failure.code == Code::Stopped && !group.leads() {
-            // The others hear of it, and the first one saves the report of all.
-            thread::sleep(GRACE);
+        if !group.leads() {
+            // The first one saves the report of all meanwhile.
+            thread::sleep(match failure.code {
+                Code::Stopped => GRACE,
+                Code::Storage => SHORT_GRACE,
+                _ => Duration::ZERO,
+            });
         }
         group.abort(code);
     }
