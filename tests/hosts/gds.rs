@@ -47,6 +47,8 @@ pub(crate) fn json(path: &Path) -> Value {
 pub(crate) fn parts(run: &Path) -> Vec<PathBuf> {
     let parts = fs::read_dir(run.join("parts")).unwrap();
     let mut parts: Vec<PathBuf> = parts.map(|entry| entry.unwrap().path()).collect();
+    // Notes of hosts that waited are no parts.
+    parts.retain(|part| part.is_dir());
     parts.sort();
     parts.iter().map(|part| part.join("report.json")).collect()
 }
