@@ -248,6 +248,11 @@ impl Member {
         }
     }
 
+    /// What each of `all` is called, in their order.
+    pub fn names(all: &[Self]) -> Vec<String> {
+        all.iter().map(|member| member.name(all)).collect()
+    }
+
     /// Whether both run on one host.
     pub fn shares_host_with(&self, other: &Self) -> bool {
         self.hostname == other.hostname && self.boot_id == other.boot_id

@@ -216,8 +216,7 @@ pub(crate) fn introduce(session: &Session, host: &HostFacts) -> Result<Vec<Membe
         unix_seconds: Utc::now().timestamp_micros() as f64 / 1e6,
     };
     let members: Vec<Member> = exchange(group, &own)?;
-    let names = members.iter().map(|member| member.name(&members));
-    group.call_them(names.collect());
+    group.call_them(Member::names(&members));
     match group::disagreement(&members) {
         None => Ok(members),
         Some(difference) => Err(Failure::no_plan(anyhow::anyhow!("{difference}"))

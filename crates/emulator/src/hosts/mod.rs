@@ -129,8 +129,7 @@ impl Hosts {
 
     /// What each host is called, by rank.
     pub fn names(&self) -> Vec<String> {
-        let names = self.members.iter().map(|member| member.name(&self.members));
-        names.collect()
+        Member::names(&self.members)
     }
 
     /// Whether this host lost the others, or left them: they may not have ended alike.

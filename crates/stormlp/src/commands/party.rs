@@ -69,8 +69,7 @@ impl Party {
 
     /// What each is called, by rank.
     pub(crate) fn names(&self) -> Vec<String> {
-        let names = self.members.iter().map(|member| member.name(&self.members));
-        names.collect()
+        Member::names(&self.members)
     }
 
     /// Whether every host has its data in a folder of its own.
