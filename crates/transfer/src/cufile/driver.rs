@@ -31,8 +31,109 @@ pub struct Driver {
     settings: Settings,
     switch: Switch,
     tallies: Tallies,
+    said: Said,
     /// Found out once: it takes reading the kernel's list of symbols.
     no_p2pdma: OnceLock<Option<String>>,
+}
+
+/// What the library says of its driver, asked once when the driver was opened.
+///
+/// Up to 1.19 it reads cufile.json again whenever it is asked for properties or routes, into global
+/// strings and without a lock: asked by several threads, it crashes. So the only thread that asks is
+/// the one that opens the driver, under the lock of the registry.
+#[derive(Debug)]
+struct Said {
+    properties: Result<Properties, CuFileError>,
+    routes: Vec<String>,
+    parameters: Parameters,
+}
+
+impl Said {
+    /// Asks the library, whose driver is open; the lock of the registry keeps others from asking.
+    fn ask(api: &Api) -> Self {
+        Self {
+            properties: ask_properties(api),
+            routes: ask_routes(api),
+            parameters: Parameters::ask(api),
+        }
+    }
+}
+
+/// Settings that bear on the route and the speed; `None` where the library does not say.
+#[derive(Debug)]
+struct Parameters {
+    allow_compat_mode: Option<bool>,
+    force_compat_mode: Option<bool>,
+    use_pci_p2pdma: Option<bool>,
+    parallel_io: Option<bool>,
+    max_io_threads: Option<usize>,
+    io_batchsize: Option<usize>,
+}
+
+impl Parameters {
+    fn ask(api: &Api) -> Self {
+        let flag = |number| {
+            let mut value = 0;
+            // SAFETY: `value` is a place for C's one-byte bool.
+            let status = unsafe { (api.parameters?.get_bool)(number, &mut value) };
+            (status.err == 0).then_some(value != 0)
+        };
+        let size = |number| {
+            let mut value = 0;
+            // SAFETY: `value` is a place for a size_t.
+            let status = unsafe { (api.parameters?.get_size)(number, &mut value) };
+            (status.err == 0).then_some(value)
+        };
+        Self {
+            allow_compat_mode: flag(bool_parameter::ALLOW_COMPAT_MODE),
+            force_compat_mode: flag(bool_parameter::FORCE_COMPAT_MODE),
+            use_pci_p2pdma: flag(bool_parameter::USE_PCI_P2PDMA),
+            parallel_io: flag(bool_parameter::PARALLEL_IO),
+            max_io_threads: size(size_parameter::MAX_IO_THREADS),
+            io_batchsize: size(size_parameter::IO_BATCH_SIZE),
+        }
+    }
+
+    /// Those that are known, `name value`.
+    fn describe(&self) -> Vec<String> {
+        let flag = |name, value: Option<bool>| value.map(|value| format!("{name} {value}"));
+        let size = |name, value: Option<usize>| value.map(|value| format!("{name} {value}"));
+        [
+            flag("allow_compat_mode", self.allow_compat_mode),
+            flag("force_compat_mode", self.force_compat_mode),
+            flag("use_pci_p2pdma", self.use_pci_p2pdma),
+            flag("parallel_io", self.parallel_io),
+            size("max_io_threads", self.max_io_threads),
+            size("io_batchsize", self.io_batchsize),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+fn ask_properties(api: &Api) -> Result<Properties, CuFileError> {
+    let mut raw = sys::CUfileDrvProps_t::default();
+    // SAFETY: `raw` is a place for the structure.
+    check("cuFileDriverGetProperties", unsafe {
+        (api.get_properties)(&mut raw)
+    })?;
+    Ok(Properties { raw })
+}
+
+/// Empty where the library is too old (before 1.16) or has no direct route.
+fn ask_routes(api: &Api) -> Vec<String> {
+    let Some(get) = api.get_p2p_flags else {
+        return Vec::new();
+    };
+    let routes = |(bit, target): (i32, &str)| {
+        let mut flags = 0;
+        // SAFETY: `flags` is a place for the answer.
+        let status = unsafe { get(bit, &mut flags) };
+        let names: Vec<_> = named_bits(flags, &ROUTES).collect();
+        (status.err == 0 && !names.is_empty()).then(|| format!("{target}: {}", names.join(", ")))
+    };
+    TARGETS.into_iter().filter_map(routes).collect()
 }
 
 /// What the process knows of its driver.
@@ -109,6 +210,7 @@ impl Driver {
             settings: settings.clone(),
             switch,
             tallies: Tallies::default(),
+            said: Said::ask(api),
             no_p2pdma: OnceLock::new(),
         };
         // Libraries before 1.14 heed the environment alone, which must have been set in time.
@@ -160,87 +262,36 @@ impl Driver {
         &self.tallies
     }
 
-    /// What the driver says of itself.
+    /// What the driver said of itself when it was opened.
     ///
     /// # Errors
-    /// When the driver does not answer.
-    pub fn properties(&self) -> Result<Properties, CuFileError> {
-        let mut raw = sys::CUfileDrvProps_t::default();
-        // SAFETY: `raw` is a place for the structure.
-        check("cuFileDriverGetProperties", unsafe {
-            (self.api.get_properties)(&mut raw)
-        })?;
-        Ok(Properties { raw })
+    /// When the driver did not answer.
+    pub fn properties(&self) -> Result<&Properties, &CuFileError> {
+        self.said.properties.as_ref()
     }
 
     /// Whether compatibility mode is allowed, as the library says.
     pub fn compat_mode_allowed(&self) -> Option<bool> {
-        self.bool_parameter(bool_parameter::ALLOW_COMPAT_MODE)
+        (self.said.parameters.allow_compat_mode)
             .or_else(|| Some(self.properties().ok()?.allows_compat_mode()))
     }
 
     /// Routes that the library has for each kind of target, `nvme: p2pdma, nvfs`; empty where it
-    /// has none or is too old (before 1.16) to tell.
-    pub fn routes(&self) -> Vec<String> {
-        let Some(get) = self.api.get_p2p_flags else {
-            return Vec::new();
-        };
-        let routes = |(bit, target): (i32, &str)| {
-            let mut flags = 0;
-            // SAFETY: `flags` is a place for the answer.
-            let status = unsafe { get(bit, &mut flags) };
-            let names: Vec<_> = named_bits(flags, &ROUTES).collect();
-            (status.err == 0 && !names.is_empty())
-                .then(|| format!("{target}: {}", names.join(", ")))
-        };
-        TARGETS.into_iter().filter_map(routes).collect()
+    /// has none or is too old (before 1.16) to say.
+    pub fn routes(&self) -> &[String] {
+        &self.said.routes
     }
 
     /// Settings that bear on the route and the speed, in words.
     pub fn parameters(&self) -> Vec<String> {
-        let flag = |name: &str, number| {
-            self.bool_parameter(number)
-                .map(|value| format!("{name} {value}"))
-        };
-        let size = |name: &str, number| {
-            self.size_parameter(number)
-                .map(|value| format!("{name} {value}"))
-        };
-        [
-            flag("allow_compat_mode", bool_parameter::ALLOW_COMPAT_MODE),
-            flag("force_compat_mode", bool_parameter::FORCE_COMPAT_MODE),
-            flag("use_pci_p2pdma", bool_parameter::USE_PCI_P2PDMA),
-            flag("parallel_io", bool_parameter::PARALLEL_IO),
-            size("max_io_threads", size_parameter::MAX_IO_THREADS),
-            size("io_batchsize", size_parameter::IO_BATCH_SIZE),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+        self.said.parameters.describe()
     }
 
     /// Why no transfer can have gone over PCI peer-to-peer DMA, where that is certain.
     pub(crate) fn no_p2pdma(&self) -> Option<&str> {
         self.no_p2pdma
-            .get_or_init(|| {
-                let switched_on = self.bool_parameter(bool_parameter::USE_PCI_P2PDMA);
-                no_p2pdma(self.api.version(), switched_on)
-            })
+            .get_or_init(|| no_p2pdma(self.api.version(), self.said.parameters.use_pci_p2pdma))
             .as_deref()
-    }
-
-    fn bool_parameter(&self, number: i32) -> Option<bool> {
-        let mut value = 0;
-        // SAFETY: `value` is a place for C's one-byte bool.
-        let status = unsafe { (self.api.parameters?.get_bool)(number, &mut value) };
-        (status.err == 0).then_some(value != 0)
-    }
-
-    fn size_parameter(&self, number: i32) -> Option<usize> {
-        let mut value = 0;
-        // SAFETY: `value` is a place for a size_t.
-        let status = unsafe { (self.api.parameters?.get_size)(number, &mut value) };
-        (status.err == 0).then_some(value)
     }
 }
 

@@ -263,7 +263,7 @@ impl GdsCommon {
         });
         let (direct_io, _) = self.direct.verdict(self.kind);
         let mut words = properties.map_or_else(Vec::new, |properties| properties.describe());
-        words.extend(self.driver.routes());
+        words.extend_from_slice(self.driver.routes());
         words.extend(self.driver.parameters());
         words.push(format!("buffers registered {}", self.registered));
         Evidence {

@@ -71,7 +71,7 @@ fn find_out(probe: &mut CuFileProbe, folder: Option<&Path>) -> Result<(), CuFile
             .map(|(major, minor)| format!("{major}.{minor}"));
     }
     probe.compat_mode_allowed = driver.compat_mode_allowed();
-    probe.routes = driver.routes();
+    probe.routes = driver.routes().to_vec();
     probe.parameters = driver.parameters();
     tell(&Message::Found(Box::new(probe.clone())));
     if let Some(folder) = folder {
